@@ -1,0 +1,189 @@
+"""How is one page asked for? The only HTTP: one GET, decoded, or a named error; retried in this one layer."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from random import uniform
+from time import monotonic
+from typing import Self, TypeVar
+
+import requests
+from requests.adapters import HTTPAdapter
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_before_delay
+from urllib3.exceptions import HTTPError
+
+from letters_source.answers import Again, check_status
+from letters_source.errors import MalformedResponse, NotAuthorised, ServiceUnreachable
+from letters_source.listing import Listing
+from letters_source.throttle import Throttle
+from letters_source.tokens import TokenAuth, TokenSource
+
+logger = logging.getLogger("letters_source")
+T = TypeVar("T")
+
+CONNECT_SECONDS, READ_SECONDS = 10, 60
+# 1,000 full rows are half a megabyte: what is far beyond any page is a mistake or an attack
+MAX_BODY_BYTES = 256 * 2**20
+# a drip that never ends resets the read time-out with every byte
+BODY_SECONDS = 300
+CHUNK_BYTES = 2**18
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30
+
+
+class Client:
+    """Asks one service for pages; safe for many threads.
+
+    `traffic` counts requests, retries, and the answers that asked to slow down (throttled).
+    """
+
+    def __init__(self, base_url: str, tokens: TokenSource, throttle: Throttle, retry_budget: float) -> None:
+        self.base_url, self.tokens, self.throttle, self.retry_budget = base_url, tokens, throttle, retry_budget
+        self.traffic: Counter[str] = Counter()
+        self.session = requests.Session()
+        # no proxies, netrc or certificates from the environment: tokens go where base_url says, and nowhere else
+        self.session.trust_env = False
+        self.session.mount(base_url, HTTPAdapter(pool_connections=1, pool_maxsize=throttle.workers))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.throttle.stop()
+        self.session.close()
+
+    def get(self, listing: Listing, params: Mapping[str, str], decode: Callable[[bytes], T]) -> T:
+        """One page, decoded.
+
+        Raises:
+            NotAuthorised: the tokens were refused, and reading the secrets again gave no others.
+            ServiceRejected: the service refused the request.
+            ServiceUnreachable: no usable answer within the retry budget.
+            MalformedResponse: an answer of 200 that is not what was asked for.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception_type(Again),
+            wait=wait_seconds,
+            stop=lambda state: is_hopeless(state) or stop_before_delay(self.retry_budget)(state),
+            sleep=self.throttle.wait,
+            before_sleep=self._before_retry,
+            reraise=True,
+        )
+        try:
+            return retrying(self._attempt, listing, params, decode)
+        except Again as again:
+            raise self._give_up(again, f"{listing.name} page {params['page']}") from None
+
+    def _attempt(self, listing: Listing, params: Mapping[str, str], decode: Callable[[bytes], T]) -> T:
+        """One request; raises `Again` where another may go well."""
+        with self.throttle.slot() as began:
+            try:
+                body = self._authorised(listing, params)
+            except Again as again:
+                if again.slow_down:
+                    self.traffic["throttled"] += 1
+                    self.throttle.push_back(began, again.wait or FIRST_WAIT_SECONDS)
+                raise
+        self.throttle.succeeded()
+        try:
+            return decode(body)
+        except MalformedResponse as error:
+            if error.transient:
+                raise Again("a body that is not JSON", tries=3, error=error) from None
+            raise
+
+    def _authorised(self, listing: Listing, params: Mapping[str, str]) -> bytes:
+        """The body; where the tokens are refused, the secrets are read again, once."""
+        tokens = self.tokens.current()
+        try:
+            return self._send(listing, params, TokenAuth(tokens, refresh=listing.refresh_token))
+        except NotAuthorised:
+            if not self.tokens.renewed(tokens):
+                raise
+        logger.info("The tokens were refused; the secrets hold others by now, which are tried.")
+        return self._send(listing, params, TokenAuth(self.tokens.current(), refresh=listing.refresh_token))
+
+    def _send(self, listing: Listing, params: Mapping[str, str], auth: TokenAuth) -> bytes:
+        """The body of one response, within bounds of size and time."""
+        self.traffic["requests"] += 1
+        where = f"{listing.name} page {params['page']}"
+        try:
+            response = self.session.get(
+                self.base_url + listing.path,
+                params=dict(params),
+                auth=auth,
+                allow_redirects=False,
+                stream=True,
+                timeout=(CONNECT_SECONDS, READ_SECONDS),
+            )
+            with closing(response):
+                body = read_body(response, where)
+        except requests.exceptions.SSLError:
+            raise ServiceUnreachable(f"{where}: the certificate of the service cannot be verified.") from None
+        except (requests.RequestException, HTTPError, OSError) as error:
+            raise Again(describe(error)) from None
+        check_status(response, body, where, auth.tokens)
+        return body
+
+    def _before_retry(self, state: RetryCallState) -> None:
+        self.traffic["retries"] += 1
+        again = outcome(state)
+        logger.warning(
+            "%s page %s: %s; asking again in %.1f s.", state.args[0].name, state.args[1]["page"], again, state.upcoming_sleep
+        )
+
+    def _give_up(self, again: Again, where: str) -> Exception:
+        if again.error:
+            return again.error
+        wish = f", which asks to wait {again.wait:.0f} s" if again.wait else ""
+        return ServiceUnreachable(
+            f"{where}: {again}{wish}; given up after the retry_budget of {self.retry_budget:.0f} s. "
+            f"Check base_url ({self.base_url}), or raise sources.letters.retry_budget."
+        )
+
+
+def read_body(response: requests.Response, where: str) -> bytes:
+    """The decoded body.
+
+    Raises:
+        MalformedResponse: it is larger, or comes slower, than any page would.
+    """
+    deadline = monotonic() + BODY_SECONDS
+    body = bytearray()
+    while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise MalformedResponse(f"{where}: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size.")
+        if monotonic() > deadline:
+            raise Again(f"a body that took longer than {BODY_SECONDS} s")
+    return bytes(body)
+
+
+def outcome(state: RetryCallState) -> Again:
+    """Why the last try is to be repeated."""
+    error = state.outcome and state.outcome.exception()
+    assert isinstance(error, Again)
+    return error
+
+
+def wait_seconds(state: RetryCallState) -> float:
+    """The service's own wish, plus jitter that spreads the workers; else exponential with full jitter."""
+    again = outcome(state)
+    if again.wait is not None:
+        return again.wait + uniform(0, 0.1)
+    return uniform(0, min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2**state.attempt_number))
+
+
+def is_hopeless(state: RetryCallState) -> bool:
+    """Whether this kind of failure has had its tries."""
+    tries = outcome(state).tries
+    return tries is not None and state.attempt_number >= tries
+
+
+def describe(error: Exception) -> str:
+    """What went wrong with a connection, without its address or contents."""
+    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ReadTimeout):
+        return "no answer in time"
+    if isinstance(error, requests.exceptions.ConnectionError):
+        return "no connection to the service"
+    return "an answer cut short"

@@ -1,0 +1,71 @@
+"""How do a page's bytes become Arrow rows of the documented shape?
+
+The fast way lets Arrow read the whole page with an explicit schema. A page that does not fit goes, alone, the tolerant
+way, value by value. Both give the same rows for the same page; what did not fit is kept, counted, and never stops a load.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from letters_source import fast, tolerant
+from letters_source.errors import MalformedResponse
+from letters_source.shape import Notes, to_batch
+
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One decoded page: the service's count, the rows in the listing's row shape, and what decoding noticed."""
+
+    count: int
+    rows: pa.RecordBatch
+    notes: Notes
+
+
+class Data(msgspec.Struct):
+    """The `data` of an envelope (service-interface 2.1); rows are left as they are."""
+
+    count: int
+    rows: list[msgspec.Raw]
+
+
+class Envelope(msgspec.Struct):
+    """The envelope of both operations; `message` tells nothing that we need."""
+
+    data: Data
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+
+
+def decode_page(body: bytes, listing: str, number: int) -> Page:
+    """The rows of one page of a listing.
+
+    Raises:
+        MalformedResponse: the body is not the documented envelope; the message says where, and quotes nothing.
+    """
+    body = body.removeprefix(BOM)
+    data = read_envelope(body, f"{listing} page {number}")
+    try:
+        columns, notes = fast.read_rows(body, listing)
+    except fast.DoesNotFit:
+        columns, notes = tolerant.read_rows(data.rows, listing)
+    return Page(data.count, to_batch(columns, listing, number), notes)
+
+
+def read_envelope(body: bytes, where: str) -> Data:
+    """The envelope's count and rows, with the whole body checked to be UTF-8 and JSON."""
+    try:
+        str(body, "utf-8")
+        data = _ENVELOPE.decode(body).data
+    except msgspec.ValidationError as error:
+        # msgspec names the place and the types it met, never a value
+        raise MalformedResponse(f"{where}: not the documented envelope of {{data: {{count, rows}}}}: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise MalformedResponse(f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True) from None
+    if data.count < 0:
+        raise MalformedResponse(f"{where}: expected a count of 0 or more, got a negative one.")
+    return data

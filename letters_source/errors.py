@@ -1,0 +1,85 @@
+"""Which errors can a load end with, and what does each one carry?
+
+    LettersError                    anything this package raises
+    ├── SettingsError               a setting is missing or wrong; names the key and where to set it
+    │   └── DestinationError        the place to load into cannot be used, or does not hold what was loaded
+    ├── NotAuthorised               the service refused the tokens, or they have expired
+    ├── IncompleteListing           the rows read cannot be shown to be the whole listing
+    └── ServiceError                the service did not answer as documented
+        ├── ServiceUnreachable      no usable answer within the retry budget
+        ├── ServiceRejected         the service refused the request; retrying cannot help
+        └── MalformedResponse       a 200 that is not the documented envelope
+
+Messages never hold a token, a row or a response body.
+"""
+
+from typing import ClassVar
+
+
+class LettersError(Exception):
+    """Root of every error this package raises; `exit_code` is what the command ends with."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class SettingsError(LettersError):
+    """A setting is missing or wrong; the message names the key and where to set it."""
+
+    exit_code = 2
+
+
+class DestinationError(SettingsError):
+    """The destination cannot be written, is in use, or does not hold what was loaded."""
+
+
+class NotAuthorised(LettersError):
+    """The service refused the tokens (401, 403), or the access token has expired."""
+
+    exit_code = 3
+
+
+class IncompleteListing(LettersError):
+    """The rows read cannot be shown to be the whole listing, so nothing was loaded.
+
+    `count` is what the service reported last, `received` the distinct rows of the last walk.
+    """
+
+    exit_code = 4
+
+    def __init__(self, listing: str, reason: str, *, count: int, received: int, walks: int) -> None:
+        self.listing, self.reason = listing, reason
+        self.count, self.received, self.walks = count, received, walks
+        super().__init__(
+            f"{listing}: {reason}: count {count}, received {received}, missing {self.missing}, walks {walks}; "
+            "nothing was loaded. Run again when the listing is quieter, or raise max_walks."
+        )
+
+    @property
+    def missing(self) -> int:
+        """Rows that the service counted and did not show; negative when it showed more."""
+        return self.count - self.received
+
+
+class ServiceError(LettersError):
+    """The service did not answer as documented."""
+
+    exit_code = 5
+
+
+class ServiceUnreachable(ServiceError):
+    """No usable answer came within the retry budget."""
+
+
+class ServiceRejected(ServiceError):
+    """The service refused the request, and asking again cannot help (400, 404, 422, a redirect)."""
+
+
+class MalformedResponse(ServiceError):
+    """A 200 whose body is not the documented envelope (service-interface 2.1).
+
+    `transient` tells that the body was not even JSON, which a broken connection can cause.
+    """
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        self.transient = transient
+        super().__init__(message)

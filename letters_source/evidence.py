@@ -1,0 +1,151 @@
+"""What does each response prove about the listing, and do they together show that it was read whole?
+
+Pure: a response is the keys of its rows, the count that came with them, and when it was asked for and answered.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Codes = npt.NDArray[np.int64]
+NUL = "\x00"
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One response. `asked` and `answered` are ticks of one clock that all requests of a run share.
+
+    `keys` holds a row's id, or for a row without one its whole text after a NUL, which no id holds.
+    """
+
+    page: int
+    walk: int
+    count: int
+    keys: pa.Array
+    rejected: int
+    asked: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Proof that the rows in `keep` (a mask for each reading) are the service's set when reading `at` was answered."""
+
+    at: int
+    keep: tuple[Mask, ...]
+
+
+def is_fenced(walk: Sequence[Reading], fence: Sequence[Reading]) -> bool:
+    """Whether one quiet walk is whole: one count throughout, as many distinct keys, first and last page unchanged.
+
+    Rows without an id count one each. Right wherever rows enter at one end of the listing; rows that enter anywhere
+    while as many leave can deceive it, which is what the certificate is for.
+    """
+    counts = {reading.count for reading in (*walk, *fence)}
+    pages = {reading.page: reading for reading in walk}
+    unchanged = all(again.page in pages and again.keys.equals(pages[again.page].keys) for again in fence)
+    if len(counts) > 1 or not unchanged:
+        return False
+    rows = sum(len(reading.keys) for reading in walk)
+    return rows == walk[0].count == distinct_rows(walk)
+
+
+def distinct_rows(readings: Sequence[Reading]) -> int:
+    """How many different ids the readings hold, and each row without an id as one more."""
+    keys = pa.chunked_array([reading.keys for reading in readings], pa.string())
+    rejected = sum(reading.rejected for reading in readings)
+    if rejected:
+        keys = keys.filter(pc.invert(pc.starts_with(keys, NUL)))
+    return rejected + int(pc.count_distinct(keys).as_py())
+
+
+def certify(readings: Sequence[Reading]) -> Certificate | None:
+    """The newest response whose count is the number of keys shown both before and after it, if there is one.
+
+    A key answered before a response was asked for, and shown again by a request asked after it was answered, existed
+    at that response; so did the keys in it. They are a part of the service's set then; as many as its count, they are
+    the set. Keys are not re-created, and a count is exact and comes with its page: the assumptions of the interface.
+    """
+    coded = code_keys(readings)
+    spans = Spans.of(readings, coded)
+    for at in spans.candidates():
+        members = spans.members(at)
+        if members.sum() == readings[at].count:
+            return Certificate(at, spans.last_readings(members))
+    return None
+
+
+def code_keys(readings: Sequence[Reading]) -> list[Codes]:
+    """Each reading's keys as numbers, equal for equal keys."""
+    keys = pa.chunked_array([reading.keys for reading in readings], pa.string()).combine_chunks()
+    codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+    ends = np.cumsum([len(reading.keys) for reading in readings])
+    return np.split(codes, ends[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """For each key the first answer and the last request that showed it, as ticks."""
+
+    readings: Sequence[Reading]
+    coded: list[Codes]
+    first: Codes
+    last: Codes
+
+    @classmethod
+    def of(cls, readings: Sequence[Reading], coded: list[Codes]) -> "Spans":
+        """The spans of all keys of the readings."""
+        size = max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
+        first, last = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
+        for reading, codes in zip(readings, coded, strict=True):
+            first[codes] = np.minimum(first[codes], reading.answered)
+            last[codes] = np.maximum(last[codes], reading.asked)
+        return cls(readings, coded, first, last)
+
+    def members(self, at: int) -> Mask:
+        """Which keys were shown at a response, or on both sides of it."""
+        response = self.readings[at]
+        present = (self.first <= response.asked) & (self.last >= response.answered)
+        present[self.coded[at]] = True
+        return present
+
+    def candidates(self) -> list[int]:
+        """The responses, newest first, whose members can be as many as their count.
+
+        Members are the keys less those first shown after it or last before it (some are both, at most the rows read
+        while it was under way), and its own rows.
+        """
+        asked, answered, count = (
+            np.array([getattr(reading, name) for reading in self.readings]) for name in ("asked", "answered", "count")
+        )
+        rows = np.array([len(codes) for codes in self.coded])
+        late = len(self.first) - np.searchsorted(np.sort(self.first), asked, side="right")
+        early = np.searchsorted(np.sort(self.last), answered, side="left")
+        fewest = len(self.first) - late - early
+        spare = rows + rows_at(answered, rows, asked) - rows_at(asked - 1, rows, answered - 1)
+        possible = np.flatnonzero((fewest <= count) & (count <= fewest + spare))
+        return [int(at) for at in possible[np.argsort(answered[possible])[::-1]]]
+
+    def last_readings(self, wanted: Mask) -> tuple[Mask, ...]:
+        """For each reading, which of its rows are the last reading of a wanted key."""
+        order = sorted(range(len(self.readings)), key=lambda index: self.readings[index].answered)
+        source, place = np.full(len(wanted), -1), np.full(len(wanted), -1)
+        for index in order:
+            source[self.coded[index]] = index
+            place[self.coded[index]] = np.arange(len(self.coded[index]))
+        return tuple(
+            wanted[codes] & (source[codes] == index) & (place[codes] == np.arange(len(codes)))
+            for index, codes in enumerate(self.coded)
+        )
+
+
+def rows_at(ticks: Codes, rows: Codes, after: Codes) -> Codes:
+    """For each moment, the rows of all responses whose tick is later."""
+    order = np.argsort(ticks)
+    earlier = np.concatenate(([0], np.cumsum(rows[order])))
+    return earlier[-1] - earlier[np.searchsorted(ticks[order], after, side="right")]

@@ -1,0 +1,151 @@
+"""How are the rows of a page that fits read without making a Python object of each value?"""
+
+from functools import cache
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pj
+
+from letters_source.shape import Notes, part_type
+from letters_source.strangers import all_names, read_strangers
+from letters_source.tables import UNDOCUMENTED, Kind, Table, tables_of
+from letters_source.values import parse_timestamps
+
+# Arrow descends recursively and overruns the stack past some 5,000 levels; documented pages have 6
+MAX_DEPTH = 500
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_WIRE_TYPES: dict[Kind, pa.DataType] = {"text": pa.string(), "bool": pa.bool_(), "timestamp": pa.string()}
+
+
+class DoesNotFit(Exception):
+    """The page needs the tolerant way."""
+
+
+def read_rows(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes]:
+    """The columns of a page's rows.
+
+    Raises:
+        DoesNotFit: something in the page is not of its documented type, or a row has no usable id.
+    """
+    if b"\\u0000" in body or nesting(body) > MAX_DEPTH:
+        raise DoesNotFit
+    root, *children = tables_of(listing)
+    rows, strangers = read_json(body, listing)
+    if rows.null_count or has_gaps(rows.field("id")):
+        raise DoesNotFit
+    columns = {column.name: read_column(rows.field(column.wire), column.kind) for column in root.documented}
+    columns |= {child.short: read_part(rows.field(child.wire), child) for child in children}
+    if not strangers:
+        return columns, Notes()
+    texts, kept = read_strangers(body, tuple(sorted(strangers)))
+    return columns | {UNDOCUMENTED.name: texts}, Notes(kept)
+
+
+def nesting(body: bytes) -> int:
+    """How deep brackets nest; those in texts count too, so the true depth may be smaller."""
+    brackets = np.frombuffer(body.translate(None, _NOT_BRACKETS), np.uint8)
+    # the codes of closing brackets, 0x5D and 0x7D, have a bit that the opening 0x5B and 0x7B lack
+    return int(np.where(brackets & 0x04, -1, 1).cumsum().max(initial=0))
+
+
+def read_json(body: bytes, listing: str) -> tuple[pa.StructArray, set[str]]:
+    """The rows as Arrow reads them, and the names of their undocumented fields.
+
+    Arrow infers undocumented fields, which tells their names; where it cannot, because one holds mixed types, it passes
+    them over, and msgspec tells the names.
+    """
+    try:
+        rows = parse(body, listing, "infer")
+        return rows, field_names(rows.type) - wire_names(listing)
+    except pa.ArrowInvalid:
+        pass
+    try:
+        names = all_names(body, listing)
+        return parse(body, listing, "ignore"), names - wire_names(listing)
+    except (pa.ArrowInvalid, msgspec.DecodeError):
+        raise DoesNotFit from None
+
+
+def parse(body: bytes, listing: str, unexpected: str) -> pa.StructArray:
+    """The rows of a page; raises `pa.ArrowInvalid` where a value is not of its documented type."""
+    table = pj.read_json(
+        pa.BufferReader(body),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
+        parse_options=pj.ParseOptions(
+            explicit_schema=wire_schema(listing), newlines_in_values=True, unexpected_field_behavior=unexpected
+        ),
+    )
+    return table.column("data").chunk(0).field("rows").flatten()
+
+
+@cache
+def wire_schema(listing: str) -> pa.Schema:
+    """The documented envelope as an Arrow schema; fields of free contents are left to inference."""
+    root, *children = tables_of(listing)
+    row = [*wire_fields(root), *(pa.field(child.wire, wire_type(child)) for child in children)]
+    data = pa.struct([("count", pa.int64()), ("rows", pa.list_(pa.struct(row)))])
+    return pa.schema([("data", data)])
+
+
+def wire_type(table: Table) -> pa.DataType:
+    """The documented type of a nested part."""
+    part = pa.struct(wire_fields(table))
+    return pa.list_(part) if table.part == "list" else part
+
+
+def wire_fields(table: Table) -> list[pa.Field]:
+    """The documented fields of one object."""
+    return [pa.field(c.wire, _WIRE_TYPES[c.kind]) for c in table.documented if c.kind in _WIRE_TYPES]
+
+
+@cache
+def wire_names(listing: str) -> set[str]:
+    """The documented names of a row's fields."""
+    root, *children = tables_of(listing)
+    return {column.wire for column in root.documented} | {child.wire for child in children}
+
+
+def field_names(struct: pa.StructType) -> set[str]:
+    """The names of a struct's fields."""
+    return {field.name for field in struct}
+
+
+def has_gaps(ids: pa.Array) -> bool:
+    """Whether an id is null or empty."""
+    if ids.null_count or not len(ids):
+        return bool(ids.null_count)
+    offsets = np.frombuffer(ids.buffers()[1], np.int32, len(ids) + 1)
+    return not np.diff(offsets).all()
+
+
+def read_column(values: pa.Array, kind: Kind) -> pa.Array:
+    """A documented field as its column."""
+    if kind != "timestamp":
+        return values
+    stamps = parse_timestamps(values)
+    if stamps.null_count != values.null_count:
+        raise DoesNotFit
+    return stamps
+
+
+def read_part(values: pa.Array, table: Table) -> pa.Array:
+    """A nested object or list of objects as it lies in the row shape."""
+    kind = part_type(table)
+    if table.part == "object":
+        return read_objects(values, table, kind)
+    if values.values.null_count:
+        raise DoesNotFit
+    objects = read_objects(values.values, table, kind.value_type)
+    return pa.ListArray.from_arrays(values.offsets, objects, type=kind, mask=values.is_null())
+
+
+def read_objects(objects: pa.StructArray, table: Table, kind: pa.StructType) -> pa.StructArray:
+    """Nested objects under their columns' names; an undocumented field or a value of free contents does not fit."""
+    given = {field.name: objects.field(field.name) for field in objects.type}
+    free = [name for name in given if name not in {field.name for field in wire_fields(table)}]
+    if any(name not in {c.wire for c in table.documented} or not pa.types.is_null(given[name].type) for name in free):
+        raise DoesNotFit
+    wires = {column.name: column.wire for column in table.documented if column.wire not in free}
+    arrays = [given[wires[f.name]] if f.name in wires else pa.nulls(len(objects), f.type) for f in kind]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=objects.is_null())

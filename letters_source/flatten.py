@@ -1,0 +1,49 @@
+"""How do a listing's rows, children nested, become the Arrow table of each table?"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from letters_source.shape import PAGE, POSITION, RAW, REASON
+from letters_source.tables import REJECTED_ROWS, Table
+
+
+def to_table(rows: pa.Table, table: Table) -> pa.Table:
+    """The rows of one table of the listing; rows of the listing without a usable id have none.
+
+    Args:
+        rows: in the row shape of the table's listing.
+    """
+    rows = rows.filter(rows["id"].is_valid())
+    if table.part == "row":
+        return rows.select(table.schema.names).cast(table.schema)
+    if table.part == "object":
+        return objects_table(rows, table)
+    return elements_table(rows, table)
+
+
+def objects_table(rows: pa.Table, table: Table) -> pa.Table:
+    """One row for each nested object."""
+    rows = rows.filter(rows[table.short].is_valid())
+    objects = rows[table.short].combine_chunks()
+    columns = table.columns[1:]
+    arrays = [rows["id"], *(pc.struct_field(objects, column.name) for column in columns)]
+    return pa.Table.from_arrays(arrays, schema=table.schema)
+
+
+def elements_table(rows: pa.Table, table: Table) -> pa.Table:
+    """One row for each element of the nested lists, numbered within its list; null elements keep their number."""
+    lists = rows[table.short].combine_chunks()
+    elements, parents = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
+    positions = np.arange(len(elements)) - (lengths.cumsum() - lengths)[parents]
+    ids = rows["id"].combine_chunks().take(pa.array(parents))
+    arrays = [ids, pa.array(positions, pa.int64()), *(pc.struct_field(elements, column.name) for column in table.columns[2:])]
+    return pa.Table.from_arrays(arrays, schema=table.schema).filter(elements.is_valid())
+
+
+def to_rejected(rows: pa.Table, listing: str) -> pa.Table:
+    """The rows without a usable id, as `rejected_rows`."""
+    rows = rows.filter(rows["id"].is_null())
+    name = pa.repeat(pa.scalar(listing, pa.string()), rows.num_rows)
+    return pa.Table.from_arrays([name, *(rows[column] for column in (PAGE, POSITION, REASON, RAW))], schema=REJECTED_ROWS.schema)

@@ -1,0 +1,110 @@
+"""What can be loaded? The dlt source and its resources; wiring only."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Unpack
+
+import dlt
+import pyarrow as pa
+from dlt.common.configuration.specs.base_configuration import NotResolved
+from dlt.common.storages.load_package import load_package_state
+from dlt.extract import DltResource
+
+from letters_source.errors import SettingsError
+from letters_source.extract import Audit, Job, Rows, read_listing
+from letters_source.flatten import to_rejected, to_table
+from letters_source.listing import LISTINGS, Listing, TemplateFilters
+from letters_source.reader import Watch
+from letters_source.settings import Overrides, read_tokens, resolve_settings, resolve_template_filters
+from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS, Table, tables_of
+from letters_source.tokens import TokenSource
+
+
+def ignore(listing: str, walk: int, rows: int, count: int) -> None:
+    """The watch of who does not watch."""
+
+
+@dlt.source(name="letters", section="letters")
+def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[Overrides]) -> list[DltResource]:
+    """Templates and contacts of the letter mailing service, complete or an error.
+
+    Resources: for each listing its tables (`templates`, `templates__creator`, `templates__product`; `contacts`,
+    `contacts__contact_labels`), its rows without a usable id, and its audit. Pages are read once for all tables of a listing.
+
+    Args:
+        watch: told of each response: listing, number of the walk, rows in it, the service's count.
+        **settings: as in `Settings`; what is not given comes from dlt's configuration, `[sources.letters]`.
+
+    Raises:
+        LettersError: a setting is wrong, or a listing cannot be shown to be whole; nothing is loaded then.
+    """
+    resolved = resolve_settings(settings)
+    tokens = TokenSource(partial(read_tokens, settings))
+    tokens.current()
+    jobs = [Job(listing, resolved, tokens, filters_of(listing, resolved.account_id), watch, None) for listing in LISTINGS.values()]
+    return [resource for job in jobs for resource in listing_resources(job)]
+
+
+def filters_of(listing: Listing, account_id: str | None) -> dict[str, str]:
+    """The configured parameters that select a listing's rows."""
+    filters = resolve_template_filters().encode() if listing.name == "templates" else {}
+    return filters | ({"meta.account_id": account_id} if account_id else {})
+
+
+def listing_resources(job: Job) -> Iterator[DltResource]:
+    """A hidden resource that reads the listing, and a transformer for each table that takes its part of what was read."""
+    name = job.listing.name
+    pages = dlt.resource(read_pages, name=f"{name}_pages", selected=False)(job)
+    for table in tables_of(name):
+        yield pages | dlt.transformer(take_table, **hints(table), write_disposition="replace")(table)
+    yield pages | dlt.transformer(take_rejected, **hints(REJECTED_ROWS, name), write_disposition="append")()
+    yield pages | dlt.transformer(take_audit, **hints(LISTING_AUDIT, name), write_disposition="append")()
+
+
+def hints(table: Table, listing: str = "") -> dict[str, Any]:
+    """dlt's hints of a table; one that all listings share has a resource for each, named after both."""
+    parent, child = table.name.partition("__")[::2]
+    reference = {"referenced_table": parent, "columns": list(table.key[:1]), "referenced_columns": ["id"]}
+    return {
+        "name": f"{listing}__{table.name}" if listing else table.name,
+        "table_name": table.name,
+        "primary_key": table.key or None,
+        "references": [reference] if child else None,
+        "columns": {
+            column.name: {"data_type": column.kind, "description": column.description, "nullable": not column.key}
+            for column in table.columns
+        },
+    }
+
+
+def read_pages(job: Job) -> Iterator[Rows | Audit]:
+    """The listing's rows once they are shown to be whole.
+
+    Raises:
+        SettingsError: `add_limit` was set, which would make a part look like the whole.
+    """
+    if dlt.current.resource().limit:
+        raise SettingsError("add_limit would load a part of a listing as if it were the whole, so it is refused; ...")
+    yield from read_listing(job)
+
+
+def take_table(item: Rows | Audit, table: Table) -> pa.Table | None:
+    """A table's part of what was read."""
+    return stamped(to_table(item.rows, table)) if isinstance(item, Rows) else None
+
+
+def take_rejected(item: Rows | Audit) -> pa.Table | None:
+    """The rows without a usable id."""
+    return stamped(to_rejected(item.rows, item.listing)) if isinstance(item, Rows) else None
+
+
+def take_audit(item: Rows | Audit) -> pa.Table | None:
+    """The audit."""
+    return stamped(item.row) if isinstance(item, Audit) else None
+
+
+def stamped(table: pa.Table) -> pa.Table:
+    """The table with the load that brought it, as dlt's own normaliser adds it to rows that are not Arrow."""
+    load_id = pa.repeat(pa.scalar(load_package_state()["load_id"]), table.num_rows)
+    return table.append_column(pa.field("_dlt_load_id", pa.string(), nullable=False), load_id)

@@ -1,0 +1,77 @@
+"""Which undocumented fields does a page's JSON hold, and what are they exactly?
+
+msgspec reads a page again and makes objects of the wanted fields alone, each as the bytes that the service wrote.
+"""
+
+from collections import Counter
+from functools import cache, lru_cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from letters_source.tables import Table, tables_of
+from letters_source.values import json_texts
+
+_ABSENT = msgspec.Raw(b"")
+
+
+def read_strangers(body: bytes, names: tuple[str, ...]) -> tuple[pa.Array, Counter[str]]:
+    """The named fields of each row as one JSON object, null where a row has none; and how often each field came."""
+    rows = rows_decoder(names).decode(body).data.rows
+    members, kept = [], Counter[str]()
+    for slot, name in enumerate(names):
+        values = list(map(attrgetter(f"field_{slot}"), rows))
+        kept[name] = len(values) - values.count(_ABSENT)
+        key = msgspec.json.encode(name).decode()
+        members.append([text and f"{key}:{text}" for text in json_texts(values)])
+    objects = [",".join(filter(None, row)) for row in zip(*members, strict=True)]
+    return pa.array(["{" + text + "}" if text else None for text in objects], pa.string()), kept
+
+
+def all_names(body: bytes, listing: str) -> set[str]:
+    """The names of all fields of all rows.
+
+    Raises:
+        msgspec.DecodeError: a nested object has an undocumented field, or a value of free contents.
+    """
+    parts_decoder(listing).decode(body)
+    names: set[str] = set()
+    return names.union(*names_decoder().decode(body).data.rows)
+
+
+@cache
+def names_decoder() -> msgspec.json.Decoder[Any]:
+    """A decoder of pages that leaves each field of a row as it is."""
+    return page_decoder(dict[str, msgspec.Raw])
+
+
+@lru_cache(maxsize=64)
+def rows_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """A decoder of pages that keeps the named fields of rows alone."""
+    slots = {f"field_{slot}": name for slot, name in enumerate(names)}
+    return page_decoder(msgspec.defstruct("Row", [(s, msgspec.Raw, _ABSENT) for s in slots], rename=slots, gc=False))
+
+
+@cache
+def parts_decoder(listing: str) -> msgspec.json.Decoder[Any]:
+    """A decoder of pages that accepts documented fields alone in nested objects."""
+    _, *children = tables_of(listing)
+    fields = [(child.short, part_type(child), None) for child in children]
+    return page_decoder(msgspec.defstruct("Row", fields, rename={child.short: child.wire for child in children}))
+
+
+def part_type(table: Table) -> Any:
+    """The type of a nested part, fields of free contents allowed as null only."""
+    fields = [(c.name, None if c.kind == "json" else msgspec.Raw, None) for c in table.documented]
+    struct = msgspec.defstruct(
+        "Part", fields, rename={c.name: c.wire for c in table.documented}, forbid_unknown_fields=True
+    )
+    return list[struct | None] | None if table.part == "list" else struct | None
+
+
+def page_decoder(row: Any) -> msgspec.json.Decoder[Any]:
+    """A decoder of pages with rows of the given type."""
+    data = msgspec.defstruct("Data", [("rows", list[row])])
+    return msgspec.json.Decoder(msgspec.defstruct("Page", [("data", data)]))

@@ -1,0 +1,222 @@
+"""Which tables are there, and what is in each column?
+
+The whole schema as data: the Arrow schemas, dlt's hints, DuckDB's comments and README's table list come from here.
+Wire keys and meanings are those of the service's interface document, sections 2.2 to 2.4.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+Kind = Literal["text", "bool", "timestamp", "json", "bigint", "double"]
+
+ARROW_TYPES: dict[Kind, pa.DataType] = {
+    "text": pa.string(),
+    "bool": pa.bool_(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "json": pa.string(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; `wire` is its key in the service's JSON, empty when we make the value."""
+
+    name: str
+    wire: str
+    description: str
+    kind: Kind = "text"
+    key: bool = False
+
+    @property
+    def field(self) -> pa.Field:
+        """The column as an Arrow field; only keys are never null."""
+        return pa.field(self.name, ARROW_TYPES[self.kind], nullable=not self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; `part` says where its rows lie: the listing's row itself, one object in it, or a list of objects."""
+
+    name: str
+    description: str
+    columns: tuple[Column, ...]
+    listing: str = ""
+    part: Literal["row", "object", "list"] = "row"
+    wire: str = ""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's Arrow schema."""
+        return pa.schema([column.field for column in self.columns])
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the natural key's columns; empty for tables that only grow."""
+        return tuple(column.name for column in self.columns if column.key)
+
+    @property
+    def documented(self) -> tuple[Column, ...]:
+        """The columns that the service fills."""
+        return tuple(column for column in self.columns if column.wire)
+
+    @property
+    def short(self) -> str:
+        """The name without its parent's."""
+        return self.name.rpartition("__")[2]
+
+    @property
+    def keeps_undocumented(self) -> bool:
+        """Whether the table has an `undocumented` column of its own."""
+        return any(column.name == UNDOCUMENTED.name for column in self.columns)
+
+
+UNDOCUMENTED = Column(
+    "undocumented",
+    "",
+    "What did not fit: undocumented fields, and values that do not fit their column, as JSON under their wire names.",
+    "json",
+)
+
+TEMPLATES = Table(
+    "templates",
+    "Letter templates, one row each.",
+    (
+        Column("id", "id", "Template identifier.", key=True),
+        Column("title", "title", "Template title."),
+        Column("template_url", "templateUrl", "Location of the template file."),
+        Column("template_type", "templateType", "File kind of the template, for example json."),
+        Column("thumbnail_url", "thumbnailUrl", "Location of the thumbnail image."),
+        UNDOCUMENTED,
+    ),
+    listing="templates",
+)
+TEMPLATES__CREATOR = Table(
+    "templates__creator",
+    "Who created a template, one row for each template that names a creator.",
+    (
+        Column("template_id", "", "The template, templates.id.", key=True),
+        Column("id", "id", "Creator identifier."),
+        Column("full_name", "fullName", "Creator's full name."),
+        UNDOCUMENTED,
+    ),
+    listing="templates",
+    part="object",
+    wire="creator",
+)
+TEMPLATES__PRODUCT = Table(
+    "templates__product",
+    "The product definition a template is tied to, one row for each template that has one.",
+    (
+        Column("template_id", "", "The template, templates.id.", key=True),
+        Column("id", "id", "Product identifier."),
+        Column("paper_type", "paperType", "Paper type."),
+        Column("paper_size", "paperSize", "Paper size, width x height, in inches."),
+        Column("delivery_type", "deliveryType", "Delivery type."),
+        Column("product_type", "productType", "Product type, for example Professional Letters."),
+        Column("envelope_type", "envelopeType", "Envelope type."),
+        Column("postage_type", "postageType", "Postage type."),
+        Column("name", "name", "Product name."),
+        Column("meta", "meta", "Further product data, null or an object of undocumented contents.", "json"),
+        UNDOCUMENTED,
+    ),
+    listing="templates",
+    part="object",
+    wire="product",
+)
+CONTACTS = Table(
+    "contacts",
+    "Recipients and addresses, one row each.",
+    (
+        Column("id", "id", "Contact identifier.", key=True),
+        Column("first_name", "firstName", "First name."),
+        Column("last_name", "lastName", "Last name."),
+        Column("full_name", "fullName", "Full name."),
+        Column("company_name", "companyName", "Company name."),
+        Column("address1", "address1", "First address line."),
+        Column("address2", "address2", "Second address line."),
+        Column("city", "city", "City."),
+        Column("state", "state", "Full state name."),
+        Column("zip", "zip", "Postal code as text, leading zeros kept."),
+        Column("phone_no", "phoneNo", "Phone number."),
+        Column("extension", "extension", "Phone extension."),
+        Column("website_url", "websiteUrl", "Website."),
+        Column("org_id", "orgId", "Owning organisation's identifier."),
+        Column("email", "email", "E-mail address."),
+        Column("is_verified", "isVerified", "Whether the contact is verified; often null.", "bool"),
+        Column("is_live_mode", "isLiveMode", "Whether the contact belongs to live mode.", "bool"),
+        Column("created_at", "createdAt", "When the contact was created, UTC.", "timestamp"),
+        UNDOCUMENTED,
+    ),
+    listing="contacts",
+)
+CONTACTS__CONTACT_LABELS = Table(
+    "contacts__contact_labels",
+    "Labels of contacts, one row for each label on a contact.",
+    (
+        Column("contact_id", "", "The contact, contacts.id.", key=True),
+        Column("position", "", "Place of the label in the contact's list, from 0.", "bigint", key=True),
+        Column("id", "id", "Label identifier."),
+        Column("title", "title", "Label title."),
+    ),
+    listing="contacts",
+    part="list",
+    wire="ContactLabels",
+)
+REJECTED_ROWS = Table(
+    "rejected_rows",
+    "Rows of the service without a usable id, whole; each load adds its own.",
+    (
+        Column("listing", "", "The listing that held the row."),
+        Column("page", "", "The page that held the row, from 0.", "bigint"),
+        Column("position", "", "Place of the row in its page, from 0.", "bigint"),
+        Column("reason", "", "Why the row could not be loaded."),
+        Column("row", "", "The row as the service sent it.", "json"),
+    ),
+)
+LISTING_AUDIT = Table(
+    "listing_audit",
+    "How each listing was read, one row for each listing and load.",
+    (
+        Column("listing", "", "The listing."),
+        Column("filters", "", "The filters that were sent, an empty object for all rows.", "json"),
+        Column("account_id", "", "The account asked for, null for the token's own."),
+        Column("environment", "", "The environment asked for, null when none is configured."),
+        Column("verdict", "", "How completeness was shown: fenced or certified."),
+        Column("count_first", "", "The count in the first response.", "bigint"),
+        Column("count_last", "", "The count in the last response.", "bigint"),
+        Column("rows_received", "", "Rows in all responses: loaded, dropped and rejected ones.", "bigint"),
+        Column("rows_yielded", "", "Rows loaded, each id once.", "bigint"),
+        Column("duplicates_dropped", "", "Rows read again later (the fence and further walks do that), or whose id is gone.", "bigint"),
+        Column("rows_rejected", "", "Rows that went to rejected_rows.", "bigint"),
+        Column("misfit_values", "", "Values that did not fit their column and were kept in undocumented.", "bigint"),
+        Column("undocumented_fields", "", "How often each field was kept in undocumented.", "json"),
+        Column("walks", "", "How often the whole listing was read.", "bigint"),
+        Column("pages", "", "Pages of the last walk.", "bigint"),
+        Column("page_size_asked", "", "Rows a page asked for.", "bigint"),
+        Column("page_size_given", "", "Rows a page that the service gives, null where one page held all.", "bigint"),
+        Column("requests", "", "Requests sent, retries included.", "bigint"),
+        Column("retries", "", "Requests sent again after a failure.", "bigint"),
+        Column("throttled", "", "Answers that asked us to slow down (429, 503).", "bigint"),
+        Column("started_at", "", "When reading began, UTC.", "timestamp"),
+        Column("seconds", "", "How long reading took.", "double"),
+    ),
+)
+
+TABLES = (
+    TEMPLATES,
+    TEMPLATES__CREATOR,
+    TEMPLATES__PRODUCT,
+    CONTACTS,
+    CONTACTS__CONTACT_LABELS,
+    REJECTED_ROWS,
+    LISTING_AUDIT,
+)
+
+
+def tables_of(listing: str) -> tuple[Table, ...]:
+    """The listing's own table, then its children."""
+    return tuple(table for table in TABLES if table.listing == listing)

@@ -1,0 +1,115 @@
+"""When may the next request start? One throttle for all workers of a listing.
+
+It keeps at most `workers` requests under way and at most `rate` of them a second, and when the service asks to slow down,
+it parks every worker, halves the window and keeps to a rate a little under the one that had gone well.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition
+from time import monotonic
+
+# a push-back shows the rate that went well to be too fast; a tenth less keeps clear of it without giving much away
+EASE = 0.9
+# what a second without push-back adds to the learned rate, as a share of it: 5 % finds a raised limit within minutes
+GROWTH = 0.05
+
+
+class Stopped(Exception):
+    """The run has ended for another reason; nothing more may be sent."""
+
+
+class Throttle:
+    """Additive growth to `workers`, halved when pushed back, like TCP; thread-safe."""
+
+    def __init__(self, workers: int, rate: float | None = None) -> None:
+        self.workers, self.rate = workers, rate
+        self._changed = Condition()
+        self._window = float(workers)
+        self._under_way = 0
+        self._learned: float | None = None
+        self._next_start = self._parked_until = self._pushed_back = 0.0
+        self._successes: deque[float] = deque()
+        self._stopped = False
+
+    @contextmanager
+    def slot(self) -> Iterator[float]:
+        """Wait for a turn, and hold a place while the request is under way; yields the moment it began.
+
+        Raises:
+            Stopped: `stop` was called.
+        """
+        began = self._enter()
+        try:
+            yield began
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def succeeded(self) -> None:
+        """Tell that a request went well."""
+        with self._changed:
+            now = monotonic()
+            self._window = min(self.workers, self._window + 1 / self._window)
+            self._successes.append(now)
+            while self._successes[0] < now - 1:
+                self._successes.popleft()
+            if self._learned:
+                self._learned += GROWTH
+
+    def push_back(self, began: float, seconds: float) -> None:
+        """Tell that the service asked to wait; requests that began before the last such answer count as the same one."""
+        with self._changed:
+            now = monotonic()
+            self._parked_until = max(self._parked_until, now + seconds)
+            if began >= self._pushed_back:
+                self._window = max(1, self._window / 2)
+                self._learned = max(1.0, EASE * self._recent(now))
+                self._pushed_back = now
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, unless stopped.
+
+        Raises:
+            Stopped: `stop` was called.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped, seconds)
+            self._check()
+
+    def stop(self) -> None:
+        """Wake everyone up; nothing more may be sent."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def _enter(self) -> float:
+        with self._changed:
+            while (delay := self._delay()) > 0:
+                self._changed.wait(delay)
+            self._check()
+            now = monotonic()
+            self._under_way += 1
+            self._next_start = max(now, self._next_start) + self._interval()
+            return now
+
+    def _delay(self) -> float:
+        """Seconds until a request may start, as far as is known; 0 when it may, or when all has stopped."""
+        if self._stopped:
+            return 0
+        if self._under_way >= int(self._window):
+            return 60
+        return max(self._next_start, self._parked_until) - monotonic()
+
+    def _interval(self) -> float:
+        rates = [rate for rate in (self.rate, self._learned) if rate]
+        return 1 / min(rates) if rates else 0.0
+
+    def _recent(self, now: float) -> int:
+        return sum(moment > now - 1 for moment in self._successes)
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise Stopped

@@ -1,0 +1,97 @@
+"""Which tokens are sent, and are they fit to be sent?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+import logging
+
+import jwt
+import requests
+
+from letters_source.errors import NotAuthorised, SettingsError
+
+logger = logging.getLogger("letters_source")
+SOON = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The bearer token of both listings and the refresh token that contacts ask for (service-interface 5)."""
+
+    access: str = field(repr=False)
+    refresh: str = field(repr=False)
+
+
+class TokenAuth(requests.auth.AuthBase):
+    """Sets the tokens' headers when a request is prepared, so that nothing logs them and no netrc replaces them."""
+
+    def __init__(self, tokens: Tokens, *, refresh: bool) -> None:
+        self.tokens, self.refresh = tokens, refresh
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self.tokens.access}"
+        if self.refresh:
+            request.headers["refreshtoken"] = self.tokens.refresh
+        return request
+
+
+class TokenSource:
+    """The current tokens, and a way to read the secrets again when the service refuses them; thread-safe."""
+
+    def __init__(self, read: Callable[[], Tokens]) -> None:
+        self._read, self._lock = read, Lock()
+        self._current: Tokens | None = None
+
+    def current(self) -> Tokens:
+        """The tokens to send, checked when they are read.
+
+        Raises:
+            SettingsError: a token could not be sent in a header.
+            NotAuthorised: the access token has expired.
+        """
+        with self._lock:
+            self._current = self._current or self._checked()
+            return self._current
+
+    def renewed(self, refused: Tokens) -> bool:
+        """Whether the secrets hold other tokens than the refused ones by now."""
+        with self._lock:
+            if self._current == refused:
+                self._current = self._checked()
+            return self._current != refused
+
+    def _checked(self) -> Tokens:
+        tokens = self._read()
+        for key, token in (("access_token", tokens.access), ("refresh_token", tokens.refresh)):
+            if not (token.isascii() and token.isprintable() and " " not in token):
+                raise SettingsError(
+                    f"sources.letters.{key} holds blanks, line breaks or characters beyond ASCII; "
+                    "a token has none: paste it again, without quotes or 'Bearer'."
+                )
+        check_expiry(tokens.access, datetime.now(UTC))
+        return tokens
+
+
+def check_expiry(token: str, now: datetime) -> None:
+    """Refuse a JWT whose `exp` (RFC 7519, 4.1.4) has passed and warn of one that ends soon; other tokens pass.
+
+    Raises:
+        NotAuthorised: the token has expired.
+    """
+    expires = expiry(token)
+    if expires and expires <= now:
+        raise NotAuthorised(
+            f"The access token expired at {expires:%Y-%m-%d %H:%M:%S} UTC; set a new sources.letters.access_token."
+        )
+    if expires and expires - now < SOON:
+        logger.warning("The access token expires at %s UTC, in less than 15 minutes.", f"{expires:%Y-%m-%d %H:%M:%S}")
+
+
+def expiry(token: str) -> datetime | None:
+    """When a JWT expires; None for one that does not say, and for a token that is no JWT."""
+    try:
+        claims = jwt.decode(token, options={"verify_signature": False, "verify_exp": False})
+        return datetime.fromtimestamp(claims["exp"], UTC)
+    except (jwt.InvalidTokenError, KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,121 @@
+"""How does one JSON value become a value of a column? Shared by both ways of decoding, so that they agree."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from letters_source.tables import ARROW_TYPES, Kind
+
+NUL, REPLACEMENT = "\x00", "\ufffd"
+NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
+_SUSPECT = re.compile(rb"\\u|\d[eE]")
+_TEXT = msgspec.json.Decoder(str)
+
+
+class Misfit(Exception):
+    """The value does not fit its column; `stands_in` goes into the column instead."""
+
+    def __init__(self, stands_in: str | None = None) -> None:
+        self.stands_in = stands_in
+
+
+def read_text(raw: bytes) -> str:
+    """A JSON string's text; a number's own digits; anything else is a misfit. NUL becomes U+FFFD and a misfit."""
+    if raw[:1] in b"-0123456789":
+        return raw.decode()
+    if raw[:1] != b'"':
+        raise Misfit
+    try:
+        text = _TEXT.decode(raw)
+    except msgspec.DecodeError:
+        raise Misfit from None  # a lone surrogate: JSON can write it, UTF-8 cannot hold it
+    if NUL in text:
+        raise Misfit(text.replace(NUL, REPLACEMENT))
+    return text
+
+
+def read_value(raw: bytes, kind: Kind) -> str | bool | None:
+    """The value of a column; timestamps stay text here and are parsed a whole column at a time.
+
+    Raises:
+        Misfit: the value is not of the column's kind.
+    """
+    if raw == b"null":
+        return None
+    if kind == "json":
+        return json_text(raw)
+    if kind == "text":
+        return read_text(raw)
+    if kind == "bool" and raw in (b"true", b"false"):
+        return raw == b"true"
+    if kind == "timestamp" and raw[:1] == b'"':
+        return read_text(raw)
+    raise Misfit
+
+
+def json_text(raw: bytes) -> str:
+    """The JSON as the service wrote it; where an engine could not hold it, a JSON string of that text.
+
+    NUL, lone surrogates and numbers beyond a double break JSON columns of some engines.
+    """
+    text = raw.decode()
+    return text if is_portable(raw) else msgspec.json.encode(text).decode()
+
+
+def json_texts(raws: Sequence[msgspec.Raw]) -> list[str]:
+    """`json_text` of many values, together where none of them needs a closer look."""
+    joined = b"\x00".join(raws)  # no JSON holds a bare NUL
+    if _SUSPECT.search(joined):
+        return [json_text(bytes(raw)) for raw in raws]
+    return joined.decode().split(NUL) if raws else []
+
+
+def is_portable(raw: bytes) -> bool:
+    """Whether every engine can hold the JSON; only escapes and exponents need a closer look."""
+    if not _SUSPECT.search(raw):
+        return True
+    try:
+        msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return False
+    return b"\\u0000" not in raw
+
+
+def json_object(kept: dict[str, str]) -> str | None:
+    """A JSON object of values that are JSON already, keys in alphabetical order; None when there are none."""
+    if not kept:
+        return None
+    members = (f"{msgspec.json.encode(key).decode()}:{kept[key]}" for key in sorted(kept))
+    return "{" + ",".join(members) + "}"
+
+
+def parse_timestamps(texts: pa.Array) -> pa.Array:
+    """ISO 8601 texts as UTC timestamps in microseconds, a text without offset read as UTC, null where it is neither.
+
+    Service-interface 2.4 documents UTC with milliseconds; a date alone is no timestamp.
+    """
+    try:
+        return pc.cast(texts, ARROW_TYPES["timestamp"])
+    except pa.ArrowInvalid:
+        return parse_odd_timestamps(texts)
+
+
+def parse_odd_timestamps(texts: pa.Array) -> pa.Array:
+    """The same, for texts of which some lack an offset or are no timestamps at all."""
+    naive = pc.match_substring_regex(texts, NAIVE_TIMESTAMP)
+    zoned = pc.if_else(naive, pc.binary_join_element_wise(texts, "Z", ""), texts)
+    try:
+        return pc.cast(zoned, ARROW_TYPES["timestamp"])
+    except pa.ArrowInvalid:
+        return pa.concat_arrays([parse_timestamp(zoned.slice(row, 1)) for row in range(len(zoned))])
+
+
+def parse_timestamp(text: pa.Array) -> pa.Array:
+    """An array of one text as an array of one timestamp."""
+    try:
+        return pc.cast(text, ARROW_TYPES["timestamp"])
+    except pa.ArrowInvalid:
+        return pa.nulls(1, ARROW_TYPES["timestamp"])

@@ -1,0 +1,143 @@
+"""Which pages of a listing are read, in what order, and when is the listing known to be whole?
+
+Pure logic: pages are read by whatever `Read` is given, responses are judged by `evidence`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from letters_source.errors import IncompleteListing
+from letters_source.evidence import Mask, Reading, certify, distinct_rows, is_fenced
+
+Proof = Literal["fenced", "certified"]
+Read = Callable[[Iterable[int], int], Iterator[Reading]]
+"""Reads pages of a walk (its number is the second argument) side by side, taking page numbers as there is room, and
+yields each response as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a listing's walks must show, and how many they may be."""
+
+    listing: str
+    proof: Proof = "fenced"
+    max_walks: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A listing shown to be whole: how, from which readings, and which of each reading's rows to yield."""
+
+    proof: Proof
+    readings: tuple[Reading, ...]
+    keep: tuple[Mask | bool, ...]
+
+
+@dataclass(slots=True)
+class Walk:
+    """One pass over a listing: its readings so far, and which pages come next."""
+
+    listing: str
+    number: int
+    readings: list[Reading] = field(default_factory=list)
+    seen: dict[tuple[Any, ...], Reading] = field(default_factory=dict)
+    count: int = 0
+    newest: int = -1
+
+    @property
+    def last_page(self) -> int:
+        """The last page by the newest count, at the page size that page 0 showed the service to give."""
+        size = len(self.readings[0].keys)
+        return max(0, -(-self.count // size) - 1) if size else 0
+
+    def middle_pages(self) -> Iterator[int]:
+        """The pages between the first and the last; as the count changes meanwhile, so does where they end.
+
+        The last page was read early: once it is no longer the last, it has more rows, and is read again. A listing
+        that doubles while it is read is left to the next walk.
+        """
+        planned = self.last_page
+        for page in range(1, 2 * planned + 10):
+            if page > self.last_page:
+                return
+            if page < planned or self.last_page > planned:
+                yield page
+
+    def add(self, reading: Reading) -> None:
+        """Take a response in.
+
+        Raises:
+            IncompleteListing: it repeats the rows of another page while nothing moved, so the service does not page.
+        """
+        self.readings.append(reading)
+        if reading.answered > self.newest:
+            self.count, self.newest = reading.count, reading.answered
+        # of single rows one can move from page to page without a change of the count
+        if len(reading.keys) < 2:
+            return
+        twin = self.seen.setdefault(signature(reading), reading)
+        if twin.page != reading.page and twin.keys.equals(reading.keys):
+            reason = f"page {reading.page} repeats page {twin.page}, so the service does not heed the page parameter"
+            raise incomplete(self.listing, reason, self.readings)
+
+
+def signature(reading: Reading) -> tuple[Any, ...]:
+    """What readings of the same rows have in common."""
+    keys = reading.keys
+    return reading.count, len(keys), keys[0].as_py(), keys[-1].as_py()
+
+
+def walk_listing(read: Read, terms: Terms) -> Verdict:
+    """Read a listing until it is shown to be whole.
+
+    Raises:
+        IncompleteListing: that could not be shown within `max_walks`, or the service does not page.
+    """
+    readings: list[Reading] = []
+    for number in range(1, terms.max_walks + 1):
+        walk = read_pages(read, Walk(terms.listing, number))
+        readings += walk.readings
+        # rows of several pages are proved by a second reading, a single page by itself
+        if (number > 1 or not walk.last_page) and (verdict := certified(readings)):
+            return verdict
+        fence = list(read([0, walk.last_page], number)) if walk.last_page else []
+        if terms.proof == "fenced" and is_fenced(walk.readings, fence):
+            return fenced(readings, walk, fence)
+        readings += fence
+    counts = {reading.count for reading in readings}
+    moved = "its rows moved while they were read" if len(counts) > 1 else "its rows do not add up to its count"
+    raise incomplete(terms.listing, moved, walk.readings)
+
+
+def read_pages(read: Read, walk: Walk) -> Walk:
+    """Page 0, which tells the count and the page size, then the last page, then those between."""
+    for reading in read([0], walk.number):
+        walk.add(reading)
+    if walk.last_page:
+        for reading in read([walk.last_page], walk.number):
+            walk.add(reading)
+        for reading in read(walk.middle_pages(), walk.number):
+            walk.add(reading)
+    return walk
+
+
+def certified(readings: list[Reading]) -> Verdict | None:
+    """The verdict of the interval certificate over all readings so far, if there is one."""
+    certificate = certify(readings)
+    return certificate and Verdict("certified", tuple(readings), certificate.keep)
+
+
+def fenced(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
+    """The verdict of a quiet walk: the walk's rows, those of the first and the last page from their second reading."""
+    again = {reading.page for reading in fence}
+    keep = [reading.walk == walk.number and reading.page not in again for reading in earlier]
+    return Verdict("fenced", (*earlier, *fence), (*keep, *(True for _ in fence)))
+
+
+def incomplete(listing: str, reason: str, readings: list[Reading]) -> IncompleteListing:
+    """The error of a listing that cannot be shown to be whole, with the figures of its last walk."""
+    newest = max(readings, key=lambda reading: reading.answered)
+    return IncompleteListing(
+        listing, reason, count=newest.count, received=distinct_rows(readings), walks=newest.walk
+    )
