@@ -1,0 +1,48 @@
+"""dlt source for a letter mailing service: templates and contacts, complete or an error."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from letters_source.destination import make_pipeline
+    from letters_source.errors import (
+        DestinationError,
+        IncompleteListing,
+        LettersError,
+        LoadFailed,
+        MalformedResponse,
+        NotAuthorised,
+        ServiceError,
+        ServiceRejected,
+        ServiceUnreachable,
+        SettingsError,
+    )
+    from letters_source.load import Result, run
+    from letters_source.source import letters
+
+__all__ = [
+    "DestinationError",
+    "IncompleteListing",
+    "LettersError",
+    "LoadFailed",
+    "MalformedResponse",
+    "NotAuthorised",
+    "Result",
+    "ServiceError",
+    "ServiceRejected",
+    "ServiceUnreachable",
+    "SettingsError",
+    "letters",
+    "make_pipeline",
+    "run",
+]
+
+_HOMES = {"Result": "load", "letters": "source", "make_pipeline": "destination", "run": "load"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: dlt takes half a second, which `letters --help` need not wait."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

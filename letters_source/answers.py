@@ -24,7 +24,13 @@ class Again(Exception):
     """
 
     def __init__(
-        self, reason: str, *, wait: float | None = None, slow_down: bool = False, tries: int | None = None, error: LettersError | None = None
+        self,
+        reason: str,
+        *,
+        wait: float | None = None,
+        slow_down: bool = False,
+        tries: int | None = None,
+        error: LettersError | None = None,
     ) -> None:
         super().__init__(reason)
         self.wait, self.slow_down, self.tries, self.error = wait, slow_down, tries, error
@@ -49,7 +55,9 @@ def check_status(response: requests.Response, body: bytes, where: str, tokens: T
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:
         host = urlsplit(response.headers.get("Location", "")).hostname or "the same host"
-        raise ServiceRejected(f"{where}: the service redirects ({status}) to {host}, which is not followed; check base_url.")
+        raise ServiceRejected(
+            f"{where}: the service redirects ({status}) to {host}, which is not followed; check base_url."
+        )
     if status in (401, 403):
         raise NotAuthorised(
             f"{where}: the service refused the tokens ({status}); set new sources.letters.access_token and refresh_token."

@@ -129,7 +129,11 @@ class Client:
         self.traffic["retries"] += 1
         again = outcome(state)
         logger.warning(
-            "%s page %s: %s; asking again in %.1f s.", state.args[0].name, state.args[1]["page"], again, state.upcoming_sleep
+            "%s page %s: %s; asking again in %.1f s.",
+            state.args[0].name,
+            state.args[1]["page"],
+            again,
+            state.upcoming_sleep,
         )
 
     def _give_up(self, again: Again, where: str) -> Exception:
@@ -153,7 +157,9 @@ def read_body(response: requests.Response, where: str) -> bytes:
     while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            raise MalformedResponse(f"{where}: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size.")
+            raise MalformedResponse(
+                f"{where}: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
+            )
         if monotonic() > deadline:
             raise Again(f"a body that took longer than {BODY_SECONDS} s")
     return bytes(body)

@@ -2,9 +2,10 @@
 
     LettersError                    anything this package raises
     ├── SettingsError               a setting is missing or wrong; names the key and where to set it
-    │   └── DestinationError        the place to load into cannot be used, or does not hold what was loaded
+    │   └── DestinationError        the place to load into cannot be used
     ├── NotAuthorised               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
+    ├── LoadFailed                  the destination failed, or does not hold what was read
     └── ServiceError                the service did not answer as documented
         ├── ServiceUnreachable      no usable answer within the retry budget
         ├── ServiceRejected         the service refused the request; retrying cannot help
@@ -29,7 +30,11 @@ class SettingsError(LettersError):
 
 
 class DestinationError(SettingsError):
-    """The destination cannot be written, is in use, or does not hold what was loaded."""
+    """The place to load into cannot be written, or is in use."""
+
+
+class LoadFailed(LettersError):
+    """The destination failed while it was loaded, or does not hold afterwards what was read."""
 
 
 class NotAuthorised(LettersError):

@@ -96,7 +96,9 @@ def walk(job: Job, spool: Spool) -> Outcome:
         ThreadPoolExecutor(settings.max_workers, f"letters-{listing.name}") as pool,
         Client(settings.base_url, job.tokens, throttle, settings.retry_budget) as client,
     ):
-        reader = PageReader(partial(fetch_page, job, client), spool, pool, settings.max_workers, partial(job.watch, listing.name))
+        reader = PageReader(
+            partial(fetch_page, job, client), spool, pool, settings.max_workers, partial(job.watch, listing.name)
+        )
         verdict = walk_listing(reader.read, terms)
     return Outcome(verdict, reader.notes, client.traffic, started_at, monotonic() - start)
 
@@ -112,7 +114,11 @@ def report(listing: str, outcome: Outcome, notes: Notes) -> None:
     newest = outcome.verdict.readings[-1]
     logger.info(
         "%s: %d rows, %s after %d requests in %.1f s",
-        listing, newest.count, outcome.verdict.proof, outcome.traffic["requests"], outcome.seconds,
+        listing,
+        newest.count,
+        outcome.verdict.proof,
+        outcome.traffic["requests"],
+        outcome.seconds,
     )
     for name, times in sorted(notes.kept.items()):
         logger.warning("%s: %s did not fit in %d rows and was kept in the column undocumented", listing, name, times)
@@ -128,7 +134,7 @@ def audit_row(job: Job, outcome: Outcome, loaded: Counter[str], notes: Notes) ->
     received = sum(len(reading.keys) for reading in readings)
     row = {
         "listing": job.listing.name,
-        "filters": json.dumps(dict(job.filters)),
+        "filters": json.dumps(dict(job.filters)) if job.filters else None,
         "account_id": job.settings.account_id,
         "environment": job.settings.environment,
         "verdict": outcome.verdict.proof,
@@ -139,7 +145,7 @@ def audit_row(job: Job, outcome: Outcome, loaded: Counter[str], notes: Notes) ->
         "duplicates_dropped": received - loaded.total(),
         "rows_rejected": loaded["rows_rejected"],
         "misfit_values": notes.misfits,
-        "undocumented_fields": json.dumps(dict(sorted(notes.kept.items()))),
+        "undocumented_fields": json.dumps(dict(sorted(notes.kept.items()))) if notes.kept else None,
         "walks": readings[-1].walk,
         "pages": len(pages),
         "page_size_asked": job.settings.page_size,

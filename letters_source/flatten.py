@@ -38,7 +38,11 @@ def elements_table(rows: pa.Table, table: Table) -> pa.Table:
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
     positions = np.arange(len(elements)) - (lengths.cumsum() - lengths)[parents]
     ids = rows["id"].combine_chunks().take(pa.array(parents))
-    arrays = [ids, pa.array(positions, pa.int64()), *(pc.struct_field(elements, column.name) for column in table.columns[2:])]
+    arrays = [
+        ids,
+        pa.array(positions, pa.int64()),
+        *(pc.struct_field(elements, column.name) for column in table.columns[2:]),
+    ]
     return pa.Table.from_arrays(arrays, schema=table.schema).filter(elements.is_valid())
 
 
@@ -46,4 +50,6 @@ def to_rejected(rows: pa.Table, listing: str) -> pa.Table:
     """The rows without a usable id, as `rejected_rows`."""
     rows = rows.filter(rows["id"].is_null())
     name = pa.repeat(pa.scalar(listing, pa.string()), rows.num_rows)
-    return pa.Table.from_arrays([name, *(rows[column] for column in (PAGE, POSITION, REASON, RAW))], schema=REJECTED_ROWS.schema)
+    return pa.Table.from_arrays(
+        [name, *(rows[column] for column in (PAGE, POSITION, REASON, RAW))], schema=REJECTED_ROWS.schema
+    )

@@ -119,7 +119,11 @@ def read_tokens(overrides: Overrides) -> Tokens:
 
 def look_up(key: str, hint: Any, sections: tuple[str, ...]) -> Any:
     """The first section's value of a key, of the hinted type; None where no provider has one."""
-    plain = next((part for part in get_args(hint) if part is not type(None)), hint) if type(None) in get_args(hint) else hint
+    plain = (
+        next((part for part in get_args(hint) if part is not type(None)), hint)
+        if type(None) in get_args(hint)
+        else hint
+    )
     accessor = dlt.secrets if key.endswith("_token") else dlt.config
     for section in sections:
         value = accessor.get(f"{section}.{key}")

@@ -19,7 +19,8 @@ PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"
 @dataclass(frozen=True, slots=True)
 class Notes:
     """What decoding noticed: how often each field was kept as `undocumented`, how many of those values were of
-    documented fields (misfits), and how often a number came where text is documented and became its text."""
+    documented fields (misfits), and how often a number came where text is documented and became its text.
+    """
 
     kept: Counter[str] = field(default_factory=Counter)
     misfits: int = 0

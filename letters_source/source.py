@@ -2,23 +2,29 @@
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Unpack
 
 import dlt
 import pyarrow as pa
 from dlt.common.configuration.specs.base_configuration import NotResolved
+from dlt.common.schema import Schema
+from dlt.common.schema.typing import TTableSchemaColumns
+from dlt.common.schema.utils import new_table
+from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 from dlt.extract import DltResource
 
 from letters_source.errors import SettingsError
 from letters_source.extract import Audit, Job, Rows, read_listing
 from letters_source.flatten import to_rejected, to_table
-from letters_source.listing import LISTINGS, Listing, TemplateFilters
+from letters_source.listing import LISTINGS, Listing
 from letters_source.reader import Watch
 from letters_source.settings import Overrides, read_tokens, resolve_settings, resolve_template_filters
-from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS, Table, tables_of
+from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, TABLES, Table, tables_of
 from letters_source.tokens import TokenSource
+
+SHARED = (REJECTED_ROWS, LISTING_AUDIT)
+JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
 
 
 def ignore(listing: str, walk: int, rows: int, count: int) -> None:
@@ -39,11 +45,23 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     Raises:
         LettersError: a setting is wrong, or a listing cannot be shown to be whole; nothing is loaded then.
     """
+    declare_tables(dlt.current.source_schema())
     resolved = resolve_settings(settings)
     tokens = TokenSource(partial(read_tokens, settings))
     tokens.current()
-    jobs = [Job(listing, resolved, tokens, filters_of(listing, resolved.account_id), watch, None) for listing in LISTINGS.values()]
+    jobs = [
+        Job(listing, resolved, tokens, filters_of(listing, resolved.account_id), watch, None)
+        for listing in LISTINGS.values()
+    ]
     return [resource for job in jobs for resource in listing_resources(job)]
+
+
+def declare_tables(schema: Schema) -> None:
+    """Put all tables into the schema, so that their columns have one order whatever comes first; only tables that are
+    loaded reach the destination.
+    """
+    for table in TABLES:
+        schema.update_table(new_table(table.name, columns=list(column_hints(table).values())))
 
 
 def filters_of(listing: Listing, account_id: str | None) -> dict[str, str]:
@@ -56,10 +74,21 @@ def listing_resources(job: Job) -> Iterator[DltResource]:
     """A hidden resource that reads the listing, and a transformer for each table that takes its part of what was read."""
     name = job.listing.name
     pages = dlt.resource(read_pages, name=f"{name}_pages", selected=False)(job)
+    yield pages
     for table in tables_of(name):
-        yield pages | dlt.transformer(take_table, **hints(table), write_disposition="replace")(table)
-    yield pages | dlt.transformer(take_rejected, **hints(REJECTED_ROWS, name), write_disposition="append")()
-    yield pages | dlt.transformer(take_audit, **hints(LISTING_AUDIT, name), write_disposition="append")()
+        yield described(pages | dlt.transformer(take_table, **hints(table), write_disposition="replace")(table), table)
+    for table, take in ((REJECTED_ROWS, take_rejected), (LISTING_AUDIT, take_audit)):
+        yield described(pages | dlt.transformer(take, **hints(table, name), write_disposition="append"), table)
+
+
+def described(resource: DltResource, table: Table) -> DltResource:
+    """The resource with the table's description in its schema."""
+    return resource.apply_hints(additional_table_hints={"description": table.description})
+
+
+def resource_names(listing: str) -> list[str]:
+    """The resources of a listing that load tables."""
+    return [*(table.name for table in tables_of(listing)), *(f"{listing}__{table.name}" for table in SHARED)]
 
 
 def hints(table: Table, listing: str = "") -> dict[str, Any]:
@@ -71,10 +100,20 @@ def hints(table: Table, listing: str = "") -> dict[str, Any]:
         "table_name": table.name,
         "primary_key": table.key or None,
         "references": [reference] if child else None,
-        "columns": {
-            column.name: {"data_type": column.kind, "description": column.description, "nullable": not column.key}
-            for column in table.columns
-        },
+        "columns": column_hints(table),
+    }
+
+
+def column_hints(table: Table) -> TTableSchemaColumns:
+    """dlt's hints of a table's columns."""
+    return {
+        column.name: {
+            "name": column.name,
+            "data_type": column.kind,
+            "description": column.description,
+            "nullable": column.nullable,
+        }
+        for column in (*table.columns, LOAD_ID)
     }
 
 
@@ -85,7 +124,10 @@ def read_pages(job: Job) -> Iterator[Rows | Audit]:
         SettingsError: `add_limit` was set, which would make a part look like the whole.
     """
     if dlt.current.resource().limit:
-        raise SettingsError("add_limit would load a part of a listing as if it were the whole, so it is refused; ...")
+        raise SettingsError(
+            f"add_limit would load a part of {job.listing.name} as if it were the whole, so it is refused; "
+            "to try things out, load from the emulator: letters serve."
+        )
     yield from read_listing(job)
 
 
@@ -105,6 +147,17 @@ def take_audit(item: Rows | Audit) -> pa.Table | None:
 
 
 def stamped(table: pa.Table) -> pa.Table:
-    """The table with the load that brought it, as dlt's own normaliser adds it to rows that are not Arrow."""
-    load_id = pa.repeat(pa.scalar(load_package_state()["load_id"]), table.num_rows)
-    return table.append_column(pa.field("_dlt_load_id", pa.string(), nullable=False), load_id)
+    """The table as dlt shall see it: with the load that brought it, and JSON columns without any value left to dlt.
+
+    dlt knows Arrow's text only and warns, batch by batch, that it keeps our hint of JSON; a column of nulls it takes as
+    hinted. Outside a pipeline there is no load.
+    """
+    for index, field in enumerate(table.schema):
+        if field.name in JSON_COLUMNS and table[index].null_count == table.num_rows:
+            table = table.set_column(index, field.name, pa.nulls(table.num_rows))
+    try:
+        load_id = load_package_state()["load_id"]
+    except CurrentLoadPackageStateNotAvailable:
+        return table
+    loads = pa.repeat(pa.scalar(load_id), table.num_rows)
+    return table.append_column(pa.field(LOAD_ID.name, loads.type, nullable=False), loads)

@@ -30,11 +30,18 @@ class Column:
     description: str
     kind: Kind = "text"
     key: bool = False
+    required: bool = False
+    """Whether a column that is no key is never null either."""
 
     @property
     def field(self) -> pa.Field:
-        """The column as an Arrow field; only keys are never null."""
-        return pa.field(self.name, ARROW_TYPES[self.kind], nullable=not self.key)
+        """The column as an Arrow field."""
+        return pa.field(self.name, ARROW_TYPES[self.kind], nullable=self.nullable)
+
+    @property
+    def nullable(self) -> bool:
+        """Whether a row may lack a value."""
+        return not (self.key or self.required)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,9 @@ UNDOCUMENTED = Column(
     "What did not fit: undocumented fields, and values that do not fit their column, as JSON under their wire names.",
     "json",
 )
+
+LOAD_ID = Column("_dlt_load_id", "", "The load that brought the row, _dlt_loads.load_id.", required=True)
+"""The last column of every table, added when a row is handed to dlt."""
 
 TEMPLATES = Table(
     "templates",
@@ -182,7 +192,7 @@ LISTING_AUDIT = Table(
     "How each listing was read, one row for each listing and load.",
     (
         Column("listing", "", "The listing."),
-        Column("filters", "", "The filters that were sent, an empty object for all rows.", "json"),
+        Column("filters", "", "The filters that were sent, null for none.", "json"),
         Column("account_id", "", "The account asked for, null for the token's own."),
         Column("environment", "", "The environment asked for, null when none is configured."),
         Column("verdict", "", "How completeness was shown: fenced or certified."),
@@ -190,10 +200,15 @@ LISTING_AUDIT = Table(
         Column("count_last", "", "The count in the last response.", "bigint"),
         Column("rows_received", "", "Rows in all responses: loaded, dropped and rejected ones.", "bigint"),
         Column("rows_yielded", "", "Rows loaded, each id once.", "bigint"),
-        Column("duplicates_dropped", "", "Rows read again later (the fence and further walks do that), or whose id is gone.", "bigint"),
+        Column(
+            "duplicates_dropped",
+            "",
+            "Rows read again later (the fence and further walks do that), or whose id is gone.",
+            "bigint",
+        ),
         Column("rows_rejected", "", "Rows that went to rejected_rows.", "bigint"),
         Column("misfit_values", "", "Values that did not fit their column and were kept in undocumented.", "bigint"),
-        Column("undocumented_fields", "", "How often each field was kept in undocumented.", "json"),
+        Column("undocumented_fields", "", "How often each field was kept in undocumented, null for none.", "json"),
         Column("walks", "", "How often the whole listing was read.", "bigint"),
         Column("pages", "", "Pages of the last walk.", "bigint"),
         Column("page_size_asked", "", "Rows a page asked for.", "bigint"),

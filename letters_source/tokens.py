@@ -1,10 +1,10 @@
 """Which tokens are sent, and are they fit to be sent?"""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-import logging
 
 import jwt
 import requests

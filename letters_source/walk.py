@@ -5,7 +5,7 @@ Pure logic: pages are read by whatever `Read` is given, responses are judged by 
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from letters_source.errors import IncompleteListing
 from letters_source.evidence import Mask, Reading, certify, distinct_rows, is_fenced
@@ -34,6 +34,11 @@ class Verdict:
     keep: tuple[Mask | bool, ...]
 
 
+def pages_of(count: int, page_size: int) -> int:
+    """How many pages hold `count` rows; page 0 always exists."""
+    return max(1, -(-count // page_size)) if page_size else 1
+
+
 @dataclass(slots=True)
 class Walk:
     """One pass over a listing: its readings so far, and which pages come next."""
@@ -41,15 +46,13 @@ class Walk:
     listing: str
     number: int
     readings: list[Reading] = field(default_factory=list)
-    seen: dict[tuple[Any, ...], Reading] = field(default_factory=dict)
     count: int = 0
     newest: int = -1
 
     @property
     def last_page(self) -> int:
         """The last page by the newest count, at the page size that page 0 showed the service to give."""
-        size = len(self.readings[0].keys)
-        return max(0, -(-self.count // size) - 1) if size else 0
+        return pages_of(self.count, len(self.readings[0].keys)) - 1
 
     def middle_pages(self) -> Iterator[int]:
         """The pages between the first and the last; as the count changes meanwhile, so does where they end.
@@ -65,27 +68,10 @@ class Walk:
                 yield page
 
     def add(self, reading: Reading) -> None:
-        """Take a response in.
-
-        Raises:
-            IncompleteListing: it repeats the rows of another page while nothing moved, so the service does not page.
-        """
+        """Take a response in."""
         self.readings.append(reading)
         if reading.answered > self.newest:
             self.count, self.newest = reading.count, reading.answered
-        # of single rows one can move from page to page without a change of the count
-        if len(reading.keys) < 2:
-            return
-        twin = self.seen.setdefault(signature(reading), reading)
-        if twin.page != reading.page and twin.keys.equals(reading.keys):
-            reason = f"page {reading.page} repeats page {twin.page}, so the service does not heed the page parameter"
-            raise incomplete(self.listing, reason, self.readings)
-
-
-def signature(reading: Reading) -> tuple[Any, ...]:
-    """What readings of the same rows have in common."""
-    keys = reading.keys
-    return reading.count, len(keys), keys[0].as_py(), keys[-1].as_py()
 
 
 def walk_listing(read: Read, terms: Terms) -> Verdict:
@@ -105,6 +91,8 @@ def walk_listing(read: Read, terms: Terms) -> Verdict:
         if terms.proof == "fenced" and is_fenced(walk.readings, fence):
             return fenced(readings, walk, fence)
         readings += fence
+        if verdict := certified(readings):
+            return verdict
     counts = {reading.count for reading in readings}
     moved = "its rows moved while they were read" if len(counts) > 1 else "its rows do not add up to its count"
     raise incomplete(terms.listing, moved, walk.readings)
@@ -117,15 +105,31 @@ def read_pages(read: Read, walk: Walk) -> Walk:
     if walk.last_page:
         for reading in read([walk.last_page], walk.number):
             walk.add(reading)
+        check_paging(walk)
         for reading in read(walk.middle_pages(), walk.number):
             walk.add(reading)
     return walk
 
 
+def check_paging(walk: Walk) -> None:
+    """See that the last page differs from the first.
+
+    Raises:
+        IncompleteListing: it holds the same rows, under the same count: the service answers every page with page 0.
+    """
+    first, last = walk.readings
+    # a single row can move from the one page to the other
+    if len(first.keys) > 1 and first.count == last.count and first.keys.equals(last.keys):
+        reason = f"page {last.page} repeats page 0, so the service does not heed the page parameter"
+        raise incomplete(walk.listing, reason, walk.readings)
+
+
 def certified(readings: list[Reading]) -> Verdict | None:
     """The verdict of the interval certificate over all readings so far, if there is one."""
     certificate = certify(readings)
-    return certificate and Verdict("certified", tuple(readings), certificate.keep)
+    if certificate is None:
+        return None
+    return Verdict("certified", tuple(readings), certificate.keep)
 
 
 def fenced(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
@@ -138,6 +142,4 @@ def fenced(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
 def incomplete(listing: str, reason: str, readings: list[Reading]) -> IncompleteListing:
     """The error of a listing that cannot be shown to be whole, with the figures of its last walk."""
     newest = max(readings, key=lambda reading: reading.answered)
-    return IncompleteListing(
-        listing, reason, count=newest.count, received=distinct_rows(readings), walks=newest.walk
-    )
+    return IncompleteListing(listing, reason, count=newest.count, received=distinct_rows(readings), walks=newest.walk)

@@ -31,7 +31,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, value: Any, status: int = 200) -> "Reply":  # noqa: ANN401  (any JSON value)
+    def of(cls, value: Any, status: int = 200) -> "Reply":
         """The answer whose body is this value as JSON."""
         return cls(status, orjson.dumps(value))
 

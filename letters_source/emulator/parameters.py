@@ -76,7 +76,7 @@ def _read_list(name: str, text: str) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def _read_json(name: str, text: str) -> Any:  # noqa: ANN401  (any JSON value)
+def _read_json(name: str, text: str) -> Any:
     try:
         return orjson.loads(text)
     except ValueError:

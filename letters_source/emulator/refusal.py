@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 
-class Refusal(Exception):  # noqa: N818  (the program is not in error: the client is refused)
+class Refusal(Exception):
     """A request that is answered with an error status and a JSON message; section 7 shows no body, this one is ours."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:

@@ -1,0 +1,144 @@
+"""The `letters` command: arguments and words only."""
+
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import click
+
+from letters_source.errors import LettersError
+
+INTERRUPTED = 130
+
+
+def settings_options(command: Any) -> Any:
+    """The options that are settings; all other settings come from dlt's configuration."""
+    for option in (
+        click.option("--environment", metavar="NAME", help="Whose settings go first: demo or production."),
+        click.option("--requests-per-second", type=float, metavar="R", help="Requests started in a second, at most."),
+        click.option("--max-workers", type=int, metavar="N", help="Requests under way at once, at most."),
+        click.option("--page-size", type=int, metavar="N", help="Rows to ask for in a page."),
+    ):
+        command = option(command)
+    return command
+
+
+def output_options(command: Any) -> Any:
+    """The options about what is shown."""
+    command = click.option("--debug", is_flag=True, help="Log every page; show the traceback of an error.")(command)
+    return click.option("--quiet", is_flag=True, help="Show nothing but warnings and errors.")(command)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="letters-source")
+def cli() -> None:
+    """Load templates and contacts of the letter mailing service: complete, or an error.
+
+    Settings come from .dlt/config.toml, .dlt/secrets.toml or the environment, for example
+    SOURCES__LETTERS__BASE_URL. Try `letters demo` first: it needs none.
+    """
+
+
+@cli.command(short_help="Load a stand-in of the service, to see it work.")
+@click.option("--contacts", type=click.IntRange(min=0), default=2000, show_default=True, help="Contacts to invent.")
+@click.option(
+    "--to", type=click.Path(path_type=Path), default="letters_demo.duckdb", show_default=True, help="The file."
+)
+@output_options
+def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
+    """Start a stand-in of the service on this machine, load it into DuckDB, and show what is there."""
+    from letters_source.destination import make_pipeline
+    from letters_source.emulator import Emulator
+    from letters_source.show import load_shown, start_logging
+
+    start_logging(quiet=quiet, debug=debug)
+    emulator = Emulator(contacts)
+    with emulator.serve() as base_url:
+        pipeline = make_pipeline("duckdb", to, "letters_demo")
+        tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
+        load_shown(pipeline, to, (), {"base_url": base_url, **tokens}, quiet=quiet)
+
+
+@cli.command(short_help="Load both listings, complete and verified.")
+@click.option("--destination", type=click.Choice(["duckdb", "parquet"]), default="duckdb", show_default=True)
+@click.option("--to", type=click.Path(path_type=Path), help="The DuckDB file, or the folder for Parquet.")
+@click.option("--only", metavar="LISTINGS", default="", help="templates or contacts; both by default.")
+@settings_options
+@output_options
+def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bool, **settings: Any) -> None:
+    """Load both listings into DuckDB or Parquet, verify them, and show what is there."""
+    from letters_source.destination import DEFAULT_PLACES, make_pipeline
+    from letters_source.show import load_shown, start_logging
+
+    start_logging(quiet=quiet, debug=debug)
+    place = to or Path(DEFAULT_PLACES[destination])
+    listings = tuple(name.strip() for name in only.split(",") if name.strip())
+    load_shown(make_pipeline(destination, place), place, listings, given(settings), quiet=quiet)
+
+
+@cli.command(short_help="See what a load would find and take.")
+@settings_options
+@output_options
+def check(*, quiet: bool, debug: bool, **settings: Any) -> None:
+    """Ask the service for a page of each listing: reachable, authorised, how many rows, how long a load takes."""
+    from letters_source.check import check_service
+    from letters_source.show import show_findings, start_logging
+
+    start_logging(quiet=quiet, debug=debug)
+    findings = list(check_service(**given(settings)))
+    if not quiet:
+        show_findings(findings)
+
+
+@cli.command(short_help="Serve a stand-in of the service.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one.")
+@click.option("--contacts", type=click.IntRange(min=0), default=2000, show_default=True, help="Contacts to invent.")
+@click.option("--latency-ms", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Wait before answers.")
+def serve(port: int, contacts: int, latency_ms: float) -> None:
+    """Serve a stand-in of the service on this machine until Ctrl-C."""
+    from letters_source.emulator import Behaviour, Emulator
+    from letters_source.show import show_service
+
+    emulator = Emulator(contacts, behaviour=Behaviour(latency_ms=latency_ms))
+    emulator.run_forever(port, lambda base_url: show_service(base_url, emulator))
+
+
+def given(settings: dict[str, Any]) -> Any:
+    """The settings that options gave."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def main() -> None:
+    """Run the command; every error ends in a line on stderr and its exit code, `--debug` adds the traceback."""
+    # dlt reads these when it is first imported; both can be set otherwise
+    os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
+    os.environ.setdefault("RUNTIME__LOG_LEVEL", "ERROR")
+    if "--debug" not in sys.argv:
+        sys.excepthook = tell_unexpected
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        tell("interrupted; nothing was changed that was not finished")
+        code = INTERRUPTED
+    except LettersError as error:
+        if "--debug" in sys.argv:
+            sys.excepthook(type(error), error, error.__traceback__)
+        else:
+            tell(str(error))
+        code = error.exit_code
+    sys.exit(code or 0)
+
+
+def tell(message: str) -> None:
+    """A line on stderr."""
+    click.echo(f"letters: {message}", err=True)
+
+
+def tell_unexpected(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
+    """A line instead of the traceback of an error that is not ours."""
+    tell(f"unexpected {kind.__name__}: {str(error).partition(chr(10))[0]}; run again with --debug to see where.")

@@ -1,0 +1,105 @@
+"""Where may a load go, and can it go there? Pipelines for the command's destinations, and their preflight."""
+
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import dlt
+import duckdb
+from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
+
+from letters_source.errors import DestinationError
+
+Kind = Literal["duckdb", "parquet"]
+DATASET = "letters_data"
+DEFAULT_PLACES: dict[Kind, str] = {"duckdb": "letters.duckdb", "parquet": "letters_parquet"}
+# keeps a load's memory flat whatever the size of a listing; the order of rows means nothing in these tables
+DUCKDB_CONFIG = {"memory_limit": "300MB", "preserve_insertion_order": False}
+
+
+def make_pipeline(kind: Kind = "duckdb", to: Path | str | None = None, name: str = "letters") -> dlt.Pipeline:
+    """A dlt pipeline into a DuckDB file or a folder of Parquet files, dataset `letters_data`.
+
+    Args:
+        kind: duckdb or parquet.
+        to: the file or the folder; `letters.duckdb` or `letters_parquet` in the working directory when None.
+        name: dlt's name of the pipeline and its working folder; dlt keeps one destination a name, so Parquet adds its own.
+
+    Raises:
+        DestinationError: the file's stem is the dataset's name; DuckDB could not tell the two apart.
+    """
+    place = Path(to or DEFAULT_PLACES[kind]).absolute()
+    if kind == "duckdb" and place.stem == DATASET:
+        raise DestinationError(f"A DuckDB file named {DATASET} cannot hold the dataset {DATASET}: choose another name.")
+    name = name if kind == "duckdb" else f"{name}_{kind}"
+    return dlt.pipeline(name, destination=make_destination(kind, place), dataset_name=DATASET)
+
+
+def make_destination(kind: Kind, place: Path) -> Any:
+    """dlt's destination of a kind at an absolute place."""
+    if kind == "parquet":
+        return dlt.destinations.filesystem(place.as_uri(), destination_name="parquet")
+    credentials = DuckDbCredentials(str(place))
+    credentials.global_config = DUCKDB_CONFIG
+    return dlt.destinations.duckdb(credentials)
+
+
+def check_destination(pipeline: dlt.Pipeline) -> None:
+    """See that a local destination can be written, before the service is asked for anything; others pass.
+
+    Raises:
+        DestinationError: with the plain cause.
+    """
+    config: Any = pipeline.destination_client().config
+    if pipeline.destination.destination_type.endswith(".duckdb"):
+        check_duckdb(Path(config.credentials.database))
+    elif getattr(config, "is_local_filesystem", False):
+        check_folder(Path(url2pathname(urlsplit(config.bucket_url).path)))
+
+
+def check_duckdb(file: Path) -> None:
+    """Open a DuckDB file for writing; one that does not exist yet is not made.
+
+    Raises:
+        DestinationError: its folder is missing or not writable, another process holds it, or it is no DuckDB file.
+    """
+    if not file.parent.is_dir():
+        raise DestinationError(f"{file}: the folder {file.parent} does not exist; make it, or choose another --to.")
+    if not file.exists():
+        check_writable(file.parent)
+        return
+    try:
+        duckdb.connect(str(file)).close()
+    except duckdb.Error as error:
+        raise DestinationError(f"{file} cannot be opened for writing: {plain_cause(error)}") from None
+
+
+def check_folder(folder: Path) -> None:
+    """See that a folder, or the nearest that exists above it, can be written.
+
+    Raises:
+        DestinationError: it cannot.
+    """
+    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    if not nearest.is_dir():
+        raise DestinationError(f"{nearest} is a file, not a folder; choose another --to.")
+    check_writable(nearest)
+
+
+def check_writable(folder: Path) -> None:
+    """Write a nameless file.
+
+    Raises:
+        DestinationError: the folder cannot be written.
+    """
+    try:
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise DestinationError(f"{folder} cannot be written: {error.strerror}.") from None
+
+
+def plain_cause(error: duckdb.Error) -> str:
+    """DuckDB's reason without its kind and its link: who holds a lock is in it."""
+    return str(error).split(": ", 1)[-1].split(" See also ")[0]

@@ -1,0 +1,118 @@
+"""How is a load run, from settings to a verified destination? The command, scripts and orchestrators all call it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from time import monotonic
+from typing import Any, Unpack
+
+import dlt
+from dlt.extract import DltSource
+from dlt.pipeline.exceptions import PipelineStepFailed
+
+from letters_source.comments import describe_tables
+from letters_source.destination import check_destination, make_pipeline
+from letters_source.errors import LettersError, LoadFailed, SettingsError
+from letters_source.listing import LISTINGS
+from letters_source.reader import Watch
+from letters_source.settings import Overrides
+from letters_source.source import ignore, letters, resource_names
+from letters_source.tables import TABLES
+from letters_source.verify import count_rows, verify_load
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished, verified load.
+
+    Args:
+        load_id: dlt's id of the load, `_dlt_load_id` of its rows.
+        tables: how many rows each table holds now.
+        audits: the load's rows of `listing_audit`, one for each listing.
+        seconds: how long it all took.
+    """
+
+    load_id: str
+    tables: Mapping[str, int]
+    audits: tuple[Mapping[str, Any], ...]
+    seconds: float
+
+
+def run(
+    pipeline: dlt.Pipeline | None = None,
+    *,
+    only: Sequence[str] = (),
+    watch: Watch = ignore,
+    **settings: Unpack[Overrides],
+) -> Result:
+    """Load listings completely, or raise and leave the destination as it was.
+
+    Args:
+        pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None.
+        only: the listings to load, `templates` or `contacts`; both when empty.
+        watch: told of each response: listing, number of the walk, rows in it, the service's count.
+        **settings: as in `Settings`; what is not given comes from dlt's configuration, `[sources.letters]`.
+
+    Raises:
+        LettersError: see `letters_source.errors`.
+    """
+    start = monotonic()
+    listings = check_listings(only)
+    source = letters(watch, **settings).with_resources(*chain.from_iterable(map(resource_names, listings)))
+    pipeline = pipeline or make_pipeline()
+    check_destination(pipeline)
+    # what an earlier run left half done is read afresh: dlt would load its old rows and not ask the service at all
+    pipeline.abort_packages()
+    with dlt.config.values(load_config(pipeline)):
+        load_id = load(pipeline, source)
+    audits = verify_load(pipeline, load_id)
+    tables = [table for table in TABLES if not table.listing or table.listing in listings]
+    describe_tables(pipeline, tables)
+    return Result(load_id, count_rows(pipeline, tables), audits, monotonic() - start)
+
+
+def check_listings(only: Sequence[str]) -> Sequence[str]:
+    """The listings to load.
+
+    Raises:
+        SettingsError: one of them does not exist.
+    """
+    unknown = set(only) - LISTINGS.keys()
+    if unknown:
+        raise SettingsError(f"only must name {' or '.join(LISTINGS)}, got {', '.join(sorted(unknown))}.")
+    return only or tuple(LISTINGS)
+
+
+def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
+    """How dlt shall load: in databases a replaced table keeps its old rows until all new ones are there."""
+    staging = {"destination.replace_strategy": "insert-from-staging", "load.truncate_staging_dataset": True}
+    files = pipeline.destination.destination_type.endswith(".filesystem")
+    return {"load.delete_completed_jobs": True, **({} if files else staging)}
+
+
+def load(pipeline: dlt.Pipeline, source: DltSource) -> str:
+    """Extract, normalise and load; the load's id.
+
+    Raises:
+        LettersError: the one that stopped the source, without dlt's account of its own steps around it.
+        LoadFailed: anything else that stopped dlt.
+    """
+    try:
+        info = pipeline.run(source)
+    except PipelineStepFailed as failure:
+        ours = next((cause for cause in causes(failure) if isinstance(cause, LettersError)), None)
+        raise ours or LoadFailed(f"{failure.step}: {innermost(failure)}") from failure
+    return str(info.loads_ids[-1])
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that led to it, the outermost first."""
+    current: BaseException | None = error
+    while current:
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def innermost(error: BaseException) -> str:
+    """The first line of the error that came first."""
+    return str(list(causes(error))[-1]).strip().partition("\n")[0]

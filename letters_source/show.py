@@ -1,0 +1,126 @@
+"""What does a person at a terminal see of a load, a check or the emulator?"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dlt
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from letters_source.check import Finding
+from letters_source.destination import DATASET
+from letters_source.emulator import Emulator
+from letters_source.load import Result, run
+from letters_source.reader import Watch
+from letters_source.source import ignore
+
+STDOUT, STDERR = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+
+
+def start_logging(*, quiet: bool, debug: bool) -> None:
+    """Our log on stderr: warnings; where nobody sees bars, also a line for each listing; with `debug` one for each page."""
+    logger = logging.getLogger("letters_source")
+    logger.addHandler(RichHandler(console=STDERR, show_path=False, show_time=debug, markup=False))
+    usual = logging.WARNING if quiet or STDERR.is_terminal else logging.INFO
+    logger.setLevel(logging.DEBUG if debug else usual)
+
+
+def load_shown(pipeline: dlt.Pipeline, place: Path, only: Sequence[str], settings: Any, *, quiet: bool) -> None:
+    """Load with progress, then show what is there."""
+    with progress(quiet=quiet) as watch:
+        result = run(pipeline, only=only, watch=watch, **settings)
+    if not quiet:
+        show_result(result, place)
+
+
+class Bars:
+    """A bar for each listing and walk: rows read of the service's count."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.tasks: dict[tuple[str, int], TaskID] = {}
+
+    def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
+        """Take a response into account; the fence reads some rows again, which adds nothing."""
+        if (listing, walk) not in self.tasks:
+            words = listing if walk == 1 else f"{listing}, walk {walk}"
+            self.tasks[listing, walk] = self.progress.add_task(words, total=count)
+        self.progress.update(self.tasks[listing, walk], total=count, advance=rows)
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Watch]:
+    """Bars on stderr while the block runs, where a person can see them."""
+    if quiet or not STDERR.is_terminal:
+        yield ignore
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rows"))
+    with Progress(*columns, TimeElapsedColumn(), console=STDERR) as bars:
+        yield Bars(bars).watch
+
+
+def show_result(result: Result, place: Path) -> None:
+    """The tables, how each listing was read, where the data lies, and a query to try."""
+    audits = {audit["listing"]: audit for audit in result.audits}
+    table = make_table("table", "rows", "verdict", "seconds", "requests")
+    for name, rows in result.tables.items():
+        audit = audits.get(name)
+        read = (audit["verdict"], f"{audit['seconds']:.1f}", f"{audit['requests']:,}") if audit else ()
+        table.add_row(name, f"{rows:,}", *read)
+    STDOUT.print(table)
+    STDOUT.print(
+        f"Loaded and verified in {result.seconds:.1f} s: {place.absolute()}, dataset {DATASET}", highlight=False
+    )
+    STDOUT.print(f"Try: {query(place)}", highlight=False, markup=False)
+
+
+def query(place: Path) -> str:
+    """A command that shows something of what was loaded, whatever the destination."""
+    columns = "state, count(*) as contacts group by state order by contacts desc limit 5"
+    if place.is_dir():
+        rows = f'duckdb.read_parquet("{place}/{DATASET}/contacts/*.parquet").query("contacts", "from contacts select {columns}")'
+    else:
+        rows = f'duckdb.connect("{place}").sql("from {DATASET}.contacts select {columns}")'
+    return f"python -c 'import duckdb; {rows}.show()'"
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """What a load would find and take."""
+    table = make_table("listing", "rows", "rows a page", "requests", "latency", "estimate")
+    for found in findings:
+        size = f"{found.page_size:,}" if found.page_size else "all in one"
+        figures = (
+            f"{found.count:,}",
+            size,
+            f"{found.requests:,}",
+            f"{found.latency * 1000:.0f} ms",
+            f"{found.seconds:.1f} s",
+        )
+        table.add_row(found.listing, *figures)
+    STDOUT.print(table)
+    STDOUT.print("The service is reachable and accepts the tokens.")
+
+
+def show_service(base_url: str, emulator: Emulator) -> None:
+    """Where the emulator is, and how to use it: lines that a shell can take."""
+    STDOUT.print(
+        f"export SOURCES__LETTERS__BASE_URL={base_url}\n"
+        f"export SOURCES__LETTERS__ACCESS_TOKEN={emulator.access_token}\n"
+        f"export SOURCES__LETTERS__REFRESH_TOKEN={emulator.refresh_token}\n"
+        f"# {emulator.contacts.count:,} contacts and {emulator.templates.count:,} templates until Ctrl-C; "
+        "set these in another shell, then: letters load",
+        highlight=False,
+    )
+
+
+def make_table(first: str, *figures: str) -> Table:
+    """A table of names and right-aligned figures."""
+    table = Table(first)
+    for name in figures:
+        table.add_column(name, justify="right")
+    return table

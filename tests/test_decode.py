@@ -1,0 +1,521 @@
+"""Does every page become exactly the rows that it holds, and is nothing lost or guessed?"""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pages import filled, golden, page_of, page_of_text
+
+from letters_source.decode import decode_page
+from letters_source.errors import MalformedResponse
+from letters_source.shape import Notes, row_schema
+
+ENVELOPE = "contacts page 7: not the documented envelope of {data: {count, rows}}: "
+NO_META = pytest.mark.xfail(strict=True, raises=KeyError, reason="a page without any meta is not expected")
+NO_PART = {"reason": None, "raw": None, "undocumented": None}
+
+
+def at(*moment: int) -> datetime:
+    """A moment in UTC."""
+    return datetime(*moment, tzinfo=UTC)  # type: ignore[misc, arg-type]
+
+
+def read(body: bytes, listing: str = "contacts") -> tuple[list[dict[str, Any]], Notes]:
+    """What is not null in each row of a page, and what was noticed."""
+    page = decode_page(body, listing, 0)
+    return [filled(row) for row in page.rows.to_pylist()], page.notes
+
+
+def read_contact(**fields: Any) -> dict[str, Any]:
+    """What is not null of one contact with the id 1, the id left out."""
+    (row,), _ = read(page_of({"id": "1", **fields}))
+    assert row.pop("id") == "1"
+    return row
+
+
+def read_text(fields: str) -> tuple[dict[str, Any], Notes]:
+    """What is not null of one contact written by hand, and what was noticed."""
+    (row,), notes = read(page_of_text(f"[{{{fields}}}]"))
+    return row, notes
+
+
+def refusal(body: bytes) -> tuple[str, bool]:
+    """The message of the error that a page ends with, and whether it may be another one next time."""
+    with pytest.raises(MalformedResponse) as caught:
+        decode_page(body, "contacts", 7)
+    error = caught.value
+    assert error.__cause__ is None
+    assert error.__context__ is None or error.__suppress_context__
+    return str(error), error.transient
+
+
+def test_the_golden_contacts_are_decoded() -> None:
+    """Every documented field lands in its column, null and empty kept apart."""
+    page = golden("contacts", 3)
+    assert page.count == 25
+    assert page.notes == Notes()
+    assert page.rows.schema == row_schema("contacts")
+    assert page.rows.to_pylist() == [
+        {
+            "id": "101", "first_name": "Alex", "last_name": "Example", "full_name": "Alex Example",
+            "company_name": "ABC, Inc.", "address1": "1234 Random Street", "address2": "Suite 567",
+            "city": "Springfield", "state": "Illinois", "zip": "62704", "phone_no": "217-555-0123", "extension": "123",
+            "website_url": "https://abc.example.org", "org_id": "1", "email": "alex@example.org", "is_verified": None,
+            "is_live_mode": False, "created_at": at(2023, 11, 21, 9, 30, 15, 123_000),
+            "contact_labels": [{"id": "4", "title": "office"}, {"id": "6", "title": 'Q4 "hot"'}],
+            "page": 3, "position": 0, **NO_PART,
+        },
+        {
+            "id": "102", "first_name": "", "last_name": "", "full_name": "", "company_name": "Example Holdings",
+            "address1": "7 High St", "address2": "", "city": "Newark", "state": "New Jersey", "zip": "07102",
+            "phone_no": "", "extension": "", "website_url": "", "org_id": "1", "email": "", "is_verified": None,
+            "is_live_mode": True, "created_at": at(2023, 11, 21, 9, 30, 15), "contact_labels": [],
+            "page": 3, "position": 1, **NO_PART,
+        },
+        {
+            "id": "103", "first_name": "Nguyễn", "last_name": "O'Example", "full_name": "Nguyễn O'Example",
+            "company_name": None, "address1": "9 Rue de l'Été", "address2": None, "city": "Portland", "state": "Maine",
+            "zip": "04101", "phone_no": None, "extension": None, "website_url": None, "org_id": "2", "email": None,
+            "is_verified": True, "is_live_mode": True, "created_at": at(2024, 2, 29, 23, 59, 59, 999_000),
+            "contact_labels": [{"id": "5", "title": "house"}],
+            "page": 3, "position": 2, **NO_PART,
+        },
+    ]  # fmt: skip
+
+
+def test_the_golden_templates_are_decoded() -> None:
+    """Creator and product are nested, and a meta of whatever contents is kept as the service wrote it."""
+    page = golden("templates")
+    assert page.count == 3
+    assert page.notes == Notes()
+    assert page.rows.schema == row_schema("templates")
+    files = "https://files.example.org/org-1"
+    ada = {"id": "2", "full_name": "Ada Example", "undocumented": None}
+    assert page.rows.to_pylist() == [
+        {
+            "id": "10", "title": "Spring offer", "template_url": f"{files}/user-1/templates/10.json",
+            "template_type": "json", "thumbnail_url": f"{files}/user-1/thumbnails/10.png", "creator": ada,
+            "product": {
+                "id": "3", "paper_type": "60# Statement", "paper_size": "8.5x11", "delivery_type": "First Class",
+                "product_type": "Professional Letters", "envelope_type": "#10 Grey", "postage_type": "Live",
+                "name": "Professional Letters, First Class", "meta": None, "undocumented": None,
+            },
+            "page": 0, "position": 0, **NO_PART,
+        },
+        {
+            "id": "9", "title": "", "template_url": f"{files}/user-1/templates/9.html", "template_type": "html",
+            "thumbnail_url": f"{files}/user-1/thumbnails/9.png", "creator": ada,
+            "product": {
+                "id": "5", "paper_type": "80# Linen", "paper_size": "4.25x5.5", "delivery_type": "Standard Class",
+                "product_type": "Personal Letters", "envelope_type": "A7 White", "postage_type": "Stamped",
+                "name": "Personal Letters, Standard Class", "meta": '{"folds": 1, "colors": ["black", "blue"]}',
+                "undocumented": None,
+            },
+            "page": 0, "position": 1, **NO_PART,
+        },
+        {
+            "id": "8", "title": "Zweite Mahnung „Ä“", "template_url": f"{files}/user-4/templates/8.json",
+            "template_type": "json", "thumbnail_url": None,
+            "creator": {"id": "4", "full_name": "Zoë O'Example", "undocumented": None}, "product": None,
+            "page": 0, "position": 2, **NO_PART,
+        },
+    ]  # fmt: skip
+
+
+def test_the_golden_surprises_are_decoded() -> None:
+    """Numbers become text, what does not fit is kept under its wire name, and a row without an id is kept whole."""
+    page = golden("contacts-surprises")
+    assert page.count == 5
+    assert page.rows["position"].to_pylist() == [0, 1, 2, 3, 4]
+    assert [filled(row) for row in page.rows.to_pylist()] == [
+        {
+            "id": "201", "first_name": "Number", "last_name": "Id", "full_name": "Number Id", "company_name": "",
+            "address1": "1 A St", "address2": "", "city": "X", "state": "Ohio", "zip": "7030", "phone_no": "2175550123",
+            "extension": "", "website_url": "", "org_id": "1", "email": "n@example.org", "is_live_mode": True,
+            "created_at": at(2023, 11, 21, 9, 30, 15),
+            "undocumented": '{"countryCode":"US","customFields":{"Age": 20, "Spouse": "none"},"isVerified":"yes",'
+            '"propertyAddress":"2 B St"}',
+        },
+        {
+            "id": "202", "first_name": "No", "last_name": "Extras",
+            "contact_labels": [{"id": "4", "title": "office"}, None],
+            "undocumented": '{"ContactLabels":[{"id": 4, "title": "office", "color": "red"}, null],'
+            '"createdAt":"21-11-2023"}',
+        },
+        {
+            "reason": "the id is null",
+            "raw": '{"id": null, "firstName": "No", "lastName": "Id", "ContactLabels": [], "createdAt": null}',
+        },
+        {
+            "id": "204",
+            "undocumented": '{"ContactLabels":{"id": "4", "title": "office"},"createdAt":1700559015123,'
+            '"firstName":{"given": "Nested"},"isLiveMode":"true","lastName":["L"]}',
+        },
+        {
+            "id": "205", "first_name": "Twin", "email": "nul\ufffdinside@example.org", "is_verified": False,
+            "is_live_mode": False, "created_at": at(2023, 11, 21, 9, 30, 15, 123_000), "contact_labels": [None],
+            "undocumented": r'{"ContactLabels":["office"],"_dlt_id":"spoof",'
+            r'"email":"\"nul\\u0000inside@example.org\"","first_name":"twin"}',
+        },
+    ]  # fmt: skip
+    once = ("countryCode", "customFields", "propertyAddress", "isVerified", "ContactLabels.color", "firstName", "lastName")
+    assert page.notes.kept == Counter(
+        {"ContactLabels": 3, "createdAt": 2, **dict.fromkeys((*once, "isLiveMode", "_dlt_id", "first_name", "email"), 1)}
+    )
+    assert page.notes.misfits == 10
+    assert page.notes.numbers == Counter(("id", "zip", "phoneNo", "orgId", "ContactLabels.id"))
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"null", "Expected `object`, got `null`."),
+        (b"[]", "Expected `object`, got `array`."),
+        (b'"canary"', "Expected `object`, got `str`."),
+        (b'{"message": "canary"}', "Object missing required field `data`."),
+        (b'{"data": null}', "Expected `object`, got `null` - at `$.data`."),
+        (b'{"data": "canary"}', "Expected `object`, got `str` - at `$.data`."),
+        (b'{"data": {"count": 1}}', "Object missing required field `rows` - at `$.data`."),
+        (b'{"data": {"rows": []}}', "Object missing required field `count` - at `$.data`."),
+        (b'{"data": {"count": 1, "rows": null}}', "Expected `array`, got `null` - at `$.data.rows`."),
+        (b'{"data": {"count": 1, "rows": {"id": "canary"}}}', "Expected `array`, got `object` - at `$.data.rows`."),
+        (b'{"data": {"count": 1, "rows": "canary"}}', "Expected `array`, got `str` - at `$.data.rows`."),
+        (b'{"data": {"count": null, "rows": []}}', "Expected `int`, got `null` - at `$.data.count`."),
+        (b'{"data": {"count": "25", "rows": []}}', "Expected `int`, got `str` - at `$.data.count`."),
+        (b'{"data": {"count": true, "rows": []}}', "Expected `int`, got `bool` - at `$.data.count`."),
+        (b'{"data": {"count": 1.0, "rows": []}}', "Expected `int`, got `float` - at `$.data.count`."),
+        (b'{"data": {"count": 1e3, "rows": []}}', "Expected `int`, got `float` - at `$.data.count`."),
+        (b'{"data": {"count": 1e400, "rows": []}}', "Number out of range - at `$.data.count`."),
+    ],
+)
+def test_another_envelope_is_refused_for_good(body: bytes, problem: str) -> None:
+    """JSON that is not the documented envelope is an error that names the place and quotes nothing."""
+    assert refusal(body) == (ENVELOPE + problem, False)
+
+
+def test_a_negative_count_is_refused_for_good() -> None:
+    """No listing holds fewer rows than none."""
+    expected = "contacts page 7: expected a count of 0 or more, got a negative one."
+    assert refusal(page_of(count=-1)) == (expected, False)
+
+
+@pytest.mark.xfail(strict=True, raises=pytest.fail.Exception, reason="a count beyond 64 bits is let through")
+@pytest.mark.parametrize("count", [2**63, 10**30])
+def test_a_count_beyond_64_bits_is_refused(count: int) -> None:
+    """No listing is that long, and nothing later can calculate with it."""
+    assert refusal(page_of(count=count))[1] is False
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" ",
+        b"<html><title>canary</title></html>",
+        page_of({"id": "canary"})[:-1],
+        page_of({"id": "canary"})[:50],
+        page_of() + page_of(),
+        page_of_text('[{"id": "canary", "zip": NaN}]'),
+        page_of_text('[{"id": "canary", "x": -Infinity}]'),
+        page_of_text('[{"id": "canary", "x": 01}]'),
+        page_of_text('[{"id": "canary", "x": [1,]}]'),
+        page_of_text('[{"id": "canary", "x": "\\q"}]'),
+        page_of_text('[{"id": "canary", "x": "line\nbreak"}]'),
+        page_of_text('[{"id": "canary"}]').replace(b"Success", b"\xff"),
+        page_of_text('[{"id": "canary"}]').replace(b"Success", b"\xed\xa0\x80"),
+        page_of_text('[{"id": "canary"}]').decode().encode("utf-16"),
+        page_of_text(f'[{{"id": "canary", "x": {"[" * 100_000}{"]" * 100_000}}}]'),
+        b'{"x":' * 100_000,
+    ],
+    ids=range(17),
+)
+def test_what_is_no_json_is_refused_and_may_be_sent_again(body: bytes) -> None:
+    """HTML, cut bodies, NaN, bad UTF-8 and depth bombs are told by their length alone."""
+    expected = f"contacts page 7: expected JSON, got {len(body)} bytes of something else."
+    assert refusal(body) == (expected, True)
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    """Some servers write one before UTF-8; a second one is no JSON."""
+    bom = b"\xef\xbb\xbf"
+    assert read(bom + page_of({"id": "1"})) == ([{"id": "1"}], Notes())
+    assert refusal(bom * 2 + page_of())[1] is True
+
+
+@pytest.mark.parametrize("listing", ["contacts", pytest.param("templates", marks=NO_META)])
+def test_an_empty_page_has_the_same_columns(listing: str) -> None:
+    """No rows, and still every column of its type."""
+    page = decode_page(page_of(count=9), listing, 1)
+    assert (page.count, page.rows.num_rows, page.notes) == (9, 0, Notes())
+    assert page.rows.schema == row_schema(listing)
+
+
+def test_unknown_fields_of_the_envelope_change_nothing() -> None:
+    """Fields beside count and rows, line breaks and another order are all the same page."""
+    body = b'\n{"next": null,\n"data": {"total": "9", "rows": [{"id": "1"}],\n"count": 1},\n"message": 5}\n'
+    assert read(body) == ([{"id": "1"}], Notes())
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("2023-11-21T09:30:15.123Z", at(2023, 11, 21, 9, 30, 15, 123_000)),
+        ("2023-11-21T09:30:15Z", at(2023, 11, 21, 9, 30, 15)),
+        ("2023-11-21T09:30:15.123456Z", at(2023, 11, 21, 9, 30, 15, 123_456)),
+        ("2023-11-21T09:30:15", at(2023, 11, 21, 9, 30, 15)),
+        ("2023-11-21 09:30:15.5", at(2023, 11, 21, 9, 30, 15, 500_000)),
+        ("2023-11-21T09:30", at(2023, 11, 21, 9, 30)),
+        ("2023-11-21T04:30:15-05:00", at(2023, 11, 21, 9, 30, 15)),
+        ("2023-11-21T15:00:15.5+0530", at(2023, 11, 21, 9, 30, 15, 500_000)),
+        ("0001-01-01T00:00:00Z", at(1, 1, 1)),
+        ("9999-12-31T23:59:59.999999Z", at(9999, 12, 31, 23, 59, 59, 999_999)),
+    ],
+)
+def test_timestamps_are_stored_in_utc(sent: str, stored: datetime) -> None:
+    """An offset is counted in, and a text without one is UTC, alone or beside texts that have one or are none."""
+    assert read_contact(createdAt=sent) == {"created_at": stored}
+    rows, notes = read(page_of({"id": "1", "createdAt": sent}, {"id": "2", "createdAt": "soon"}, {"id": "3"}))
+    kept = {"id": "2", "undocumented": '{"createdAt":"soon"}'}
+    assert (rows, notes) == ([{"id": "1", "created_at": stored}, kept, {"id": "3"}], Notes(Counter(["createdAt"]), 1))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    ["", "2023-11-21", "21-11-2023", "2023-02-30T00:00:00Z", "2023-11-21T24:00:00Z", "2023-11-21T09:30:15.123456789Z",
+     " 2023-11-21T09:30:15Z", "now", "1700559015"],
+)  # fmt: skip
+def test_texts_that_are_no_timestamps_are_kept(sent: str) -> None:
+    """A date alone, days that do not exist and parts of a microsecond are not guessed at."""
+    rows, notes = read(page_of({"id": "1", "createdAt": sent}))
+    assert rows == [{"id": "1", "undocumented": f'{{"createdAt":"{sent}"}}'}]
+    assert notes == Notes(Counter(["createdAt"]), 1)
+
+
+@pytest.mark.xfail(strict=True, reason="kept twice, the second time without its NUL")
+def test_a_timestamp_with_nul_is_kept_once() -> None:
+    """It is one misfit, kept as the service wrote it."""
+    row, notes = read_text(r'"id": "1", "createdAt": "2023\u0000"')
+    assert row == {"id": "1", "undocumented": r'{"createdAt":"\"2023\\u0000\""}'}
+    assert notes == Notes(Counter(["createdAt"]), 1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ('"firstName": "canary"', "the id is missing"),
+        ('"id": null', "the id is null"),
+        ('"id": ""', "the id is empty"),
+        ('"id": {"a": 1}', "the id is not usable text"),
+        ('"id": ["1"]', "the id is not usable text"),
+        ('"id": true', "the id is not usable text"),
+        ('"id": false', "the id is not usable text"),
+        (r'"id": "1\u00002"', "the id is not usable text"),
+    ],
+)
+def test_a_row_without_a_usable_id_is_kept_whole(sent: str, reason: str) -> None:
+    """It has a reason instead of an id, its neighbours are read as ever, and nothing of it is counted."""
+    rows, notes = read(page_of_text(f'[{{"id": "1"}}, {{{sent}, "x": 1}}, {{"id": "2"}}]'))
+    raw = f'{{{sent}, "x": 1}}'
+    kept = raw if "u0000" not in raw else r'"{\"id\": \"1\\u00002\", \"x\": 1}"'
+    assert rows == [{"id": "1"}, {"reason": reason, "raw": kept}, {"id": "2"}]
+    assert notes == Notes()
+
+
+@pytest.mark.parametrize("sent", ["null", "1", '"a"', "[]", "true"])
+def test_a_row_that_is_no_object_is_kept_whole(sent: str) -> None:
+    """It is counted as a row by the service, so it must be told of."""
+    rows, notes = read(page_of_text(f'[{{"id": "1"}}, {sent}]'))
+    assert rows == [{"id": "1"}, {"reason": "the row is not an object", "raw": sent}]
+    assert notes == Notes()
+
+
+@pytest.mark.parametrize("sent", ["0", "-7", "1.50", "1e400", "1" + "0" * 30])
+def test_a_number_becomes_its_own_digits_where_text_is_documented(sent: str) -> None:
+    """Nothing is rounded, and only the note tells that it came as a number."""
+    assert read_text(f'"id": {sent}, "zip": {sent}') == ({"id": sent, "zip": sent}, Notes(numbers=Counter(["id", "zip"])))
+
+
+@pytest.mark.parametrize("sent", ["true", "{}", '["a"]', '{"given": "Nested"}'])
+def test_other_values_do_not_become_text(sent: str) -> None:
+    """The column is null and the value is kept as the service wrote it."""
+    expected = {"id": "1", "undocumented": f'{{"city":{sent}}}'}
+    assert read_text(f'"id": "1", "city": {sent}') == (expected, Notes(Counter(["city"]), 1))
+
+
+@pytest.mark.parametrize("sent", ['"yes"', '""', "2", "0", '"true"', "[]", "{}"])
+def test_only_true_and_false_are_booleans(sent: str) -> None:
+    """Nothing is guessed to be true."""
+    expected = {"id": "1", "undocumented": f'{{"isVerified":{sent}}}'}
+    assert read_text(f'"id": "1", "isVerified": {sent}') == (expected, Notes(Counter(["isVerified"]), 1))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    ["null", "5", "-0.5", "1e300", "true", '"US"', '""', '"é"', r'"\u00e9"', "[]", "{}", '[1, "a", null]',
+     '{"Age": 20, "Deep": {"er": []}}', "1" + "0" * 30],
+)  # fmt: skip
+def test_an_undocumented_field_is_kept_as_the_service_wrote_it(sent: str) -> None:
+    """Scalars, objects and arrays go into the row's undocumented column, spaces and escapes included."""
+    rows, notes = read(page_of_text(f'[{{"id": "1", "x": {sent}}}, {{"id": "2"}}]'))
+    assert rows == [{"id": "1", "undocumented": f'{{"x":{sent}}}'}, {"id": "2"}]
+    assert notes == Notes(Counter(["x"]))
+
+
+def test_an_undocumented_field_may_change_its_type_from_row_to_row() -> None:
+    """Each value is kept as it is, and the rows in which the field came are counted."""
+    rows, notes = read(page_of_text('[{"id":"1","x":1},{"id":"2","x":"a"},{"id":"3"},{"id":"4","x":[{}],"a":null}]'))
+    assert [row.get("undocumented") for row in rows] == ['{"x":1}', '{"x":"a"}', None, '{"a":null,"x":[{}]}']
+    assert notes == Notes(Counter({"x": 3, "a": 1}))
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("1e400", '"1e400"'),
+        ('{"a": -1E999}', r'"{\"a\": -1E999}"'),
+        (r'"a\u0000b"', r'"\"a\\u0000b\""'),
+        (r'["\u0000"]', r'"[\"\\u0000\"]"'),
+    ],
+)
+def test_json_that_an_engine_could_not_hold_is_kept_as_its_text(sent: str, kept: str) -> None:
+    """NUL and numbers beyond a double are kept inside a JSON string, in rows that do not fit too."""
+    for more in ("", ', "zip": 7'):
+        row, notes = read_text(f'"id": "1", "x": {sent}, "y": 1{more}')
+        assert row["undocumented"] == f'{{"x":{kept},"y":1}}'
+        assert notes.kept == Counter(["x", "y"])
+
+
+def test_nul_in_a_text_is_replaced_and_kept() -> None:
+    """The column gets U+FFFD, as engines end a text at NUL; the value is a misfit."""
+    row, notes = read_text(r'"id": "1", "city": "a\u0000b"')
+    assert row == {"id": "1", "city": "a\ufffdb", "undocumented": r'{"city":"\"a\\u0000b\""}'}
+    assert notes == Notes(Counter(["city"]), 1)
+
+
+def test_escapes_are_read() -> None:
+    """A surrogate pair is one letter, and an escaped backslash before u0000 is no NUL."""
+    row, notes = read_text(r'"id": "1", "city": "\ud83d\ude00 \u00e9 \/ \n", "state": "\\u0000"')
+    assert row == {"id": "1", "city": "\U0001f600 é / \n", "state": "\\u0000"}
+    assert notes == Notes()
+
+
+@pytest.mark.xfail(strict=True, raises=MalformedResponse, reason="the whole page is refused")
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (r'"id": "1", "city": "\ud800"', {"id": "1", "undocumented": r'{"city":"\"\\ud800\""}'}),
+        (r'"id": "1", "x": "\ude00\ud83d"', {"id": "1", "undocumented": r'{"x":"\"\\ude00\\ud83d\""}'}),
+        (r'"id": "\ud800"', {"reason": "the id is not usable text", "raw": r'"{\"id\": \"\\ud800\"}"'}),
+        (r'"id": "1", "\ud800": 1', {"reason": "a field's name is not valid Unicode", "raw": r'"{\"id\": \"1\", \"\\ud800\": 1}"'}),
+    ],
+)
+def test_a_lone_surrogate_stops_nothing(sent: str, expected: dict[str, str]) -> None:
+    """JSON can write half a letter and no text can hold it: it is kept as its escape."""
+    assert read_text(sent)[0] == expected
+
+
+def test_the_last_of_equal_keys_wins() -> None:
+    """In rows, nested objects, the envelope and undocumented fields alike."""
+    assert read_text('"id": "0", "id": "1", "zip": "a", "zip": null')[0] == {"id": "1"}
+    assert read_text('"id": "1", "x": 1, "x": [2]')[0] == {"id": "1", "undocumented": '{"x":[2]}'}
+    labels = '"ContactLabels": [{"id": "1"}], "ContactLabels": [{"id": "2", "id": "3"}]'
+    assert read_text(f'"id": "1", {labels}')[0] == {"id": "1", "contact_labels": [{"id": "3", "title": None}]}
+    twice = b'{"data": {"count": 1, "rows": []}, "data": {"count": 2, "rows": [], "rows": [{"id": "1"}], "count": 3}}'
+    page = decode_page(twice, "contacts", 0)
+    assert (page.count, page.rows["id"].to_pylist()) == (3, ["1"])
+
+
+def test_our_own_names_are_undocumented_on_the_wire() -> None:
+    """Column names, names of dlt's own and names of our own columns never reach a column."""
+    names = ("_dlt_id", "_dlt_load_id", "first_name", "contact_labels", "undocumented", "page", "position", "reason", "raw", "")
+    row, notes = read_text('"id": "1", ' + ", ".join(f'"{name}": "spoof"' for name in names))
+    assert row == {"id": "1", "undocumented": "{" + ",".join(f'"{name}":"spoof"' for name in sorted(names)) + "}"}
+    assert notes == Notes(Counter(names))
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="msgspec refuses to name a field so")
+@pytest.mark.parametrize("name", [r"a\"b", r"a\\b", r"a\tb", r"a\u001fb"])
+def test_an_undocumented_name_may_need_escapes(name: str) -> None:
+    """Quotes, backslashes and control characters in a name are kept like any other."""
+    row, notes = read_text(f'"id": "1", "{name}": 1')
+    assert row["id"] == "1"
+    assert row["undocumented"] == f'{{"{name}":1}}'
+    assert notes.kept.total() == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "labels", "notes"),
+    [
+        ("null", None, Notes()),
+        ("[]", [], Notes()),
+        ("[{}]", [{"id": None, "title": None}], Notes()),
+        ("[null]", [None], Notes(Counter(["ContactLabels"]), 1)),
+        ('["office", []]', [None, None], Notes(Counter({"ContactLabels": 2}), 2)),
+        ('"office"', None, Notes(Counter(["ContactLabels"]), 1)),
+        ('{"id": "4"}', None, Notes(Counter(["ContactLabels"]), 1)),
+        ('[{"id": 4}]', [{"id": "4", "title": None}], Notes(numbers=Counter(["ContactLabels.id"]))),
+        ('[{"id": {}, "title": "t"}]', [{"id": None, "title": "t"}], Notes(Counter(["ContactLabels.id"]), 1)),
+        ('[{"id": "4", "color": "red"}]', [{"id": "4", "title": None}], Notes(Counter(["ContactLabels.color"]))),
+        (
+            '[{"id": "4"}, null, {"id": true, "color": 1}]',
+            [{"id": "4", "title": None}, None, {"id": None, "title": None}],
+            Notes(Counter(["ContactLabels", "ContactLabels.id", "ContactLabels.color"]), 2),
+        ),
+    ],
+)  # fmt: skip
+def test_labels_keep_their_places(sent: str, labels: list[Any] | None, notes: Notes) -> None:
+    """What is no label is null in its place, and the whole list is kept wherever something of it did not fit."""
+    page = decode_page(page_of_text(f'[{{"id": "1", "ContactLabels": {sent}}}]'), "contacts", 0)
+    assert page.rows["contact_labels"].to_pylist() == [labels]
+    assert page.rows["undocumented"].to_pylist() == [f'{{"ContactLabels":{sent}}}' if notes.kept else None]
+    assert page.notes == notes
+
+
+def test_nested_objects_keep_what_did_not_fit() -> None:
+    """Creator and product have an undocumented column of their own; their notes carry the path."""
+    body = page_of_text(
+        '[{"id": "1", "creator": {"id": 2, "fullName": {"a": 1}, "team": "x"}, "product": {"meta": {"a":  1}, "weight": 5}}]'
+    )
+    (row,), notes = read(body, "templates")
+    assert row["creator"] == {"id": "2", "full_name": None, "undocumented": '{"fullName":{"a": 1},"team":"x"}'}
+    assert filled(row["product"]) == {"meta": '{"a":  1}', "undocumented": '{"weight":5}'}
+    assert notes == Notes(Counter(["creator.fullName", "creator.team", "product.weight"]), 1, Counter(["creator.id"]))
+
+
+@pytest.mark.parametrize("sent", ['"Professional Letters"', '["a"]', "5", "true"])
+def test_a_product_that_is_no_object_is_kept(sent: str) -> None:
+    """The template has none then, and its undocumented column has the value."""
+    (row,), notes = read(page_of_text(f'[{{"id": "1", "product": {sent}}}]'), "templates")
+    assert row == {"id": "1", "undocumented": f'{{"product":{sent}}}'}
+    assert notes == Notes(Counter(["product"]), 1)
+
+
+@pytest.mark.parametrize("sent", [pytest.param("{}", marks=NO_META), '{"meta": null}'])
+def test_an_empty_product_is_a_product(sent: str) -> None:
+    """It is there, though all its columns are null."""
+    page = decode_page(page_of_text(f'[{{"id": "1", "product": {sent}}}, {{"id": "2", "product": null}}]'), "templates", 0)
+    first, second = page.rows["product"].to_pylist()
+    assert (set(first.values()), second, page.notes) == ({None}, None, Notes())
+
+
+@pytest.mark.parametrize("sent", ["{}", '{"a": [1, {"b": null}]}', "[]", "5", '"text"'])
+def test_a_products_meta_is_kept_as_the_service_wrote_it(sent: str) -> None:
+    """Its contents are not documented, so that nothing can be a misfit."""
+    (row,), notes = read(page_of_text(f'[{{"id": "1", "product": {{"id": "3", "meta": {sent}}}}}]'), "templates")
+    assert filled(row["product"]) == {"id": "3", "meta": sent}
+    assert notes == Notes()
+
+
+@pytest.mark.parametrize("depth", [499, 600, 900])
+def test_deep_json_is_kept(depth: int) -> None:
+    """Undocumented values may nest as deep as the interpreter goes."""
+    deep = "[" * depth + "]" * depth
+    assert read_text(f'"id": "1", "x": {deep}')[0] == {"id": "1", "undocumented": f'{{"x":{deep}}}'}
+
+
+def test_notes_add_up() -> None:
+    """What was noticed in two pages is what was noticed in each."""
+    first = Notes(Counter(["x"]), 1, Counter(["zip"]))
+    second = Notes(Counter(["x", "y"]), 2, Counter(["id"]))
+    assert first + second == Notes(Counter({"x": 2, "y": 1}), 3, Counter(["zip", "id"]))

@@ -1,0 +1,207 @@
+"""What do responses prove, and is the fast judgement that of plain sets?"""
+
+from collections.abc import Sequence
+from itertools import compress
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from letters_source.evidence import NUL, Certificate, Reading, Spans, certify, code_keys, distinct_rows, is_fenced
+
+
+def reading(keys: Sequence[str], count: int, asked: int, answered: int | None = None, page: int = 0) -> Reading:
+    """A response; answered the tick after it was asked for unless told otherwise."""
+    rejected = sum(key.startswith(NUL) for key in keys)
+    ticks = asked, asked + 1 if answered is None else answered
+    return Reading(page, 1, count, pa.array(keys, pa.string()), rejected, *ticks)
+
+
+def shown(one: Reading) -> list[str]:
+    """The keys of a response."""
+    return [str(key) for key in one.keys.to_pylist()]
+
+
+def kept(readings: Sequence[Reading], certificate: Certificate) -> list[tuple[int, int, str]]:
+    """The reading, position and key of each row that a certificate keeps."""
+    rows = zip(readings, certificate.keep, strict=True)
+    return [
+        row
+        for index, (one, mask) in enumerate(rows)
+        for row in compress([(index, place, key) for place, key in enumerate(shown(one))], mask)
+    ]
+
+
+TWO_PAGES = [reading("ab", 3, 0, page=0), reading("c", 3, 2, page=1)]
+FENCE = [reading("ab", 3, 4, page=0), reading("c", 3, 6, page=1)]
+
+
+def test_a_walk_is_fenced_when_nothing_moved() -> None:
+    """One count, as many distinct keys, and the first and the last page unchanged."""
+    assert is_fenced(TWO_PAGES, FENCE)
+    assert is_fenced([reading("ab", 2, 0)], [])
+    assert is_fenced([reading("", 0, 0)], [])
+
+
+@pytest.mark.parametrize(
+    "fence",
+    [
+        [reading("ab", 3, 4, page=0), reading("c", 4, 6, page=1)],
+        [reading("ba", 3, 4, page=0), reading("c", 3, 6, page=1)],
+        [reading("ab", 3, 4, page=0), reading("d", 3, 6, page=1)],
+        [reading("ab", 3, 4, page=0), reading("", 3, 6, page=1)],
+        [reading("ab", 3, 4, page=0), reading("c", 3, 6, page=2)],
+    ],
+    ids=["count", "order", "key", "row gone", "page never read"],
+)
+def test_a_walk_with_a_changed_fence_is_not_fenced(fence: list[Reading]) -> None:
+    """Another count, order or key in the fence, or a page the walk has not, is a change."""
+    assert not is_fenced(TWO_PAGES, fence)
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        [reading("ab", 3, 0), reading("c", 4, 2, page=1)],
+        [reading("ab", 4, 0), reading("c", 4, 2, page=1)],
+        [reading("ab", 2, 0), reading("c", 2, 2, page=1)],
+        [reading("ab", 3, 0), reading("b", 3, 2, page=1)],
+        [reading("ab", 2, 0), reading("b", 2, 2, page=1)],
+    ],
+    ids=["two counts", "too few", "too many", "repeated key", "repeated key beyond the count"],
+)
+def test_a_walk_whose_rows_do_not_add_up_is_not_fenced(walk: list[Reading]) -> None:
+    """The count is one, and that of the rows and of the distinct keys."""
+    assert not is_fenced(walk, [])
+
+
+def test_rows_without_an_id_count_one_each() -> None:
+    """Equal texts of rows without an id are different rows, equal ids are one."""
+    walk = [reading(["a", NUL + "{}"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
+    assert distinct_rows(walk) == 4
+    assert is_fenced(walk, [])
+    assert distinct_rows([*walk, reading("ab", 4, 4)]) == 4
+    assert distinct_rows([reading("", 0, 0)]) == 0
+
+
+@pytest.mark.parametrize("keys", ["", "a", "abc"])
+def test_a_response_with_as_many_rows_as_its_count_certifies_itself(keys: str) -> None:
+    """One page that holds all rows is the set at its own moment."""
+    certificate = certify([reading(keys, len(keys), 0)])
+    assert certificate is not None
+    assert (certificate.at, [mask.tolist() for mask in certificate.keep]) == (0, [[True] * len(keys)])
+
+
+@pytest.mark.parametrize(("keys", "count"), [("ab", 3), ("ab", 1), ("aa", 2), ("", 1)])
+def test_a_response_whose_keys_are_not_its_count_certifies_nothing(keys: str, count: int) -> None:
+    """More or fewer keys than the count, or one key twice, is no proof."""
+    assert certify([reading(keys, count, 0)]) is None
+
+
+def test_a_key_shown_before_and_after_a_response_existed_at_it() -> None:
+    """The middle response shows one of two rows, the other was seen on both sides."""
+    readings = [reading("b", 9, 0), reading("a", 2, 2), reading("b", 9, 4)]
+    certificate = certify(readings)
+    assert certificate is not None
+    assert certificate.at == 1
+    assert kept(readings, certificate) == [(1, 0, "a"), (2, 0, "b")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([], [reading("b", 9, 4)]),
+        ([reading("b", 9, 0)], []),
+        ([reading("b", 9, 0, answered=3)], [reading("b", 9, 6)]),
+        ([reading("b", 9, 0)], [reading("b", 9, 4, answered=6)]),
+        ([reading("b", 9, 1, answered=6)], []),
+        ([reading("b", 9, 3, answered=4)], []),
+    ],
+    ids=["after", "before", "under way when asked", "asked before the answer", "around", "within"],
+)
+def test_a_key_not_shown_on_both_sides_of_a_response_does_not_count(
+    before: list[Reading], after: list[Reading]
+) -> None:
+    """A response under way at the same time proves nothing, as either may have been served first."""
+    assert certify([*before, reading("a", 2, 2, answered=5), *after]) is None
+
+
+def test_the_newest_certificate_is_taken() -> None:
+    """Of two responses that prove a set, that of the later answer is used, in whatever order they are given."""
+    early, late = reading("ab", 2, 0), reading("bc", 2, 2)
+    first, second = certify([early, late]), certify([late, early])
+    assert first is not None
+    assert second is not None
+    assert (first.at, kept([early, late], first)) == (1, [(1, 0, "b"), (1, 1, "c")])
+    assert (second.at, kept([late, early], second)) == (0, [(0, 0, "b"), (0, 1, "c")])
+
+
+def test_the_last_reading_of_a_key_is_kept() -> None:
+    """A row read more than once is yielded as the latest answer has it, even one after the certificate."""
+    overtaken, overtaking = reading("bc", 9, 4, answered=9), reading("b", 9, 5, answered=8)
+    readings = [reading("ab", 3, 0), reading("ca", 3, 2), overtaken, overtaking]
+    certificate = certify(readings)
+    assert certificate is not None
+    assert certificate.at == 1
+    assert kept(readings, certificate) == [(1, 1, "a"), (2, 0, "b"), (2, 1, "c")]
+
+
+def test_a_key_twice_in_a_response_is_kept_once() -> None:
+    """Of equal keys in one response the last is kept."""
+    readings = [reading("aba", 2, 0)]
+    certificate = certify(readings)
+    assert certificate is not None
+    assert kept(readings, certificate) == [(0, 1, "b"), (0, 2, "a")]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Reading]:
+    """A few responses, side by side or one after the other, over a few keys and counts."""
+    size = draw(st.integers(1, 7))
+    ticks = draw(st.permutations(range(2 * size)))
+    spans = [sorted(ticks[index : index + 2]) for index in range(0, 2 * size, 2)]
+    keys, counts = st.text("abcde", max_size=4), st.integers(0, 6)
+    return [reading(draw(keys), draw(counts), asked, answered) for asked, answered in spans]
+
+
+def members(readings: list[Reading], at: Reading) -> set[str]:
+    """The keys shown at a response or on both sides of it, in plain sets."""
+    before = {key for one in readings if one.answered < at.asked for key in shown(one)}
+    after = {key for one in readings if one.asked > at.answered for key in shown(one)}
+    return before & after | set(shown(at))
+
+
+def proofs(readings: list[Reading]) -> set[int]:
+    """Every response whose members are as many as its count."""
+    return {index for index, one in enumerate(readings) if len(members(readings, one)) == one.count}
+
+
+def last_shown(readings: list[Reading], key: str) -> tuple[int, int, str]:
+    """The reading and the position of a key in the latest answer that has it."""
+    index, one = max(
+        ((index, one) for index, one in enumerate(readings) if key in shown(one)),
+        key=lambda pair: pair[1].answered,
+    )
+    return index, max(place for place, other in enumerate(shown(one)) if other == key), key
+
+
+@settings(deadline=None, max_examples=150)
+@given(histories())
+def test_no_response_that_proves_a_set_is_left_out(readings: list[Reading]) -> None:
+    """The quick choice of candidates loses no certificate that trying all responses would find."""
+    candidates = Spans.of(readings, code_keys(readings)).candidates()
+    assert proofs(readings) <= set(candidates)
+    assert candidates == sorted(set(candidates), key=lambda index: -readings[index].answered)
+
+
+@settings(deadline=None, max_examples=150)
+@given(histories())
+def test_a_certificate_is_that_of_plain_sets(readings: list[Reading]) -> None:
+    """The newest proof, its members, each once and from its last reading."""
+    certificate = certify(readings)
+    newest = max(proofs(readings), key=lambda index: readings[index].answered, default=None)
+    assert (certificate and certificate.at) == newest
+    if certificate is not None:
+        expected = {last_shown(readings, key) for key in members(readings, readings[certificate.at])}
+        assert kept(readings, certificate) == sorted(expected)

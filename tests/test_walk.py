@@ -1,0 +1,368 @@
+"""In what order are pages read, and which walks are accepted?"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import pyarrow as pa
+import pytest
+from simulated_service import Kind, Place, Scenario, Weather, accepted_rows, simulate
+
+from letters_source.errors import IncompleteListing
+from letters_source.evidence import NUL, Reading
+from letters_source.walk import Proof, Terms, Verdict, Walk, walk_listing
+
+Answer = Callable[[int, int], tuple[int, list[str]]]
+"""The count and the rows of a page, given the page and how many requests came before."""
+ADVICE = "nothing was loaded. Run again when the listing is quieter, or raise max_walks."
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads pages one after the other from a function, and remembers which."""
+
+    answer: Answer
+    asked: list[int] = field(default_factory=list)
+    clock: Iterator[int] = field(default_factory=count)
+
+    def read(self, pages: Iterable[int], walk: int) -> Iterator[Reading]:
+        """See `letters_source.walk.Read`."""
+        for page in pages:
+            total, rows = self.answer(page, len(self.asked))
+            self.asked.append(page)
+            rejected = sum(row.startswith(NUL) for row in rows)
+            keys = pa.array(rows, pa.string())
+            yield Reading(page, walk, total, keys, rejected, next(self.clock), next(self.clock))
+
+    def walk(self, proof: Proof = "fenced", max_walks: int = 4) -> Verdict:
+        """The verdict on a listing called contacts."""
+        return walk_listing(self.read, Terms("contacts", proof, max_walks))
+
+    def refusal(self, max_walks: int = 4) -> IncompleteListing:
+        """The error that the walk ends with."""
+        with pytest.raises(IncompleteListing) as caught:
+            self.walk(max_walks=max_walks)
+        return caught.value
+
+
+def ids(number: int, start: int = 0) -> list[str]:
+    """So many different ids."""
+    return [f"id{index}" for index in range(start, start + number)]
+
+
+def cut(rows: list[str], page: int, size: int = 10) -> list[str]:
+    """The rows of a page."""
+    return rows[page * size : (page + 1) * size]
+
+
+def quiet(rows: list[str], size: int = 10, total: int | None = None) -> Reader:
+    """A listing that stays as it is, whatever count it tells."""
+    return Reader(lambda page, _: (len(rows) if total is None else total, cut(rows, page, size)))
+
+
+def changing(*states: tuple[int, list[str]]) -> Reader:
+    """A listing of pages of ten that holds the given rows from the given request on."""
+
+    def answer(page: int, turn: int) -> tuple[int, list[str]]:
+        rows = next(rows for since, rows in reversed(states) if since <= turn)
+        return len(rows), cut(rows, page)
+
+    return Reader(answer)
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "asked"),
+    [
+        (11, 10, [0, 1, 0, 1]),
+        (20, 10, [0, 1, 0, 1]),
+        (21, 10, [0, 2, 1, 0, 2]),
+        (50, 10, [0, 4, 1, 2, 3, 0, 4]),
+        (3, 1, [0, 2, 1, 0, 2]),
+    ],
+)
+def test_a_quiet_walk_asks_each_page_once_and_the_first_and_the_last_twice(
+    rows: int, size: int, asked: list[int]
+) -> None:
+    """The order is page 0, the last, those between, then the fence: two requests more than there are pages."""
+    reader = quiet(ids(rows), size)
+    verdict = reader.walk()
+    assert reader.asked == asked
+    assert verdict.proof == "fenced"
+    assert sorted(accepted_rows(verdict)) == sorted(ids(rows))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 9, 10])
+@pytest.mark.parametrize("proof", ["fenced", "certified"])
+def test_a_listing_of_one_page_is_certified_by_one_request(rows: int, proof: Proof) -> None:
+    """A single response is the whole set at its own moment, be it empty."""
+    reader = quiet(ids(rows))
+    verdict = reader.walk(proof)
+    assert reader.asked == [0]
+    assert verdict.proof == "certified"
+    assert accepted_rows(verdict) == ids(rows)
+
+
+def test_the_page_size_is_the_one_that_page_0_shows() -> None:
+    """A service that gives 7 rows a page, whatever was asked of it, is read in pages of 7."""
+    reader = quiet(ids(35), size=7)
+    assert sorted(accepted_rows(reader.walk())) == sorted(ids(35))
+    assert reader.asked == [0, 4, 1, 2, 3, 0, 4]
+
+
+def test_the_fence_is_read_from_its_second_reading() -> None:
+    """Of the first and the last page the rows of the newest reading are yielded."""
+    verdict = quiet(ids(30)).walk()
+    kept = [(reading.page, keep) for reading, keep in zip(verdict.readings, verdict.keep, strict=True)]
+    assert kept == [(0, False), (2, False), (1, True), (0, True), (2, True)]
+
+
+def test_no_page_past_a_shrunken_end_is_read() -> None:
+    """When the count falls, the pages behind the new end are left out."""
+    reader = changing((0, ids(50)), (3, ids(30)))
+    verdict = reader.walk()
+    assert reader.asked == [0, 4, 1, 2, 0, 2, 0, 2, 1]
+    assert verdict.proof == "certified"
+    assert sorted(accepted_rows(verdict)) == sorted(ids(30))
+
+
+def test_the_last_page_is_read_again_when_the_end_grows() -> None:
+    """The page that was the last and has more rows now is read once more, then those that came."""
+    reader = changing((0, ids(25)), (2, ids(38)))
+    verdict = reader.walk()
+    assert reader.asked == [0, 2, 1, 2, 3, 0, 3, 0, 3, 1, 2]
+    assert verdict.proof == "certified"
+    assert sorted(accepted_rows(verdict)) == sorted(ids(38))
+
+
+def test_a_listing_that_multiplies_while_it_is_read_is_left_to_the_next_walk() -> None:
+    """A walk goes a bounded way past the end it was planned to."""
+    reader = changing((0, ids(30)), (2, ids(500)))
+    verdict = reader.walk()
+    assert reader.asked == [0, 2, *range(1, 14), 0, 49, 0, 49, *range(1, 49), 0, 49]
+    assert verdict.proof == "fenced"
+    assert sorted(accepted_rows(verdict)) == sorted(ids(500))
+
+
+def test_the_newest_count_is_that_of_the_newest_answer() -> None:
+    """An answer that is taken in after a newer one does not bring an old end back."""
+    walk = Walk("contacts", 1)
+    for page, total, answered in ((0, 50, 1), (2, 30, 5), (1, 50, 4)):
+        walk.add(Reading(page, 1, total, pa.array(cut(ids(50), page)), 0, page, answered))
+    assert (walk.count, walk.last_page) == (30, 2)
+
+
+@pytest.mark.parametrize("rows", [2, 10])
+def test_a_service_that_does_not_page_is_refused_at_the_second_page(rows: int) -> None:
+    """The last page repeats page 0 while the count stays, so no more pages are asked for."""
+    reader = Reader(lambda page, turn: (50, ids(rows)))
+    error = reader.refusal()
+    last = 50 // rows - 1
+    assert reader.asked == [0, last]
+    assert str(error) == (
+        f"contacts: page {last} repeats page 0, so the service does not heed the page parameter: "
+        f"count 50, received {rows}, missing {50 - rows}, walks 1; {ADVICE}"
+    )
+
+
+def test_pages_that_share_only_their_ends_are_no_repeat() -> None:
+    """Pages with the same first and last row and others between are refused by the count, not as a repeat."""
+    reader = Reader(lambda page, _: (9, ["first", f"id{page}", "last"]))
+    error = reader.refusal()
+    assert error.reason == "its rows do not add up to its count"
+    assert (error.received, error.walks) == (5, 4)
+
+
+def test_a_single_row_that_moves_to_the_next_page_is_no_repeat() -> None:
+    """With one row a page, an insert and a delete show a row on two pages of a service that does page."""
+    before, after = ["a", "b", "c"], ["new", "a", "b"]
+    reader = Reader(lambda page, turn: (3, cut(before if turn < 1 else after, page, size=1)))
+    verdict = reader.walk()
+    assert reader.asked == [0, 2, 1, 0, 2, 0, 2, 1]
+    assert sorted(accepted_rows(verdict)) == sorted(after)
+
+
+def test_a_page_of_rows_that_moves_with_the_count_is_no_repeat() -> None:
+    """As many rows entering in front as a page holds show page 0 once more as page 1 of a service that does page."""
+    after = [*ids(10, start=50), *ids(50)]
+    reader = changing((0, ids(50)), (2, after))
+    verdict = reader.walk()
+    assert reader.asked == [0, 4, 1, 2, 3, 4, 5, 0, 5, 0, 5, 1, 2, 3, 4]
+    assert verdict.proof == "certified"
+    assert sorted(accepted_rows(verdict)) == sorted(after)
+
+
+@pytest.mark.parametrize(
+    ("total", "rows", "walk", "missing"),
+    [
+        (25, 20, [0, 2, 1, 0, 2], 5),
+        (15, 20, [0, 1, 0, 1], -5),
+        (5, 10, [0], -5),
+        (12, 10, [0, 1, 0, 1], 2),
+        (5, 0, [0], 5),
+    ],
+)
+def test_a_wrong_count_is_refused_after_all_walks(total: int, rows: int, walk: list[int], missing: int) -> None:
+    """A count that the rows never add up to ends in an error that tells all figures."""
+    reader = quiet(ids(rows), total=total)
+    error = reader.refusal()
+    assert reader.asked == walk * 4
+    assert str(error) == (
+        f"contacts: its rows do not add up to its count: "
+        f"count {total}, received {rows}, missing {missing}, walks 4; {ADVICE}"
+    )
+    assert (error.listing, error.reason) == ("contacts", "its rows do not add up to its count")
+    assert (error.count, error.received, error.missing, error.walks) == (total, rows, missing, 4)
+
+
+@pytest.mark.parametrize("max_walks", [1, 2, 3])
+def test_there_are_as_many_walks_as_the_terms_allow(max_walks: int) -> None:
+    """The error comes after `max_walks` walks and says how many they were."""
+    reader = quiet(ids(20), total=25)
+    assert reader.refusal(max_walks).walks == max_walks
+    assert reader.asked == [0, 2, 1, 0, 2] * max_walks
+
+
+def test_a_count_that_changes_is_told_in_the_error() -> None:
+    """Rows that do not add up while the count changes have moved."""
+    reader = Reader(lambda page, turn: (25 + turn % 2, cut(ids(20), page)))
+    error = reader.refusal(max_walks=1)
+    assert str(error) == (
+        f"contacts: its rows moved while they were read: count 25, received 20, missing 5, walks 1; {ADVICE}"
+    )
+
+
+@pytest.mark.parametrize("shown", [0, 9])
+def test_an_empty_or_short_page_in_the_middle_is_not_the_end(shown: int) -> None:
+    """The pages behind it are read, and as its rows stay away, the listing is refused."""
+    reader = Reader(lambda page, _: (40, cut(ids(40), page)[: shown if page == 1 else 10]))
+    error = reader.refusal()
+    assert reader.asked == [0, 3, 1, 2, 0, 3] * 4
+    assert (error.received, error.missing) == (30 + shown, 10 - shown)
+
+
+@pytest.mark.parametrize("shown", [0, 9])
+def test_a_second_walk_makes_up_for_a_short_page(shown: int) -> None:
+    """A page that was short once is read again, and only the good walk's rows are yielded."""
+    reader = Reader(lambda page, turn: (50, cut(ids(50), page)[: shown if turn == 3 else 10]))
+    verdict = reader.walk()
+    assert reader.asked == [0, 4, 1, 2, 3, 0, 4] * 2
+    assert verdict.proof == "fenced"
+    assert sorted(accepted_rows(verdict)) == sorted(ids(50))
+
+
+def test_the_error_tells_what_the_last_walk_received() -> None:
+    """Two walks that lack a page each have not received the whole listing together."""
+    reader = Reader(lambda page, turn: (40, cut(ids(40), page)[: 0 if turn in (2, 9) else 10]))
+    error = reader.refusal(max_walks=2)
+    assert reader.asked == [0, 3, 1, 2, 0, 3] * 2
+    assert (error.count, error.received, error.walks) == (40, 30, 2)
+
+
+def test_a_certificate_for_a_quiet_listing_takes_two_walks() -> None:
+    """Asked for it, every row is read on both sides of a response."""
+    reader = quiet(ids(50))
+    verdict = reader.walk("certified")
+    assert reader.asked == [0, 4, 1, 2, 3, 0, 4, 0, 4, 1, 2, 3]
+    assert verdict.proof == "certified"
+    assert sorted(accepted_rows(verdict)) == sorted(ids(50))
+
+
+def test_a_certificate_is_not_replaced_by_a_fence() -> None:
+    """Where it was asked for and one walk is allowed, a quiet listing of several pages is refused."""
+    reader = quiet(ids(50))
+    with pytest.raises(IncompleteListing, match="do not add up"):
+        reader.walk("certified", max_walks=1)
+    assert reader.asked == [0, 4, 1, 2, 3, 0, 4]
+
+
+@pytest.mark.parametrize(
+    "after", [["new", *ids(49)], [*ids(49, start=1), "new"]], ids=["enters in front", "enters at the end"]
+)
+def test_a_changed_fence_leads_to_another_walk(after: list[str]) -> None:
+    """A row that entered while another left does not change the count, but the first or the last page."""
+    reader = changing((0, ids(50)), (5, after))
+    verdict = reader.walk()
+    assert reader.asked == [0, 4, 1, 2, 3, 0, 4, 0, 4, 1, 2, 3]
+    assert verdict.proof == "certified"
+    assert sorted(accepted_rows(verdict)) == sorted(after)
+
+
+def test_rows_that_enter_in_the_middle_can_deceive_the_fence_but_not_the_certificate() -> None:
+    """Two rows replaced between two responses look like one; a second walk tells them apart."""
+    before = ids(40)
+    after = [{"id15": "new15", "id25": "new25"}.get(row, row) for row in before]
+    mixed = [{"id25": "new25"}.get(row, row) for row in before]
+    assert sorted(accepted_rows(changing((0, before), (3, after)).walk("fenced"))) == sorted(mixed)
+    assert sorted(accepted_rows(changing((0, before), (3, after)).walk("certified"))) == sorted(after)
+
+
+def test_each_row_without_an_id_counts_and_is_yielded() -> None:
+    """Rows without an id count one each, even where two have the same text."""
+    rows = [*ids(10), NUL + "{}", *ids(9, start=10), NUL + "{}", NUL + "null"]
+    reader = quiet(rows)
+    verdict = reader.walk()
+    assert reader.asked == [0, 2, 1, 0, 2]
+    assert sorted(accepted_rows(verdict)) == sorted(rows)
+
+
+@pytest.mark.parametrize(("second", "proof"), [("null", "certified"), ("{}", "fenced")])
+def test_a_page_with_rows_without_an_id_needs_one_request(second: str, proof: Proof) -> None:
+    """Equal texts cannot be told apart by a certificate, but a single walk counts them."""
+    rows = ["id0", NUL + "{}", NUL + second]
+    reader = quiet(rows)
+    verdict = reader.walk()
+    assert (reader.asked, verdict.proof, accepted_rows(verdict)) == ([0], proof, rows)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("proof", ["fenced", "certified"])
+def test_an_unstable_order_is_refused(proof: Proof, seed: int) -> None:
+    """Where every response has an order of its own, some rows stay unseen and some come twice."""
+    rng = random.Random(seed)
+    reader = Reader(lambda page, _: (320, cut(rng.sample(ids(320), 320), page)))
+    with pytest.raises(IncompleteListing, match="do not add up"):
+        reader.walk(proof)
+    assert len(reader.asked) == 34 * 4
+
+
+def scenarios(kind: Kind, place: Place, proof: Proof) -> list[Scenario]:
+    """Two dozen simulated walks over 32 pages, changed before every twentieth or every tenth answer."""
+    return [
+        Scenario(Weather(kind, place, rate), proof, seed, window)
+        for seed in range(4)
+        for rate in (0.05, 0.1)
+        for window in (1, 4, 8)
+    ]
+
+
+@pytest.mark.parametrize("place", ["front", "end"])
+@pytest.mark.parametrize("kind", ["insert", "delete", "swap"])
+def test_a_fence_is_never_wrong_where_rows_enter_at_one_end(kind: Kind, place: Place) -> None:
+    """In simulated walks every accepted listing was the service's set at an answer."""
+    outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "fenced")}
+    assert [scenario for scenario, outcome in outcomes.items() if outcome.wrong] == []
+    assert {"fenced", "certified"} <= {outcome.ending for outcome in outcomes.values()}
+
+
+@pytest.mark.parametrize("place", ["front", "end", "anywhere"])
+@pytest.mark.parametrize("kind", ["insert", "delete", "swap"])
+def test_a_certificate_is_never_wrong(kind: Kind, place: Place) -> None:
+    """In simulated walks every certified listing was the service's set at an answer, wherever rows entered."""
+    outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "certified")}
+    assert [scenario for scenario, outcome in outcomes.items() if outcome.wrong] == []
+    assert "certified" in {outcome.ending for outcome in outcomes.values()}
+
+
+def test_the_simulation_finds_wrong_acceptances() -> None:
+    """Where rows enter anywhere some fenced walks are wrong, and only those."""
+    outcomes = [simulate(scenario) for scenario in scenarios("swap", "anywhere", "fenced")]
+    wrong = Counter(outcome.ending for outcome in outcomes if outcome.wrong)
+    assert wrong.keys() == {"fenced"}
+
+
+def test_a_simulation_ends_the_same_way_each_time() -> None:
+    """A scenario says all there is to say about a walk."""
+    scenario = Scenario(Weather("swap", "end", 0.1), "fenced", seed=7)
+    assert simulate(scenario) == simulate(scenario)
