@@ -55,12 +55,11 @@ def check_status(response: requests.Response, body: bytes, where: str, tokens: T
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:
         host = urlsplit(response.headers.get("Location", "")).hostname or "the same host"
-        raise ServiceRejected(
-            f"{where}: the service redirects ({status}) to {host}, which is not followed; check base_url."
-        )
+        raise ServiceRejected(f"{where}: the service redirects ({status}) to {host}, not followed; check base_url.")
     if status in (401, 403):
         raise NotAuthorised(
-            f"{where}: the service refused the tokens ({status}); set new sources.letters.access_token and refresh_token."
+            f"{where}: the service refused the tokens ({status}); "
+            "set new sources.letters.access_token and refresh_token."
         )
     said = service_message(body, tokens)
     raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{hint(status, where)}")
@@ -94,7 +93,7 @@ def service_message(body: bytes, tokens: Tokens) -> str:
 def hint(status: int, where: str) -> str:
     """What may help against a refusal."""
     if status in (400, 422) and where.startswith("templates"):
-        return " It may require search, product_types and is_shared (set them in [sources.letters.templates]) or account_id."
+        return " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
     if status == 404:
         return " Check base_url, which ends in /api/v1."
     return ""

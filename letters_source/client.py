@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from random import uniform
 from time import monotonic
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import requests
 from requests.adapters import HTTPAdapter
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_before_delay
+from tenacity.stop import stop_base
 from urllib3.exceptions import HTTPError
 
 from letters_source.answers import Again, check_status
@@ -64,15 +65,16 @@ class Client:
         retrying = Retrying(
             retry=retry_if_exception_type(Again),
             wait=wait_seconds,
-            stop=lambda state: is_hopeless(state) or stop_before_delay(self.retry_budget)(state),
+            stop=StopAfterTries() | stop_before_delay(self.retry_budget),
             sleep=self.throttle.wait,
             before_sleep=self._before_retry,
             reraise=True,
         )
         try:
-            return retrying(self._attempt, listing, params, decode)
+            answer: T = retrying(self._attempt, listing, params, decode)
         except Again as again:
             raise self._give_up(again, f"{listing.name} page {params['page']}") from None
+        return answer
 
     def _attempt(self, listing: Listing, params: Mapping[str, str], decode: Callable[[bytes], T]) -> T:
         """One request; raises `Again` where another may go well."""
@@ -167,9 +169,9 @@ def read_body(response: requests.Response, where: str) -> bytes:
 
 def outcome(state: RetryCallState) -> Again:
     """Why the last try is to be repeated."""
-    error = state.outcome and state.outcome.exception()
-    assert isinstance(error, Again)
-    return error
+    error: Any = state.outcome and state.outcome.exception()
+    again: Again = error
+    return again
 
 
 def wait_seconds(state: RetryCallState) -> float:
@@ -180,10 +182,13 @@ def wait_seconds(state: RetryCallState) -> float:
     return uniform(0, min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2**state.attempt_number))
 
 
-def is_hopeless(state: RetryCallState) -> bool:
-    """Whether this kind of failure has had its tries."""
-    tries = outcome(state).tries
-    return tries is not None and state.attempt_number >= tries
+class StopAfterTries(stop_base):
+    """Stops when this kind of failure has had its tries."""
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        """Whether it has."""
+        tries = outcome(retry_state).tries
+        return tries is not None and retry_state.attempt_number >= tries
 
 
 def describe(error: Exception) -> str:

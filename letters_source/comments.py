@@ -1,10 +1,16 @@
 """How do the descriptions of tables and columns reach a DuckDB file? As comments, which dlt does not write."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import dlt
 
 from letters_source.tables import LOAD_ID, Table
+
+FIND_COMMENTS = """
+    SELECT (table_name, ''), comment FROM duckdb_tables() WHERE schema_name = %s
+    UNION ALL SELECT (table_name, column_name), comment FROM duckdb_columns() WHERE schema_name = %s
+"""
 
 
 def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
@@ -12,21 +18,20 @@ def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
     if not pipeline.destination.destination_type.endswith(".duckdb"):
         return
     with pipeline.sql_client() as client:
-        found = client.execute_sql(
-            "SELECT table_name || '.', comment FROM duckdb_tables() WHERE schema_name = %s"
-            " UNION ALL SELECT table_name || '.' || column_name, comment FROM duckdb_columns() WHERE schema_name = %s",
-            client.dataset_name,
-            client.dataset_name,
-        )
+        found: Any = client.execute_sql(FIND_COMMENTS, client.dataset_name, client.dataset_name)
         present = dict(found)
-        statements = [
-            f"COMMENT ON {kind} {client.make_qualified_table_name(table)}{column and '.' + client.escape_column_name(column)}"
-            f" IS {quoted(text)};"
-            for kind, table, column, text in descriptions(tables)
-            if present.get(f"{table}.{column}") != text
-        ]
-        if statements:
-            client.execute_sql("\n".join(statements))
+        lacking = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
+        if lacking:
+            client.execute_sql("".join(comment_statement(client, *item) for item in lacking))
+
+
+def comment_statement(client: Any, kind: str, table: str, column: str, text: str) -> str:
+    """The SQL that sets a comment."""
+    name = client.make_qualified_table_name(table)
+    if column:
+        name += f".{client.escape_column_name(column)}"
+    escaped = text.replace("'", "''")
+    return f"COMMENT ON {kind} {name} IS '{escaped}';\n"
 
 
 def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]:
@@ -35,8 +40,3 @@ def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]
         yield "TABLE", table.name, "", table.description
         for column in (*table.columns, LOAD_ID):
             yield "COLUMN", table.name, column.name, column.description
-
-
-def quoted(text: str) -> str:
-    """A text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"

@@ -1,7 +1,7 @@
 """How do a page's bytes become Arrow rows of the documented shape?
 
 The fast way lets Arrow read the whole page with an explicit schema. A page that does not fit goes, alone, the tolerant
-way, value by value. Both give the same rows for the same page; what did not fit is kept, counted, and never stops a load.
+way, value by value. Both give the same rows for the same page; what did not fit is kept and counted, and stops no load.
 """
 
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ def make_pipeline(kind: Kind = "duckdb", to: Path | str | None = None, name: str
     Args:
         kind: duckdb or parquet.
         to: the file or the folder; `letters.duckdb` or `letters_parquet` in the working directory when None.
-        name: dlt's name of the pipeline and its working folder; dlt keeps one destination a name, so Parquet adds its own.
+        name: dlt's name of the pipeline and its working folder; Parquet adds its own, as dlt keeps one destination a name.
 
     Raises:
         DestinationError: the file's stem is the dataset's name; DuckDB could not tell the two apart.

@@ -147,5 +147,6 @@ class Spans:
 def rows_at(ticks: Codes, rows: Codes, after: Codes) -> Codes:
     """For each moment, the rows of all responses whose tick is later."""
     order = np.argsort(ticks)
-    earlier = np.concatenate(([0], np.cumsum(rows[order])))
-    return earlier[-1] - earlier[np.searchsorted(ticks[order], after, side="right")]
+    earlier: Codes = np.concatenate(([0], np.cumsum(rows[order])))
+    later: Codes = earlier[-1] - earlier[np.searchsorted(ticks[order], after, side="right")]
+    return later

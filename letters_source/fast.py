@@ -43,7 +43,7 @@ def read_rows(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes]:
 
 
 def has_nul(body: bytes) -> bool:
-    """Whether an escaped NUL may be in the page; few pages have `\\u` at all, which is quicker to see."""
+    """Whether an escaped NUL may be in the page; few pages have any escape by number, which is quicker to see."""
     letters = np.frombuffer(body, np.uint8)
     escapes = np.flatnonzero(letters == ord("\\"))
     return bool((letters[escapes + 1] == ord("u")).any()) and b"\\u0000" in body

@@ -23,7 +23,7 @@ LISTINGS = {listing.name: listing for listing in (TEMPLATES, CONTACTS)}
 class TemplateFilters:
     """The parameters of `GET /templates` that select templates (service-interface 4.1); None is not sent.
 
-    The interface calls all but `creator` required, and its example sends none of them; so do we until one is configured.
+    The interface calls all but `creator` required, and its example sends none; so do we until one is configured.
     """
 
     search: int | None = None

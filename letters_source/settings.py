@@ -1,12 +1,13 @@
 """Which settings are there, where do they come from, and are they right?
 
 dlt's own providers are asked (environment variables, config.toml, secrets.toml, vaults) for exactly
-`sources.letters.<environment>.<key>`, then `sources.letters.<key>`. dlt's further fallback to a bare `<key>` is left out
-on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
+`sources.letters.<environment>.<key>`, then `sources.letters.<key>`. dlt's further fallback to a bare `<key>` is left
+out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
 """
 
 from dataclasses import MISSING, dataclass, field, fields
 from ipaddress import ip_address
+from types import NoneType
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 from urllib.parse import urlsplit
 
@@ -75,9 +76,8 @@ class Settings:
         check_base_url(self.base_url)
         for key in ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget"):
             value = getattr(self, key)
-            least = 0 if isinstance(value, float) else 1
-            if value is not None and not (value >= 1 or value > least):
-                raise wrong(key, f"{'more than 0' if least == 0 else '1 or more'}", value)
+            if value is not None and value <= 0:
+                raise wrong(key, "more than 0", value)
 
 
 def resolve_settings(overrides: Overrides) -> Settings:
@@ -86,7 +86,7 @@ def resolve_settings(overrides: Overrides) -> Settings:
     Raises:
         SettingsError: one is missing or wrong; the message names the key, its environment variable and its file.
     """
-    given = dict(overrides)
+    given: dict[str, Any] = dict(overrides)
     environment = given.get("environment") or look_up("environment", Environment, (SECTION,))
     sections = (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
     hints = get_type_hints(Settings)
@@ -119,16 +119,11 @@ def read_tokens(overrides: Overrides) -> Tokens:
 
 def look_up(key: str, hint: Any, sections: tuple[str, ...]) -> Any:
     """The first section's value of a key, of the hinted type; None where no provider has one."""
-    plain = (
-        next((part for part in get_args(hint) if part is not type(None)), hint)
-        if type(None) in get_args(hint)
-        else hint
-    )
     accessor = dlt.secrets if key.endswith("_token") else dlt.config
     for section in sections:
-        value = accessor.get(f"{section}.{key}")
+        value: Any = accessor.get(f"{section}.{key}")
         if value is not None:
-            return convert(f"{section}.{key}", value, plain)
+            return convert(f"{section}.{key}", value, get_args(hint)[0] if NoneType in get_args(hint) else hint)
     return None
 
 

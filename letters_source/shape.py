@@ -18,8 +18,12 @@ PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What decoding noticed: how often each field was kept as `undocumented`, how many of those values were of
-    documented fields (misfits), and how often a number came where text is documented and became its text.
+    """What decoding noticed.
+
+    Args:
+        kept: how often each field was kept as `undocumented`.
+        misfits: how many of those values were of documented fields.
+        numbers: how often a number came where text is documented, and became its text, by field.
     """
 
     kept: Counter[str] = field(default_factory=Counter)

@@ -23,7 +23,7 @@ STDOUT, STDERR = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 
 def start_logging(*, quiet: bool, debug: bool) -> None:
-    """Our log on stderr: warnings; where nobody sees bars, also a line for each listing; with `debug` one for each page."""
+    """Our log on stderr: warnings; where nobody sees bars a line for each listing too; with `debug` one for each page."""
     logger = logging.getLogger("letters_source")
     logger.addHandler(RichHandler(console=STDERR, show_path=False, show_time=debug, markup=False))
     usual = logging.WARNING if quiet or STDERR.is_terminal else logging.INFO
@@ -83,7 +83,8 @@ def query(place: Path) -> str:
     """A command that shows something of what was loaded, whatever the destination."""
     columns = "state, count(*) as contacts group by state order by contacts desc limit 5"
     if place.is_dir():
-        rows = f'duckdb.read_parquet("{place}/{DATASET}/contacts/*.parquet").query("contacts", "from contacts select {columns}")'
+        files = f'duckdb.read_parquet("{place}/{DATASET}/contacts/*.parquet")'
+        rows = f'{files}.query("contacts", "from contacts select {columns}")'
     else:
         rows = f'duckdb.connect("{place}").sql("from {DATASET}.contacts select {columns}")'
     return f"python -c 'import duckdb; {rows}.show()'"

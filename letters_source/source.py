@@ -36,7 +36,7 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     """Templates and contacts of the letter mailing service, complete or an error.
 
     Resources: for each listing its tables (`templates`, `templates__creator`, `templates__product`; `contacts`,
-    `contacts__contact_labels`), its rows without a usable id, and its audit. Pages are read once for all tables of a listing.
+    `contacts__contact_labels`), its rows without a usable id, and its audit. Pages are read once for all of them.
 
     Args:
         watch: told of each response: listing, number of the walk, rows in it, the service's count.
@@ -57,8 +57,9 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
 
 
 def declare_tables(schema: Schema) -> None:
-    """Put all tables into the schema, so that their columns have one order whatever comes first; only tables that are
-    loaded reach the destination.
+    """Put all tables into the schema, so that their columns have one order whatever comes first.
+
+    Only tables that are loaded reach the destination.
     """
     for table in TABLES:
         schema.update_table(new_table(table.name, columns=list(column_hints(table).values())))

@@ -68,7 +68,8 @@ def part_type(table: Table) -> Any:
     struct = msgspec.defstruct(
         "Part", fields, rename={c.name: c.wire for c in table.documented}, forbid_unknown_fields=True
     )
-    return list[struct | None] | None if table.part == "list" else struct | None
+    part: Any = struct | None
+    return list[part] | None if table.part == "list" else part
 
 
 def page_decoder(row: Any) -> msgspec.json.Decoder[Any]:

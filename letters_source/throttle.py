@@ -1,7 +1,7 @@
 """When may the next request start? One throttle for all workers of a listing.
 
-It keeps at most `workers` requests under way and at most `rate` of them a second, and when the service asks to slow down,
-it parks every worker, halves the window and keeps to a rate a little under the one that had gone well.
+It keeps at most `workers` requests under way and starts at most `rate` a second. When the service asks to slow down, it
+parks every worker, halves the window and keeps to a rate a little under the one that had gone well.
 """
 
 from collections import deque
@@ -60,7 +60,7 @@ class Throttle:
                 self._learned += GROWTH
 
     def push_back(self, began: float, seconds: float) -> None:
-        """Tell that the service asked to wait; requests that began before the last such answer count as the same one."""
+        """Tell that the service asked to wait; requests that began before the last such answer are part of it."""
         with self._changed:
             now = monotonic()
             self._parked_until = max(self._parked_until, now + seconds)

@@ -30,6 +30,7 @@ class TokenAuth(requests.auth.AuthBase):
         self.tokens, self.refresh = tokens, refresh
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """The request with its headers; requests calls this last."""
         request.headers["Authorization"] = f"Bearer {self.tokens.access}"
         if self.refresh:
             request.headers["refreshtoken"] = self.tokens.refresh

@@ -48,11 +48,9 @@ def check_rows(client: Any, table: Table, expected: int) -> None:
 
 def check_children(client: Any, child: Table, parent: Table) -> None:
     """Every child has its parent."""
-    key = child.key[0]
-    [orphans] = one(
-        client,
-        f"SELECT count(*) FROM {qualified(client, child)} WHERE {key} NOT IN (SELECT id FROM {qualified(client, parent)})",
-    )
+    parents = f"SELECT id FROM {qualified(client, parent)}"
+    query = f"SELECT count(*) FROM {qualified(client, child)} WHERE {child.key[0]} NOT IN ({parents})"
+    [orphans] = one(client, query)
     if orphans:
         raise LoadFailed(f"{child.name}: {orphans} rows have no row in {parent.name}; load again.")
 
