@@ -16,7 +16,7 @@ Kind = Literal["duckdb", "parquet"]
 DATASET = "letters_data"
 DEFAULT_PLACES: dict[Kind, str] = {"duckdb": "letters.duckdb", "parquet": "letters_parquet"}
 # keeps a load's memory flat whatever the size of a listing; the order of rows means nothing in these tables
-DUCKDB_CONFIG = {"memory_limit": "300MB", "preserve_insertion_order": False}
+DUCKDB_CONFIG = {"memory_limit": "150MB", "preserve_insertion_order": False}
 
 
 def make_pipeline(kind: Kind = "duckdb", to: Path | str | None = None, name: str = "letters") -> dlt.Pipeline:
@@ -25,7 +25,7 @@ def make_pipeline(kind: Kind = "duckdb", to: Path | str | None = None, name: str
     Args:
         kind: duckdb or parquet.
         to: the file or the folder; `letters.duckdb` or `letters_parquet` in the working directory when None.
-        name: dlt's name of the pipeline and its working folder; Parquet adds its own, as dlt keeps one destination a name.
+        name: dlt's name of the pipeline and its working folder; Parquet adds its own, dlt keeps one destination a name.
 
     Raises:
         DestinationError: the file's stem is the dataset's name; DuckDB could not tell the two apart.

@@ -83,6 +83,8 @@ def read_listing(job: Job) -> Iterator[Rows | Audit]:
             yield Rows(job.listing.name, rows)
     notes = sum((outcome.notes[number] for number, _ in wanted), Notes())
     report(job.listing.name, outcome, notes)
+    # Arrow keeps what decoding has freed, a hundred megabytes, which the destination's engine needs next
+    pa.default_memory_pool().release_unused()
     yield Audit(job.listing.name, audit_row(job, outcome, loaded, notes))
 
 

@@ -14,20 +14,23 @@ def to_table(rows: pa.Table, table: Table) -> pa.Table:
     Args:
         rows: in the row shape of the table's listing.
     """
-    rows = rows.filter(rows["id"].is_valid())
     if table.part == "row":
-        return rows.select(table.schema.names).cast(table.schema)
-    if table.part == "object":
-        return objects_table(rows, table)
-    return elements_table(rows, table)
+        return accepted(rows).select(table.schema.names).cast(table.schema)
+    nested = accepted(rows.select(["id", table.short]))
+    return objects_table(nested, table) if table.part == "object" else elements_table(nested, table)
+
+
+def accepted(rows: pa.Table) -> pa.Table:
+    """The rows with a usable id: nearly always all of them, which then are not copied."""
+    ids = rows["id"]
+    return rows.filter(ids.is_valid()) if ids.null_count else rows
 
 
 def objects_table(rows: pa.Table, table: Table) -> pa.Table:
     """One row for each nested object."""
     rows = rows.filter(rows[table.short].is_valid())
     objects = rows[table.short].combine_chunks()
-    columns = table.columns[1:]
-    arrays = [rows["id"], *(pc.struct_field(objects, column.name) for column in columns)]
+    arrays = [rows["id"], *(pc.struct_field(objects, column.name) for column in table.columns[1:])]
     return pa.Table.from_arrays(arrays, schema=table.schema)
 
 
@@ -38,12 +41,9 @@ def elements_table(rows: pa.Table, table: Table) -> pa.Table:
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
     positions = np.arange(len(elements)) - (lengths.cumsum() - lengths)[parents]
     ids = rows["id"].combine_chunks().take(pa.array(parents))
-    arrays = [
-        ids,
-        pa.array(positions, pa.int64()),
-        *(pc.struct_field(elements, column.name) for column in table.columns[2:]),
-    ]
-    return pa.Table.from_arrays(arrays, schema=table.schema).filter(elements.is_valid())
+    columns = (pc.struct_field(elements, column.name) for column in table.columns[2:])
+    flat = pa.Table.from_arrays([ids, pa.array(positions, pa.int64()), *columns], schema=table.schema)
+    return flat.filter(elements.is_valid()) if elements.null_count else flat
 
 
 def to_rejected(rows: pa.Table, listing: str) -> pa.Table:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dlt
 from rich.console import Console
@@ -14,16 +14,19 @@ from rich.table import Table
 
 from letters_source.check import Finding
 from letters_source.destination import DATASET
-from letters_source.emulator import Emulator
 from letters_source.load import Result, run
 from letters_source.reader import Watch
 from letters_source.source import ignore
+
+if TYPE_CHECKING:
+    # at run time a load would wait for a web server's import
+    from letters_source.emulator import Emulator
 
 STDOUT, STDERR = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
 
 def start_logging(*, quiet: bool, debug: bool) -> None:
-    """Our log on stderr: warnings; where nobody sees bars a line for each listing too; with `debug` one for each page."""
+    """Our log on stderr: warnings; where nobody sees bars, a line a listing too; with `debug` a line a page."""
     logger = logging.getLogger("letters_source")
     logger.addHandler(RichHandler(console=STDERR, show_path=False, show_time=debug, markup=False))
     usual = logging.WARNING if quiet or STDERR.is_terminal else logging.INFO
@@ -107,7 +110,7 @@ def show_findings(findings: Sequence[Finding]) -> None:
     STDOUT.print("The service is reachable and accepts the tokens.")
 
 
-def show_service(base_url: str, emulator: Emulator) -> None:
+def show_service(base_url: str, emulator: "Emulator") -> None:
     """Where the emulator is, and how to use it: lines that a shell can take."""
     STDOUT.print(
         f"export SOURCES__LETTERS__BASE_URL={base_url}\n"

@@ -72,7 +72,7 @@ def filters_of(listing: Listing, account_id: str | None) -> dict[str, str]:
 
 
 def listing_resources(job: Job) -> Iterator[DltResource]:
-    """A hidden resource that reads the listing, and a transformer for each table that takes its part of what was read."""
+    """A hidden resource that reads the listing, and for each table a transformer that takes its part of what was read."""
     name = job.listing.name
     pages = dlt.resource(read_pages, name=f"{name}_pages", selected=False)(job)
     yield pages
