@@ -10,17 +10,23 @@ import requests
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected
 from letters_source.tokens import Tokens
 
-SLOW_DOWN = frozenset({429, 503})
+TOO_MANY_REQUESTS = 429
+SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
 # 501 and 505 are about the request's kind, which stays the same
-RETRIED = frozenset({408, 425, 429}) | frozenset(range(500, 600)) - {501, 505}
+RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
 LONGEST_MESSAGE = 200
+# a wish beyond any budget; what is much longer overflows waiting
+LONGEST_WISH = 10.0**7
 
 
 class Again(Exception):
     """The request may go well when sent again.
 
-    `wait` is the service's own wish in seconds, `tries` how often such a failure is worth trying, and `error` what to
-    raise when it stays so.
+    Args:
+        reason: what happened, in words.
+        wait: the service's own wish, in seconds.
+        tries: how often such a failure is worth trying; None for as long as the budget lasts.
+        error: what to raise when it stays so.
     """
 
     def __init__(
@@ -28,12 +34,19 @@ class Again(Exception):
         reason: str,
         *,
         wait: float | None = None,
-        slow_down: bool = False,
         tries: int | None = None,
         error: LettersError | None = None,
     ) -> None:
         super().__init__(reason)
-        self.wait, self.slow_down, self.tries, self.error = wait, slow_down, tries, error
+        self.wait, self.tries, self.error = wait, tries, error
+
+
+class SlowDown(Again):
+    """The service asked to slow down; `status` is 429, for the rate of requests, or 503, for reasons of its own."""
+
+    def __init__(self, status: int, wait: float | None) -> None:
+        super().__init__(f"the service answered {status}", wait=wait)
+        self.status = status
 
 
 def check_status(response: requests.Response, body: bytes, where: str, tokens: Tokens) -> None:
@@ -50,11 +63,11 @@ def check_status(response: requests.Response, body: bytes, where: str, tokens: T
         return
     if status in RETRIED:
         wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-        raise Again(f"the service answered {status}", wait=wait, slow_down=status in SLOW_DOWN)
+        raise SlowDown(status, wait) if status in SLOW_DOWN else Again(f"the service answered {status}", wait=wait)
     if status < 300:
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:
-        host = urlsplit(response.headers.get("Location", "")).hostname or "the same host"
+        host = redirect_host(response.headers.get("Location", ""))
         raise ServiceRejected(f"{where}: the service redirects ({status}) to {host}, not followed; check base_url.")
     if status in (401, 403):
         raise NotAuthorised(
@@ -65,17 +78,25 @@ def check_status(response: requests.Response, body: bytes, where: str, tokens: T
     raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{hint(status, where)}")
 
 
+def redirect_host(location: str) -> str:
+    """The host that a redirect names; no more of it, as it may carry what it was sent."""
+    try:
+        return urlsplit(location).hostname or "the same host"
+    except ValueError:
+        return "an address that cannot be read"
+
+
 def retry_after(header: str | None, now: datetime) -> float | None:
     """The header's seconds or date (RFC 9110, 10.2.3) as seconds from now; None where it says neither."""
     if not header:
         return None
     if header.strip().isdecimal():
-        return float(header)
+        return min(float(header), LONGEST_WISH)
     try:
         moment = parsedate_to_datetime(header)
     except ValueError:
         return None
-    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
+    return min(LONGEST_WISH, max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()))
 
 
 def service_message(body: bytes, tokens: Tokens) -> str:

@@ -9,10 +9,10 @@ from typing import Unpack
 from letters_source.client import Client
 from letters_source.decode import decode_page
 from letters_source.listing import LISTINGS, encode_page
-from letters_source.settings import Overrides, Settings, read_tokens, resolve_settings
+from letters_source.settings import Overrides, Settings, read_tokens_again, resolve_settings
 from letters_source.source import filters_of
 from letters_source.throttle import Throttle
-from letters_source.tokens import TokenSource
+from letters_source.tokens import TokenSource, check_tokens
 from letters_source.walk import pages_of
 
 PATIENCE_SECONDS = 15.0
@@ -45,7 +45,7 @@ def check_service(**overrides: Unpack[Overrides]) -> Iterator[Finding]:
         LettersError: as a load would; an unreachable service is given up after `PATIENCE_SECONDS`.
     """
     settings = resolve_settings(overrides)
-    tokens = TokenSource(partial(read_tokens, overrides))
+    tokens = TokenSource(check_tokens(settings.tokens), partial(read_tokens_again, overrides))
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
     with Client(settings.base_url, tokens, Throttle(1), budget) as client:
         for name in LISTINGS:

@@ -14,7 +14,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_bef
 from tenacity.stop import stop_base
 from urllib3.exceptions import HTTPError
 
-from letters_source.answers import Again, check_status
+from letters_source.answers import TOO_MANY_REQUESTS, Again, SlowDown, check_status
 from letters_source.errors import MalformedResponse, NotAuthorised, ServiceUnreachable
 from letters_source.listing import Listing
 from letters_source.throttle import Throttle
@@ -81,10 +81,10 @@ class Client:
         with self.throttle.slot() as began:
             try:
                 body = self._authorised(listing, params)
-            except Again as again:
-                if again.slow_down:
-                    self.traffic["throttled"] += 1
-                    self.throttle.push_back(began, again.wait or FIRST_WAIT_SECONDS)
+            except SlowDown as again:
+                self.traffic["throttled"] += 1
+                wait = FIRST_WAIT_SECONDS if again.wait is None else again.wait
+                self.throttle.push_back(began, wait, learn=again.status == TOO_MANY_REQUESTS)
                 raise
         self.throttle.succeeded()
         try:
@@ -100,7 +100,7 @@ class Client:
         try:
             return self._send(listing, params, TokenAuth(tokens, refresh=listing.refresh_token))
         except NotAuthorised:
-            if not self.tokens.renewed(tokens):
+            if not self.tokens.renew(tokens):
                 raise
         logger.info("The tokens were refused; the secrets hold others by now, which are tried.")
         return self._send(listing, params, TokenAuth(self.tokens.current(), refresh=listing.refresh_token))
@@ -121,7 +121,9 @@ class Client:
             with closing(response):
                 body = read_body(response, where)
         except requests.exceptions.SSLError:
-            raise ServiceUnreachable(f"{where}: the certificate of the service cannot be verified.") from None
+            raise ServiceUnreachable(
+                f"{where}: no trusted TLS connection: its certificate cannot be verified, or it speaks no TLS."
+            ) from None
         except (requests.RequestException, HTTPError, OSError) as error:
             raise Again(describe(error)) from None
         check_status(response, body, where, auth.tokens)

@@ -4,7 +4,9 @@ The fast way lets Arrow read the whole page with an explicit schema. A page that
 way, value by value. Both give the same rows for the same page; what did not fit is kept and counted, and stops no load.
 """
 
+import re
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -15,6 +17,12 @@ from letters_source.errors import MalformedResponse
 from letters_source.shape import Notes, to_batch
 
 BOM = b"\xef\xbb\xbf"
+# beyond that JSON's integers are not exact everywhere, and no listing is
+MAX_COUNT = 2**53
+# escapes of a surrogate pair, of half a pair (group 1), and any other
+_ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,7 @@ class Page:
 class Data(msgspec.Struct):
     """The `data` of an envelope (service-interface 2.1); rows are left as they are."""
 
-    count: int
+    count: Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
     rows: list[msgspec.Raw]
 
 
@@ -48,13 +56,20 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
     Raises:
         MalformedResponse: the body is not the documented envelope; the message says where, and quotes nothing.
     """
-    body = body.removeprefix(BOM)
-    data = read_envelope(body, f"{listing} page {number}")
+    body, where = body.removeprefix(BOM), f"{listing} page {number}"
+    halves = 0
+    try:
+        data = read_envelope(body, where)
+    except MalformedResponse:
+        body, halves = mend_surrogates(body)
+        if not halves:
+            raise
+        data = read_envelope(body, where)
     try:
         columns, notes = fast.read_rows(body, listing)
     except fast.DoesNotFit:
         columns, notes = tolerant.read_rows(data.rows, listing)
-    return Page(data.count, to_batch(columns, listing, number), notes)
+    return Page(data.count, to_batch(columns, listing, number), notes + Notes(misfits=halves, halves=halves))
 
 
 def read_envelope(body: bytes, where: str) -> Data:
@@ -71,9 +86,13 @@ def read_envelope(body: bytes, where: str) -> Data:
         raise MalformedResponse(
             f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True
         ) from None
-    if data.count < 0:
-        raise MalformedResponse(f"{where}: expected a count of 0 or more, got a negative one.")
     return data
+
+
+def mend_surrogates(body: bytes) -> tuple[bytes, int]:
+    """The body with U+FFFD for halves of surrogate pairs, which JSON can write and no text can hold; and how many."""
+    halves = sum(1 for escape in _ESCAPES.finditer(body) if escape[1])
+    return _ESCAPES.sub(lambda escape: b"\\ufffd" if escape[1] else escape[0], body), halves
 
 
 def check_utf8(body: bytes) -> None:

@@ -30,14 +30,13 @@ logger = logging.getLogger("letters_source")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A listing to read, with what it takes; `folder` is where rows wait for the verdict."""
+    """A listing to read, with what it takes."""
 
     listing: Listing
     settings: Settings
     tokens: TokenSource
     filters: Mapping[str, str]
     watch: Watch
-    folder: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,17 @@ class Outcome:
     seconds: float
 
 
-def read_listing(job: Job) -> Iterator[Rows | Audit]:
+def read_listing(job: Job, folder: Path | None = None) -> Iterator[Rows | Audit]:
     """All rows of a listing, once they are shown to be whole, then the audit.
+
+    Args:
+        job: what to read.
+        folder: where rows wait for the verdict; the system's folder for temporary files when None.
 
     Raises:
         LettersError: as `Client.get` and `walk_listing` do; no row has been yielded then.
     """
-    with Spool(row_schema(job.listing.name), job.folder) as spool:
+    with Spool(row_schema(job.listing.name), folder) as spool:
         outcome = walk(job, spool)
         readings, keep = outcome.verdict.readings, outcome.verdict.keep
         wanted = [(number, rows) for number, rows in enumerate(keep) if rows is not False]
@@ -124,6 +127,8 @@ def report(listing: str, outcome: Outcome, notes: Notes) -> None:
     )
     for name, times in sorted(notes.kept.items()):
         logger.warning("%s: %s did not fit in %d rows and was kept in the column undocumented", listing, name, times)
+    if notes.halves:
+        logger.warning("%s: %d halves of surrogate pairs were replaced by U+FFFD", listing, notes.halves)
     for name, times in sorted(notes.numbers.items()):
         logger.warning("%s: %s came as a number in %d rows and was kept as its text", listing, name, times)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from letters_source.shape import Notes, part_type
-from letters_source.strangers import all_names, read_strangers
+from letters_source.strangers import all_names, is_plain, read_strangers
 from letters_source.tables import UNDOCUMENTED, Kind, Table, tables_of
 from letters_source.values import parse_timestamps
 
@@ -38,6 +38,8 @@ def read_rows(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes]:
     columns |= {child.short: read_part(rows.field(child.wire), child) for child in children}
     if not strangers:
         return columns, Notes()
+    if not all(map(is_plain, strangers)):
+        raise DoesNotFit
     texts, kept = read_strangers(body, tuple(sorted(strangers)))
     return columns | {UNDOCUMENTED.name: texts}, Notes(kept)
 
@@ -107,10 +109,10 @@ def wire_fields(table: Table) -> list[pa.Field]:
 
 
 @cache
-def wire_names(listing: str) -> set[str]:
+def wire_names(listing: str) -> frozenset[str]:
     """The documented names of a row's fields."""
     root, *children = tables_of(listing)
-    return {column.wire for column in root.documented} | {child.wire for child in children}
+    return root.wires | {child.wire for child in children}
 
 
 def field_names(struct: pa.StructType) -> set[str]:
@@ -150,9 +152,9 @@ def read_part(values: pa.Array, table: Table) -> pa.Array:
 def read_objects(objects: pa.StructArray, table: Table, kind: pa.StructType) -> pa.StructArray:
     """Nested objects under their columns' names; an undocumented field or a value of free contents does not fit."""
     given = {field.name: objects.field(field.name) for field in objects.type}
-    free = [name for name in given if name not in {field.name for field in wire_fields(table)}]
-    if any(name not in {c.wire for c in table.documented} or not pa.types.is_null(given[name].type) for name in free):
+    free = given.keys() - {field.name for field in wire_fields(table)}
+    if any(name not in table.wires or not pa.types.is_null(given[name].type) for name in free):
         raise DoesNotFit
-    wires = {column.name: column.wire for column in table.documented if column.wire not in free}
+    wires = {column.name: column.wire for column in table.documented if column.wire in given.keys() - free}
     arrays = [given[wires[f.name]] if f.name in wires else pa.nulls(len(objects), f.type) for f in kind]
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=objects.is_null())

@@ -5,16 +5,18 @@ dlt's own providers are asked (environment variables, config.toml, secrets.toml,
 out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
 """
 
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from ipaddress import ip_address
 from types import NoneType
 from typing import Any, Literal, TypedDict, get_args, get_type_hints
 from urllib.parse import urlsplit
 
-import dlt
 from dlt.common.configuration.container import Container
+from dlt.common.configuration.providers import ConfigProvider
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.utils import deserialize_value
+from dlt.common.typing import TSecretStrValue
 
 from letters_source.errors import SettingsError
 from letters_source.listing import TemplateFilters
@@ -76,54 +78,76 @@ class Settings:
         check_base_url(self.base_url)
         for key in ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget"):
             value = getattr(self, key)
-            if value is not None and value <= 0:
+            if value is not None and not value > 0:
                 raise wrong(key, "more than 0", value)
+        for key, choices in (("environment", get_args(Environment)), ("proof", get_args(Proof))):
+            value = getattr(self, key)
+            if value is not None and value not in choices:
+                raise wrong(key, " or ".join(choices), value)
+
+    @property
+    def tokens(self) -> Tokens:
+        """Both tokens."""
+        return Tokens(self.access_token, self.refresh_token)
 
 
-def resolve_settings(overrides: Overrides) -> Settings:
+def resolve_settings(overrides: Overrides, providers: Sequence[ConfigProvider] | None = None) -> Settings:
     """The settings: arguments first, then dlt's configuration, then defaults.
+
+    Args:
+        overrides: what was given as arguments.
+        providers: where to look; dlt's, as it set them up, when None.
 
     Raises:
         SettingsError: one is missing or wrong; the message names the key, its environment variable and its file.
     """
+    found = Container()[PluggableRunContext].providers.providers if providers is None else providers
     given: dict[str, Any] = dict(overrides)
-    environment = given.get("environment") or look_up("environment", Environment, (SECTION,))
+    environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
     sections = (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
     hints = get_type_hints(Settings)
     for key in fields(Settings):
-        if key.name not in given:
-            value = look_up(key.name, hints[key.name], sections)
-            given |= {} if value is None else {key.name: value}
-        if key.name not in given and key.default is MISSING:
+        value = given[key.name] if key.name in given else look_up(key.name, hints[key.name], sections, found)
+        if key.default is not MISSING:
+            given[key.name] = key.default if value is None else value
+        elif value:
+            given[key.name] = value
+        else:
             raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
-    return Settings(**{**given, "environment": environment})
+    return Settings(**{**given, "environment": environment, "base_url": given["base_url"].rstrip("/")})
 
 
 def resolve_template_filters() -> TemplateFilters:
     """The filters of templates, from `[sources.letters.templates]`."""
-    section = (f"{SECTION}.templates",)
-    hints = get_type_hints(TemplateFilters)
-    return TemplateFilters(**{key: look_up(key, hint, section) for key, hint in hints.items()})
+    section, hints = (f"{SECTION}.templates",), get_type_hints(TemplateFilters)
+    providers = Container()[PluggableRunContext].providers.providers
+    return TemplateFilters(**{key: look_up(key, hint, section, providers) for key, hint in hints.items()})
 
 
-def read_tokens(overrides: Overrides) -> Tokens:
-    """The tokens as the configuration holds them now; toml files are read again.
+def read_tokens_again(overrides: Overrides) -> Tokens:
+    """The tokens as the secrets hold them now; files are read again, and the settings of the run stay as they are.
 
     Raises:
-        SettingsError: one of them is not set.
+        SettingsError: one of them is not set any more.
     """
-    Container()[PluggableRunContext].reload_providers()
-    settings = resolve_settings(overrides)
-    return Tokens(settings.access_token, settings.refresh_token)
+    context = Container()[PluggableRunContext]
+    fresh = context.context.initial_providers()
+    names = {provider.name for provider in fresh}
+    others = [provider for provider in context.providers.providers if provider.name not in names]
+    return resolve_settings(overrides, [*fresh, *others]).tokens
 
 
-def look_up(key: str, hint: Any, sections: tuple[str, ...]) -> Any:
+def look_up(key: str, hint: Any, sections: Sequence[str], providers: Sequence[ConfigProvider]) -> Any:
     """The first section's value of a key, of the hinted type; None where no provider has one."""
-    accessor = dlt.secrets if key.endswith("_token") else dlt.config
+    secret = key.endswith("_token")
+    plain = get_args(hint)[0] if NoneType in get_args(hint) else hint
     for section in sections:
-        value: Any = accessor.get(f"{section}.{key}")
-        if value is not None:
-            return convert(f"{section}.{key}", value, get_args(hint)[0] if NoneType in get_args(hint) else hint)
+        for provider in providers:
+            if secret and not provider.supports_secrets:
+                continue
+            value, _ = provider.get_value(key, TSecretStrValue if secret else plain, None, *section.split("."))
+            if value is not None:
+                return convert(f"{section}.{key}", value, plain)
     return None
 
 
@@ -160,7 +184,7 @@ def check_base_url(base_url: str) -> None:
     """
     try:
         url = urlsplit(base_url)
-        plain = url.hostname and not (url.username or url.password or url.query or url.fragment) and url.port != 0
+        plain = url.hostname and url.port != 0 and base_url.isprintable() and not set(base_url) & set(" ?#@\\")
     except ValueError:
         plain = False
     if not plain or url.scheme not in ("http", "https"):

@@ -24,14 +24,21 @@ class Notes:
         kept: how often each field was kept as `undocumented`.
         misfits: how many of those values were of documented fields.
         numbers: how often a number came where text is documented, and became its text, by field.
+        halves: how many halves of surrogate pairs became U+FFFD; they are misfits too.
     """
 
     kept: Counter[str] = field(default_factory=Counter)
     misfits: int = 0
     numbers: Counter[str] = field(default_factory=Counter)
+    halves: int = 0
 
     def __add__(self, other: "Notes") -> "Notes":
-        return Notes(self.kept + other.kept, self.misfits + other.misfits, self.numbers + other.numbers)
+        return Notes(
+            self.kept + other.kept,
+            self.misfits + other.misfits,
+            self.numbers + other.numbers,
+            self.halves + other.halves,
+        )
 
 
 def part_type(table: Table) -> pa.DataType:

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Unpack
 
 import dlt
 import pyarrow as pa
+from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs.base_configuration import NotResolved
+from dlt.common.pipeline import PipelineContext
 from dlt.common.schema import Schema
 from dlt.common.schema.typing import TTableSchemaColumns
 from dlt.common.schema.utils import new_table
@@ -19,9 +22,9 @@ from letters_source.extract import Audit, Job, Rows, read_listing
 from letters_source.flatten import to_rejected, to_table
 from letters_source.listing import LISTINGS, Listing
 from letters_source.reader import Watch
-from letters_source.settings import Overrides, read_tokens, resolve_settings, resolve_template_filters
+from letters_source.settings import Overrides, read_tokens_again, resolve_settings, resolve_template_filters
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, TABLES, Table, tables_of
-from letters_source.tokens import TokenSource
+from letters_source.tokens import TokenSource, check_tokens
 
 SHARED = (REJECTED_ROWS, LISTING_AUDIT)
 JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
@@ -47,11 +50,9 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     """
     declare_tables(dlt.current.source_schema())
     resolved = resolve_settings(settings)
-    tokens = TokenSource(partial(read_tokens, settings))
-    tokens.current()
+    tokens = TokenSource(check_tokens(resolved.tokens), partial(read_tokens_again, settings))
     jobs = [
-        Job(listing, resolved, tokens, filters_of(listing, resolved.account_id), watch, None)
-        for listing in LISTINGS.values()
+        Job(listing, resolved, tokens, filters_of(listing, resolved.account_id), watch) for listing in LISTINGS.values()
     ]
     return [resource for job in jobs for resource in listing_resources(job)]
 
@@ -72,7 +73,7 @@ def filters_of(listing: Listing, account_id: str | None) -> dict[str, str]:
 
 
 def listing_resources(job: Job) -> Iterator[DltResource]:
-    """A hidden resource that reads the listing, and for each table a transformer that takes its part of what was read."""
+    """A hidden resource that reads the listing, and for each table a transformer that takes its part of that."""
     name = job.listing.name
     pages = dlt.resource(read_pages, name=f"{name}_pages", selected=False)(job)
     yield pages
@@ -129,7 +130,13 @@ def read_pages(job: Job) -> Iterator[Rows | Audit]:
             f"add_limit would load a part of {job.listing.name} as if it were the whole, so it is refused; "
             "to try things out, load from the emulator: letters serve."
         )
-    yield from read_listing(job)
+    yield from read_listing(job, working_folder())
+
+
+def working_folder() -> Path | None:
+    """The running pipeline's working folder: on a disk for data, which the system's folder for files may not be."""
+    context = Container()[PipelineContext]
+    return Path(context.pipeline().working_dir) if context.is_active() else None
 
 
 def take_table(item: Rows | Audit, table: Table) -> pa.Table | None:

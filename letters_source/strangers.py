@@ -30,6 +30,11 @@ def read_strangers(body: bytes, names: tuple[str, ...]) -> tuple[pa.Array, Count
     return pa.array(["{" + text + "}" if text else None for text in objects], pa.string()), kept
 
 
+def is_plain(name: str) -> bool:
+    """Whether a name is written in JSON as it is; others msgspec cannot make a field of."""
+    return msgspec.json.encode(name) == f'"{name}"'.encode()
+
+
 def all_names(body: bytes, listing: str) -> set[str]:
     """The names of all fields of all rows.
 

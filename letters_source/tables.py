@@ -5,6 +5,7 @@ Wire keys and meanings are those of the service's interface document, sections 2
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
@@ -44,7 +45,7 @@ class Column:
         return not (self.key or self.required)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A table; `part` says where its rows lie: the listing's row itself, one object in it, or a list of objects."""
 
@@ -55,30 +56,30 @@ class Table:
     part: Literal["row", "object", "list"] = "row"
     wire: str = ""
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The table's Arrow schema."""
         return pa.schema([column.field for column in self.columns])
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """The names of the natural key's columns; empty for tables that only grow."""
         return tuple(column.name for column in self.columns if column.key)
 
-    @property
+    @cached_property
     def documented(self) -> tuple[Column, ...]:
         """The columns that the service fills."""
         return tuple(column for column in self.columns if column.wire)
 
-    @property
+    @cached_property
+    def wires(self) -> frozenset[str]:
+        """The wire keys of those columns."""
+        return frozenset(column.wire for column in self.documented)
+
+    @cached_property
     def short(self) -> str:
         """The name without its parent's."""
         return self.name.rpartition("__")[2]
-
-    @property
-    def keeps_undocumented(self) -> bool:
-        """Whether the table has an `undocumented` column of its own."""
-        return any(column.name == UNDOCUMENTED.name for column in self.columns)
 
 
 UNDOCUMENTED = Column(

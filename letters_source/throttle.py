@@ -12,8 +12,10 @@ from time import monotonic
 
 # a push-back shows the rate that went well to be too fast; a tenth less keeps clear of it without giving much away
 EASE = 0.9
-# what a second without push-back adds to the learned rate, as a share of it: 5 % finds a raised limit within minutes
+# what each success adds to the learned rate: at 20 a second it is one more after a second
 GROWTH = 0.05
+# fewer answers than these in the last second tell no rate
+FEWEST = 3
 
 
 class Stopped(Exception):
@@ -59,14 +61,18 @@ class Throttle:
             if self._learned:
                 self._learned += GROWTH
 
-    def push_back(self, began: float, seconds: float) -> None:
-        """Tell that the service asked to wait; requests that began before the last such answer are part of it."""
+    def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
+        """Tell that the service asked to wait; requests that began before the last such answer are part of it.
+
+        `learn` tells that it was for their rate (429), not for other reasons (503).
+        """
         with self._changed:
             now = monotonic()
             self._parked_until = max(self._parked_until, now + seconds)
             if began >= self._pushed_back:
                 self._window = max(1, self._window / 2)
-                self._learned = max(1.0, EASE * self._recent(now))
+                if learn and (recent := self._recent(now)) >= FEWEST:
+                    self._learned = EASE * recent
                 self._pushed_back = now
 
     def wait(self, seconds: float) -> None:

@@ -38,40 +38,48 @@ class TokenAuth(requests.auth.AuthBase):
 
 
 class TokenSource:
-    """The current tokens, and a way to read the secrets again when the service refuses them; thread-safe."""
+    """The tokens to send, and a way to read the secrets again when the service refuses them; thread-safe."""
 
-    def __init__(self, read: Callable[[], Tokens]) -> None:
-        self._read, self._lock = read, Lock()
-        self._current: Tokens | None = None
+    def __init__(self, tokens: Tokens, read_again: Callable[[], Tokens]) -> None:
+        self._read_again, self._lock = read_again, Lock()
+        self._current = tokens
 
     def current(self) -> Tokens:
-        """The tokens to send, checked when they are read.
-
-        Raises:
-            SettingsError: a token could not be sent in a header.
-            NotAuthorised: the access token has expired.
-        """
+        """The tokens to send now."""
         with self._lock:
-            self._current = self._current or self._checked()
             return self._current
 
-    def renewed(self, refused: Tokens) -> bool:
-        """Whether the secrets hold other tokens than the refused ones by now."""
+    def renew(self, refused: Tokens) -> bool:
+        """Whether the secrets hold other tokens than the refused ones by now, which are the current ones then.
+
+        Raises:
+            LettersError: the new ones cannot be sent, as `check_tokens` says.
+        """
         with self._lock:
             if self._current == refused:
-                self._current = self._checked()
+                try:
+                    self._current = check_tokens(self._read_again())
+                except SettingsError:
+                    # given as an argument or set by hand: there is nothing to read again
+                    return False
             return self._current != refused
 
-    def _checked(self) -> Tokens:
-        tokens = self._read()
-        for key, token in (("access_token", tokens.access), ("refresh_token", tokens.refresh)):
-            if not (token.isascii() and token.isprintable() and " " not in token):
-                raise SettingsError(
-                    f"sources.letters.{key} holds blanks, line breaks or characters beyond ASCII; "
-                    "a token has none: paste it again, without quotes or 'Bearer'."
-                )
-        check_expiry(tokens.access, datetime.now(UTC))
-        return tokens
+
+def check_tokens(tokens: Tokens) -> Tokens:
+    """The tokens, if they can be sent.
+
+    Raises:
+        SettingsError: one of them could not stand in a header.
+        NotAuthorised: the access token has expired.
+    """
+    for key, token in (("access_token", tokens.access), ("refresh_token", tokens.refresh)):
+        if not (token.isascii() and token.isprintable() and " " not in token):
+            raise SettingsError(
+                f"sources.letters.{key} holds blanks, line breaks or characters beyond ASCII; "
+                "a token has none: paste it again, without quotes or 'Bearer'."
+            )
+    check_expiry(tokens.access, datetime.now(UTC))
+    return tokens
 
 
 def check_expiry(token: str, now: datetime) -> None:

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from letters_source.shape import PAGE, POSITION, RAW, REASON, Notes, row_schema
 from letters_source.tables import UNDOCUMENTED, Table, tables_of
-from letters_source.values import Misfit, json_object, json_text, parse_timestamps, read_value
+from letters_source.values import Misfit, is_number, json_object, json_text, parse_timestamps, read_value
 
 Fields = Mapping[str, msgspec.Raw]
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+NULL = msgspec.Raw(b"null")
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -81,8 +82,6 @@ def read_row(raw: bytes, root: Table, children: Sequence[Table]) -> Found:
         fields = _OBJECT.decode(raw)
     except msgspec.ValidationError:
         return rejected(raw, "the row is not an object")
-    except msgspec.DecodeError:
-        return rejected(raw, "a field's name is not valid Unicode")
     found = read_object(fields, root, known={child.wire for child in children})
     if not found.values["id"] or "id" in found.misfits:
         return rejected(raw, id_problem(fields.get("id")))
@@ -107,15 +106,15 @@ def read_object(fields: Fields, table: Table, known: AbstractSet[str] = frozense
     """The documented columns of one object; undocumented fields and misfits are kept."""
     found = Found()
     for column in table.documented:
-        raw = bytes(fields.get(column.wire, b"null"))
+        raw = bytes(fields.get(column.wire, NULL))
         try:
             found.values[column.name] = read_value(raw, column.kind)
         except Misfit as misfit:
             found.values[column.name] = misfit.stands_in
             found.keep(column.wire, raw, found.misfits)
-        if column.kind == "text" and raw[:1] in b"-0123456789":
+        if column.kind == "text" and is_number(raw):
             found.numbers.append(column.wire)
-    for name in fields.keys() - {column.wire for column in table.documented} - known:
+    for name in fields.keys() - table.wires - known:
         found.keep(name, bytes(fields[name]), found.strangers)
     return found
 

@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 
 from letters_source.tables import ARROW_TYPES, Kind
 
+NUMBER_STARTS = frozenset(b"-0123456789")
 NUL, REPLACEMENT = "\x00", "\ufffd"
 NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
-_SUSPECT = re.compile(rb"\\u|\d[eE]")
+_SUSPECT = re.compile(rb"\\u|\d[eE]|\d{300}")
 _TEXT = msgspec.json.Decoder(str)
 
 
@@ -22,16 +23,18 @@ class Misfit(Exception):
         self.stands_in = stands_in
 
 
+def is_number(raw: bytes) -> bool:
+    """Whether the JSON is a number."""
+    return raw[0] in NUMBER_STARTS
+
+
 def read_text(raw: bytes) -> str:
     """A JSON string's text; a number's own digits; anything else is a misfit. NUL becomes U+FFFD and a misfit."""
-    if raw[:1] in b"-0123456789":
+    if is_number(raw):
         return raw.decode()
     if raw[:1] != b'"':
         raise Misfit
-    try:
-        text = _TEXT.decode(raw)
-    except msgspec.DecodeError:
-        raise Misfit from None  # a lone surrogate: JSON can write it, UTF-8 cannot hold it
+    text = _TEXT.decode(raw)
     if NUL in text:
         raise Misfit(text.replace(NUL, REPLACEMENT))
     return text
@@ -51,15 +54,15 @@ def read_value(raw: bytes, kind: Kind) -> str | bool | None:
         return read_text(raw)
     if kind == "bool" and raw in (b"true", b"false"):
         return raw == b"true"
-    if kind == "timestamp" and raw[:1] == b'"':
-        return read_text(raw)
+    if kind == "timestamp" and raw[:1] == b'"' and NUL not in (text := _TEXT.decode(raw)):
+        return text
     raise Misfit
 
 
 def json_text(raw: bytes) -> str:
     """The JSON as the service wrote it; where an engine could not hold it, a JSON string of that text.
 
-    NUL, lone surrogates and numbers beyond a double break JSON columns of some engines.
+    NUL and numbers beyond a double break JSON columns of some engines.
     """
     text = raw.decode()
     return text if is_portable(raw) else msgspec.json.encode(text).decode()
@@ -74,7 +77,7 @@ def json_texts(raws: Sequence[msgspec.Raw]) -> list[str]:
 
 
 def is_portable(raw: bytes) -> bool:
-    """Whether every engine can hold the JSON; only escapes and exponents need a closer look."""
+    """Whether every engine can hold the JSON; only escapes, exponents and very long numbers need a closer look."""
     if not _SUSPECT.search(raw):
         return True
     try:
@@ -88,7 +91,8 @@ def json_object(kept: dict[str, str]) -> str | None:
     """A JSON object of values that are JSON already, keys in alphabetical order; None when there are none."""
     if not kept:
         return None
-    members = (f"{msgspec.json.encode(key).decode()}:{kept[key]}" for key in sorted(kept))
+    names = {key: msgspec.json.encode(key.replace(NUL, REPLACEMENT)).decode() for key in kept}
+    members = (f"{names[key]}:{kept[key]}" for key in sorted(kept))
     return "{" + ",".join(members) + "}"
 
 

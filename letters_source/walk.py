@@ -94,8 +94,8 @@ def walk_listing(read: Read, terms: Terms) -> Verdict:
         if verdict := certified(readings):
             return verdict
     counts = {reading.count for reading in readings}
-    moved = "its rows moved while they were read" if len(counts) > 1 else "its rows do not add up to its count"
-    raise incomplete(terms.listing, moved, walk.readings)
+    reason = "its rows moved while they were read" if len(counts) > 1 else "its rows do not add up to its count"
+    raise incomplete(terms.listing, reason, walk.readings)
 
 
 def read_pages(read: Read, walk: Walk) -> Walk:
@@ -106,8 +106,9 @@ def read_pages(read: Read, walk: Walk) -> Walk:
         for reading in read([walk.last_page], walk.number):
             walk.add(reading)
         check_paging(walk)
-        for reading in read(walk.middle_pages(), walk.number):
-            walk.add(reading)
+        if not is_hopeless(walk):
+            for reading in read(walk.middle_pages(), walk.number):
+                walk.add(reading)
     return walk
 
 
@@ -122,6 +123,12 @@ def check_paging(walk: Walk) -> None:
     if len(first.keys) > 1 and first.count == last.count and first.keys.equals(last.keys):
         reason = f"page {last.page} repeats page 0, so the service does not heed the page parameter"
         raise incomplete(walk.listing, reason, walk.readings)
+
+
+def is_hopeless(walk: Walk) -> bool:
+    """Whether the last page was empty though nothing moved: the count is more than the service shows."""
+    first, last = walk.readings
+    return first.count == last.count and not len(last.keys)
 
 
 def certified(readings: list[Reading]) -> Verdict | None:
