@@ -1,6 +1,7 @@
 """What does a person at a terminal see of a load, a check or the emulator?"""
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,7 +91,9 @@ def query(place: Path) -> str:
         rows = f'{files}.query("contacts", "from contacts select {columns}")'
     else:
         rows = f'duckdb.connect("{place}").sql("from {DATASET}.contacts select {columns}")'
-    return f"python -c 'import duckdb; {rows}.show()'"
+    # uv tells what it runs; there the environment's Python is not on the path
+    python = "uv run python" if "UV" in os.environ else "python"
+    return f"{python} -c 'import duckdb; {rows}.show()'"
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
