@@ -45,7 +45,7 @@ def check_service(**overrides: Unpack[Overrides]) -> Iterator[Finding]:
         LettersError: as a load would; an unreachable service is given up after `PATIENCE_SECONDS`.
     """
     settings = resolve_settings(overrides)
-    tokens = TokenSource(check_tokens(settings.tokens), partial(read_tokens_again, overrides))
+    tokens = TokenSource(check_tokens(settings.tokens), partial(read_tokens_again, settings, overrides))
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
     with Client(settings.base_url, tokens, Throttle(1), budget) as client:
         for name in LISTINGS:

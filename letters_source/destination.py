@@ -54,10 +54,32 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
         DestinationError: with the plain cause.
     """
     config: Any = pipeline.destination_client().config
-    if pipeline.destination.destination_type.endswith(".duckdb"):
-        check_duckdb(Path(config.credentials.database))
+    if file := duckdb_file(pipeline):
+        check_duckdb(file)
     elif getattr(config, "is_local_filesystem", False):
         check_folder(Path(url2pathname(urlsplit(config.bucket_url).path)))
+
+
+def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
+    """The file of a DuckDB destination; None for any other."""
+    config: Any = pipeline.destination_client().config
+    return Path(config.credentials.database) if pipeline.destination.destination_type.endswith(".duckdb") else None
+
+
+def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
+    """How dlt shall load: in databases, a table keeps its old rows until all new ones are there.
+
+    That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep.
+    """
+    file = duckdb_file(pipeline)
+    is_new = file is not None and not file.exists()
+    if is_new or pipeline.destination.destination_type.endswith(".filesystem"):
+        return {"load.delete_completed_jobs": True}
+    return {
+        "load.delete_completed_jobs": True,
+        "destination.replace_strategy": "insert-from-staging",
+        "load.truncate_staging_dataset": True,
+    }
 
 
 def check_duckdb(file: Path) -> None:

@@ -11,7 +11,7 @@ from dlt.extract import DltSource
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import check_destination, make_pipeline
+from letters_source.destination import check_destination, load_config, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
 from letters_source.reader import Watch
@@ -81,13 +81,6 @@ def check_listings(only: Sequence[str]) -> Sequence[str]:
     if unknown:
         raise SettingsError(f"only must name {' or '.join(LISTINGS)}, got {', '.join(sorted(unknown))}.")
     return only or tuple(LISTINGS)
-
-
-def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
-    """How dlt shall load: in databases a replaced table keeps its old rows until all new ones are there."""
-    staging = {"destination.replace_strategy": "insert-from-staging", "load.truncate_staging_dataset": True}
-    files = pipeline.destination.destination_type.endswith(".filesystem")
-    return {"load.delete_completed_jobs": True, **({} if files else staging)}
 
 
 def load(pipeline: dlt.Pipeline, source: DltSource) -> str:

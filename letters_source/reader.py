@@ -23,9 +23,10 @@ Watch = Callable[[str, int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A decoded page, and when it was asked for and answered, as ticks of the run's clock."""
+    """A decoded page, its rows ready for the spool, and when it was asked for and answered, by the run's clock."""
 
     page: Page
+    batch: pa.Buffer
     asked: int
     answered: int
 
@@ -60,16 +61,15 @@ class PageReader:
     def _ask(self, page: int) -> Answer:
         asked = next(self.clock)
         decoded = self.fetch(page)
-        return Answer(decoded, asked, next(self.clock))
+        return Answer(decoded, decoded.rows.serialize(), asked, next(self.clock))
 
     def _keep(self, answer: Answer, page: int, walk: int) -> Reading:
-        rows = answer.page.rows
-        self.spool.append(rows)
+        rows, count = answer.page.rows, answer.page.count
+        self.spool.append(answer.batch)
         self.notes.append(answer.page.notes)
-        self.watch(walk, rows.num_rows, answer.page.count)
-        logger.debug("page %d of walk %d: %d rows, count %d", page, walk, rows.num_rows, answer.page.count)
-        ids = rows["id"]
-        return Reading(page, walk, answer.page.count, row_keys(rows), ids.null_count, answer.asked, answer.answered)
+        self.watch(walk, rows.num_rows, count)
+        logger.debug("page %d of walk %d: %d rows, count %d", page, walk, rows.num_rows, count)
+        return Reading(page, walk, count, row_keys(rows), rows["id"].null_count, answer.asked, answer.answered)
 
 
 def row_keys(rows: pa.RecordBatch) -> pa.Array:

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 from dlt.common.configuration.container import Container
+from dlt.common.configuration.exceptions import ConfigProviderException
 from dlt.common.configuration.providers import ConfigProvider
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.utils import deserialize_value
@@ -90,6 +91,11 @@ class Settings:
         """Both tokens."""
         return Tokens(self.access_token, self.refresh_token)
 
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The sections that these settings come from."""
+        return sections_of(self.environment)
+
 
 def resolve_settings(overrides: Overrides, providers: Sequence[ConfigProvider] | None = None) -> Settings:
     """The settings: arguments first, then dlt's configuration, then defaults.
@@ -104,7 +110,7 @@ def resolve_settings(overrides: Overrides, providers: Sequence[ConfigProvider] |
     found = Container()[PluggableRunContext].providers.providers if providers is None else providers
     given: dict[str, Any] = dict(overrides)
     environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
-    sections = (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
+    sections = sections_of(environment)
     hints = get_type_hints(Settings)
     for key in fields(Settings):
         value = given[key.name] if key.name in given else look_up(key.name, hints[key.name], sections, found)
@@ -124,17 +130,29 @@ def resolve_template_filters() -> TemplateFilters:
     return TemplateFilters(**{key: look_up(key, hint, section, providers) for key, hint in hints.items()})
 
 
-def read_tokens_again(overrides: Overrides) -> Tokens:
-    """The tokens as the secrets hold them now; files are read again, and the settings of the run stay as they are.
+def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
+    """The run's tokens as the secrets hold them now: files are read again, all other settings stay as they are.
 
     Raises:
-        SettingsError: one of them is not set any more.
+        SettingsError: one of them is not set any more, or a file cannot be read.
     """
     context = Container()[PluggableRunContext]
-    fresh = context.context.initial_providers()
+    try:
+        fresh = context.context.initial_providers()
+    except ConfigProviderException as error:
+        raise SettingsError(f"The configuration cannot be read again: {type(error).__name__}.") from None
     names = {provider.name for provider in fresh}
-    others = [provider for provider in context.providers.providers if provider.name not in names]
-    return resolve_settings(overrides, [*fresh, *others]).tokens
+    providers = [*fresh, *(provider for provider in context.providers.providers if provider.name not in names)]
+    access = overrides.get("access_token") or look_up("access_token", str, settings.sections, providers)
+    refresh = overrides.get("refresh_token") or look_up("refresh_token", str, settings.sections, providers)
+    if not (access and refresh):
+        raise SettingsError(f"{SECTION} holds no tokens any more: {where_to_set('access_token')}.")
+    return Tokens(access, refresh)
+
+
+def sections_of(environment: str | None) -> tuple[str, ...]:
+    """The sections that hold settings, the ones to look into first in front."""
+    return (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
 
 
 def look_up(key: str, hint: Any, sections: Sequence[str], providers: Sequence[ConfigProvider]) -> Any:

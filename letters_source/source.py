@@ -50,7 +50,7 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     """
     declare_tables(dlt.current.source_schema())
     resolved = resolve_settings(settings)
-    tokens = TokenSource(check_tokens(resolved.tokens), partial(read_tokens_again, settings))
+    tokens = TokenSource(check_tokens(resolved.tokens), partial(read_tokens_again, resolved, settings))
     jobs = [
         Job(listing, resolved, tokens, filters_of(listing, resolved.account_id), watch) for listing in LISTINGS.values()
     ]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from letters_source.evidence import Mask
 
 # large enough for dlt's per-batch work not to show, small enough for flat memory
-BATCH_ROWS = 20_000
+BATCH_ROWS = 40_000
 
 
 class Spool:
@@ -18,26 +18,31 @@ class Spool:
 
     def __init__(self, schema: pa.Schema, folder: Path | None = None) -> None:
         self.schema, self.folder = schema, folder
+        self._places: list[tuple[int, int]] = []
 
     def __enter__(self) -> Self:
         self._file = TemporaryFile(dir=self.folder)
-        self._writer = pa.ipc.new_file(pa.PythonFile(self._file, "w"), self.schema)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Add a batch; the first is number 0."""
-        self._writer.write_batch(batch)
+    def append(self, batch: pa.Buffer) -> None:
+        """Add a batch, as `RecordBatch.serialize` writes it; the first is number 0."""
+        self._places.append((self._file.tell(), batch.size))
+        self._file.write(batch)
+
+    def read(self, number: int) -> pa.RecordBatch:
+        """A batch that was added."""
+        start, size = self._places[number]
+        self._file.seek(start)
+        return pa.ipc.read_record_batch(pa.py_buffer(self._file.read(size)), self.schema)
 
     def tables(self, wanted: Sequence[tuple[int, Mask | bool]]) -> Iterator[pa.Table]:
         """The wanted rows of the numbered batches, gathered into tables of about `BATCH_ROWS` rows; at least one."""
-        self._writer.close()
-        reader = pa.ipc.open_file(pa.PythonFile(self._file, "r"))
         gathered: list[pa.RecordBatch] = []
         for number, rows in wanted:
-            batch = reader.get_batch(number)
+            batch = self.read(number)
             gathered.append(batch if rows is True else batch.filter(pa.array(rows)))
             if sum(batch.num_rows for batch in gathered) >= BATCH_ROWS:
                 yield pa.Table.from_batches(gathered)

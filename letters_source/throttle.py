@@ -16,6 +16,8 @@ EASE = 0.9
 GROWTH = 0.05
 # fewer answers than these in the last second tell no rate
 FEWEST = 3
+# a day; what is much longer overflows waiting
+LONGEST_INTERVAL = 86_400.0
 
 
 class Stopped(Exception):
@@ -111,7 +113,7 @@ class Throttle:
 
     def _interval(self) -> float:
         rates = [rate for rate in (self.rate, self._learned) if rate]
-        return 1 / min(rates) if rates else 0.0
+        return min(LONGEST_INTERVAL, 1 / min(rates)) if rates else 0.0
 
     def _recent(self, now: float) -> int:
         return sum(moment > now - 1 for moment in self._successes)

@@ -58,10 +58,11 @@ class TokenSource:
         with self._lock:
             if self._current == refused:
                 try:
-                    self._current = check_tokens(self._read_again())
+                    found = self._read_again()
                 except SettingsError:
-                    # given as an argument or set by hand: there is nothing to read again
+                    # set by hand in this process: there is nothing to read again
                     return False
+                self._current = check_tokens(found)
             return self._current != refused
 
 

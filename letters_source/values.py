@@ -12,6 +12,7 @@ from letters_source.tables import ARROW_TYPES, Kind
 NUMBER_STARTS = frozenset(b"-0123456789")
 NUL, REPLACEMENT = "\x00", "\ufffd"
 NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
+_LONG_NUMBER = re.compile(rb"\d{300}")
 _SUSPECT = re.compile(rb"\\u|\d[eE]|\d{300}")
 _TEXT = msgspec.json.Decoder(str)
 
@@ -84,7 +85,7 @@ def is_portable(raw: bytes) -> bool:
         msgspec.json.decode(raw)
     except msgspec.DecodeError:
         return False
-    return b"\\u0000" not in raw
+    return b"\\u0000" not in raw and not _LONG_NUMBER.search(raw)
 
 
 def json_object(kept: dict[str, str]) -> str | None:

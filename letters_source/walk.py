@@ -3,6 +3,7 @@
 Pure logic: pages are read by whatever `Read` is given, responses are judged by `evidence`.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -48,6 +49,7 @@ class Walk:
     readings: list[Reading] = field(default_factory=list)
     count: int = 0
     newest: int = -1
+    first_empty: float = math.inf
 
     @property
     def last_page(self) -> int:
@@ -58,11 +60,12 @@ class Walk:
         """The pages between the first and the last; as the count changes meanwhile, so does where they end.
 
         The last page was read early: once it is no longer the last, it has more rows, and is read again. A listing
-        that doubles while it is read is left to the next walk.
+        that doubles while it is read is left to the next walk. An empty page is no end, but the walk cannot be whole
+        any more, and a count far beyond what there is must not keep it going.
         """
         planned = self.last_page
         for page in range(1, 2 * planned + 10):
-            if page > self.last_page:
+            if page > self.last_page or page > self.first_empty:
                 return
             if page < planned or self.last_page > planned:
                 yield page
@@ -72,6 +75,8 @@ class Walk:
         self.readings.append(reading)
         if reading.answered > self.newest:
             self.count, self.newest = reading.count, reading.answered
+        if not len(reading.keys):
+            self.first_empty = min(self.first_empty, reading.page)
 
 
 def walk_listing(read: Read, terms: Terms) -> Verdict:
@@ -106,9 +111,8 @@ def read_pages(read: Read, walk: Walk) -> Walk:
         for reading in read([walk.last_page], walk.number):
             walk.add(reading)
         check_paging(walk)
-        if not is_hopeless(walk):
-            for reading in read(walk.middle_pages(), walk.number):
-                walk.add(reading)
+        for reading in read(walk.middle_pages(), walk.number):
+            walk.add(reading)
     return walk
 
 
@@ -123,12 +127,6 @@ def check_paging(walk: Walk) -> None:
     if len(first.keys) > 1 and first.count == last.count and first.keys.equals(last.keys):
         reason = f"page {last.page} repeats page 0, so the service does not heed the page parameter"
         raise incomplete(walk.listing, reason, walk.readings)
-
-
-def is_hopeless(walk: Walk) -> bool:
-    """Whether the last page was empty though nothing moved: the count is more than the service shows."""
-    first, last = walk.readings
-    return first.count == last.count and not len(last.keys)
 
 
 def certified(readings: list[Reading]) -> Verdict | None:
