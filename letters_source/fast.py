@@ -82,7 +82,7 @@ def parse(body: bytes, listing: str, unexpected: str) -> pa.StructArray:
         pa.BufferReader(body),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
         parse_options=pj.ParseOptions(
-            explicit_schema=wire_schema(listing), newlines_in_values=True, unexpected_field_behavior=unexpected
+            explicit_schema=wire_schema(listing), newlines_in_values=b"\n" in body, unexpected_field_behavior=unexpected
         ),
     )
     return table.column("data").chunk(0).field("rows").flatten()

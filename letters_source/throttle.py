@@ -12,8 +12,9 @@ from time import monotonic
 
 # a push-back shows the rate that went well to be too fast; a tenth less keeps clear of it without giving much away
 EASE = 0.9
-# what each success adds to the learned rate: at 20 a second it is one more after a second
-GROWTH = 0.05
+# what each success adds to the learned rate for each second without push-back, so that it grows slowly near the limit
+# that was met and ever faster away from it: by a tenth in ten seconds, to the double in half a minute
+GROWTH = 0.002
 # fewer answers than these in the last second tell no rate
 FEWEST = 3
 # a day; what is much longer overflows waiting
@@ -61,7 +62,7 @@ class Throttle:
             while self._successes[0] < now - 1:
                 self._successes.popleft()
             if self._learned:
-                self._learned += GROWTH
+                self._learned += GROWTH * (now - self._pushed_back)
 
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
         """Tell that the service asked to wait; requests that began before the last such answer are part of it.

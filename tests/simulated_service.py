@@ -131,7 +131,7 @@ def simulate(scenario: Scenario) -> Outcome:
     try:
         verdict = walk_listing(reader.read, Terms("contacts", scenario.proof))
     except IncompleteListing:
-        return Outcome("refused", False, service.requests)
+        return Outcome("refused", wrong=False, requests=service.requests)
     rows = accepted_rows(verdict)
     once = len(rows) == len(set(rows))
     return Outcome(verdict.proof, not (once and frozenset(rows) in service.moments), service.requests)

@@ -1,38 +1,53 @@
 """Do both ways of decoding agree on every page, and which way does a page go?"""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from pages import PAYLOADS, page_of, page_of_text
 
 from letters_source import fast, tolerant
-from letters_source.decode import read_envelope
+from letters_source.decode import decode_page, mend_surrogates, read_envelope
 from letters_source.shape import Notes, to_batch
 from letters_source.tables import Table, tables_of
+from pages import PAYLOADS, page_of, page_of_text
 
 LISTINGS = ("contacts", "templates")
-NO_META = pytest.mark.xfail(strict=True, raises=KeyError, reason="a page without any meta is not expected")
-# both ways write JSON names as msgspec does; those that it cannot name a field by have a test in test_decode
+# names that need no escapes; the fast way leaves pages with others to the tolerant one
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters='"\\', exclude_categories=["Cc"]), max_size=6)
 
-# lone surrogates are no UTF-8, which json.dumps would write as escapes
-letters = st.characters(codec="utf-8") | st.sampled_from("\x00\n\"\\/é\U0001f600")
+# halves of surrogate pairs are no UTF-8 and are mended before either way reads a page
+letters = st.characters(codec="utf-8") | st.sampled_from('\x00\n"\\/é\U0001f600')
 texts = st.text(letters, max_size=8)
 plain_texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
-numbers = st.integers() | st.sampled_from([2**63, 10**30, -(10**400), 0, -1]) | st.floats(allow_nan=False, allow_infinity=False)
+numbers = (
+    st.integers()
+    | st.sampled_from([2**63, 10**30, -(10**400), 0, -1])
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 scalars = st.none() | st.booleans() | numbers | texts
 anything = st.recursive(
-    scalars, lambda deeper: st.lists(deeper, max_size=3) | st.dictionaries(NAMES, deeper, max_size=3), max_leaves=6
+    scalars, lambda deeper: st.lists(deeper, max_size=3) | st.dictionaries(texts, deeper, max_size=3), max_leaves=6
 )
 moments = st.datetimes().map(lambda moment: moment.isoformat(timespec="milliseconds") + "Z")
 odd_moments = st.sampled_from(
-    ["2023-11-21T09:30:15", "2023-11-21 09:30", "2023-11-21", "", "soon", "2023-11-21T04:30:15-05:00", "24-01-01T00:00Z"]
+    [
+        "2023-11-21T09:30:15",
+        "2023-11-21 09:30",
+        "2023-11-21",
+        "",
+        "soon",
+        "2023-11-21T04:30:15-05:00",
+        "24-01-01T00:00Z",
+    ]
 )
-strangers = st.dictionaries(NAMES | st.sampled_from(["countryCode", "_dlt_id", "page", "id ", "ID"]), anything, max_size=2)
+strangers = st.dictionaries(
+    NAMES | st.sampled_from(["countryCode", "_dlt_id", "page", "id ", "ID"]), anything, max_size=2
+)
 
 
 def fitting_values(table: Table) -> dict[str, st.SearchStrategy[Any]]:
@@ -69,7 +84,8 @@ def odd_rows(listing: str) -> st.SearchStrategy[Any]:
         inner = parts(child, {name: values | anything for name, values in fitting_values(child).items()})
         odd[child.wire] = inner | anything | st.lists(anything, max_size=2)
     known = st.fixed_dictionaries({}, optional=odd)
-    rows = st.tuples(strangers, known).map(lambda pair: {**pair[0], **pair[1]})
+    odd_strangers = strangers | st.dictionaries(texts, anything, max_size=2)
+    rows = st.tuples(odd_strangers, known).map(lambda pair: {**pair[0], **pair[1]})
     return rows | anything
 
 
@@ -106,8 +122,6 @@ def fast_or_none(body: bytes, listing: str) -> Decoded | None:
 
 def agree(body: bytes, listing: str) -> bool:
     """Whether the page fits the fast way; fails where both ways read it and differ."""
-    # msgspec's own bound for undocumented names and pages without any meta have tests of their own
-    assume(listing == "contacts" or b'"meta"' in body)
     quickly = fast_or_none(body, listing)
     event("fast" if quickly else "tolerant")
     assert quickly in (None, tolerantly(body, listing))
@@ -116,7 +130,7 @@ def agree(body: bytes, listing: str) -> bool:
 
 @pytest.mark.parametrize("listing", LISTINGS)
 @given(st.data())
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=80)
 def test_both_ways_agree_on_documented_pages(listing: str, data: st.DataObject) -> None:
     """Pages as documented, with undocumented fields beside, fit the fast way and give the same rows and notes."""
     body = data.draw(pages(fitting_rows(listing)))
@@ -126,7 +140,7 @@ def test_both_ways_agree_on_documented_pages(listing: str, data: st.DataObject) 
 
 @pytest.mark.parametrize("listing", LISTINGS)
 @given(st.data())
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=80)
 def test_both_ways_agree_on_odd_pages(listing: str, data: st.DataObject) -> None:
     """Where anything may be anything, the fast way steps aside or gives the same rows and notes."""
     agree(data.draw(pages(fitting_rows(listing) | odd_rows(listing))), listing)
@@ -134,7 +148,7 @@ def test_both_ways_agree_on_odd_pages(listing: str, data: st.DataObject) -> None
 
 @pytest.mark.parametrize("listing", LISTINGS)
 @given(st.data())
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=80)
 def test_both_ways_agree_where_one_value_is_odd(listing: str, data: st.DataObject) -> None:
     """One value of one row is replaced by anything, which is what a service's slow drift looks like."""
     rows = data.draw(st.lists(fitting_rows(listing), min_size=1, max_size=3))
@@ -142,6 +156,42 @@ def test_both_ways_agree_where_one_value_is_odd(listing: str, data: st.DataObjec
     wires = [column.wire for column in root.documented] + [child.wire for child in children]
     data.draw(st.sampled_from(rows))[data.draw(st.sampled_from(wires))] = data.draw(scalars | odd_moments | anything)
     agree(write(rows, data.draw(st.booleans()), (",", ":")), listing)
+
+
+# written as escapes these are pairs, halves, and escaped backslashes before what only looks like one
+halves = st.lists(st.sampled_from(["\ud83d", "\ude00", "\\", "\\ud83d", "\\ude00", "a"]), max_size=8).map("".join)
+
+
+def whole(text: str) -> str:
+    """A text as Python's own decoder reads it, with U+FFFD for what is half a letter then."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", json.loads(json.dumps(text)))
+
+
+@given(halves, halves, halves)
+@settings(derandomize=True, deadline=None, max_examples=300)
+def test_both_ways_agree_on_mended_pages(city: str, name: str, value: str) -> None:
+    """Pairs become their letter and halves U+FFFD, each counted, in values, names and undocumented fields."""
+    body = write(
+        [{"id": "1", "city": city, "x" + name: value}, {"id": "2", "zip": city}], ascii_only=True, separators=(",", ":")
+    )
+    mended, counted = mend_surrogates(body)
+    agree(mended, "contacts")
+    page = decode_page(body, "contacts", 0)
+    rows = page.rows.to_pylist()
+    assert [rows[0]["city"], rows[1]["zip"]] == [whole(city)] * 2
+    assert json.loads(rows[0]["undocumented"]) == {"x" + whole(name): whole(value)}
+    # a letter of our own is not among those drawn, so each one stands for a half
+    assert counted == sum(whole(text).count("\ufffd") for text in (city, city, name, value))
+    assert page.notes == Notes(Counter(["x" + whole(name)]), misfits=counted, halves=counted)
+
+
+@pytest.mark.parametrize("name", [r"a\"b", r"a\\b", r"a\tb", r"a\u001fb", r"a\u0000b"])
+@pytest.mark.parametrize("more", ["", ', "x": 1', ', "x": [1, "a"]'])
+def test_names_that_need_escapes_go_the_tolerant_way(name: str, more: str) -> None:
+    """No field can be named so where pages are read together; other undocumented fields beside change nothing."""
+    body = page_of_text(f'[{{"id": "1", "{name}": 1{more}}}, {{"id": "2"}}]')
+    assert fast_or_none(body, "contacts") is None
+    assert len(tolerantly(body, "contacts")[0]) == 2
 
 
 @pytest.mark.parametrize("name", ["contacts", "templates", "contacts-surprises"])
@@ -183,14 +233,17 @@ def test_an_undocumented_field_of_mixed_types_stays_on_the_fast_way() -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        '{"id": "1", "zip": 7030}', '{"id": "1", "zip": ["a"]}', '{"id": "1", "city": {"a": 1}}', '{"id": "1", "zip": true}',
+        '{"id": "1", "zip": 7030}', '{"id": "1", "zip": ["a"]}', '{"id": "1", "city": {"a": 1}}',
+        '{"id": "1", "zip": true}',
         '{"id": "1", "isVerified": "yes"}', '{"id": "1", "isLiveMode": 1}', '{"id": "1", "createdAt": 1700559015123}',
-        '{"id": "1", "createdAt": "21-11-2023"}', '{"id": "1", "createdAt": ""}', '{"id": "1", "ContactLabels": [null]}',
+        '{"id": "1", "createdAt": "21-11-2023"}', '{"id": "1", "createdAt": ""}',
+        '{"id": "1", "ContactLabels": [null]}',
         '{"id": "1", "ContactLabels": ["a"]}', '{"id": "1", "ContactLabels": {"id": "4"}}',
         '{"id": "1", "ContactLabels": [{"id": 4}]}', '{"id": "1", "ContactLabels": [{"color": "red"}]}',
         '{"id": "1", "x": [1, "a"], "ContactLabels": [{"color": "red"}]}',
         '{"id": "1", "zip": "a", "zip": "b"}', '{"id": "1", "city": "\\u0000"}', '{"id": "1", "city": "\\\\u0000"}',
-        '{"id": "1", "\\u0000": 1}', '{"id": 1}', '{"id": null}', '{"id": ""}', '{"id": {}}', "{}", "null", "1", '"a"', "[]",
+        '{"id": "1", "\\u0000": 1}', '{"id": 1}', '{"id": null}', '{"id": ""}', '{"id": {}}', "{}", "null",
+        "1", '"a"', "[]",
         '{"id": "1", "x": 1e400}', '{"id": "1", "x": ' + "[" * 500 + "]" * 500 + "}",
     ],
 )  # fmt: skip
@@ -205,7 +258,7 @@ def test_pages_that_go_the_tolerant_way(row: str) -> None:
     ("row", "fits"),
     [
         ('{"id": "1", "product": {"meta": null}, "creator": null}', True),
-        ('{"id": "1", "product": {"meta": null, "id": "3"}, "creator": {"id": "2"}, "x": {"a": [1, "b"]}}', True),
+        ('{"id": "1", "product": {"meta": null, "id": "3"}, "creator": {"id": "2"}, "x": {"a": [1, 2]}}', True),
         ('{"id": "1", "product": {"meta": {}}}', False),
         ('{"id": "1", "product": {"meta": "a"}}', False),
         ('{"id": "1", "product": {"weight": 1}}', False),
@@ -215,10 +268,12 @@ def test_pages_that_go_the_tolerant_way(row: str) -> None:
         ('{"id": "1", "creator": {"id": 2}}', False),
         ('{"id": "1", "creator": {"team": "a"}}', False),
         ('{"id": "1", "x": [1, "a"], "creator": {"team": "a"}}', False),
-        pytest.param('{"id": "1"}', True, marks=NO_META),
-        pytest.param('{"id": "1", "product": null}', True, marks=NO_META),
-        pytest.param('{"id": "1", "product": {"id": "3"}}', True, marks=NO_META),
-        pytest.param('{"id": "1", "product": {"meta": null}, "x": [1, "a"]}', True, marks=NO_META),
+        ('{"id": "1"}', True),
+        ('{"id": "1", "product": null}', True),
+        ('{"id": "1", "product": {}}', True),
+        ('{"id": "1", "product": {"id": "3"}}', True),
+        ('{"id": "1", "product": {"meta": null}, "x": [1, "a"]}', True),
+        ('{"id": "1", "product": {"id": "3"}, "x": [1, "a"]}', True),
     ],
 )
 def test_the_way_that_templates_go(row: str, fits: bool) -> None:  # noqa: FBT001  (a parameter of the test)

@@ -8,11 +8,11 @@ from itertools import count
 
 import pyarrow as pa
 import pytest
-from simulated_service import Kind, Place, Scenario, Weather, accepted_rows, simulate
 
 from letters_source.errors import IncompleteListing
 from letters_source.evidence import NUL, Reading
-from letters_source.walk import Proof, Terms, Verdict, Walk, walk_listing
+from letters_source.walk import Proof, Terms, Verdict, Walk, is_hopeless, walk_listing
+from simulated_service import Kind, Place, Scenario, Weather, accepted_rows, simulate
 
 Answer = Callable[[int, int], tuple[int, list[str]]]
 """The count and the rows of a page, given the page and how many requests came before."""
@@ -156,7 +156,7 @@ def test_the_newest_count_is_that_of_the_newest_answer() -> None:
 @pytest.mark.parametrize("rows", [2, 10])
 def test_a_service_that_does_not_page_is_refused_at_the_second_page(rows: int) -> None:
     """The last page repeats page 0 while the count stays, so no more pages are asked for."""
-    reader = Reader(lambda page, turn: (50, ids(rows)))
+    reader = Reader(lambda *_: (50, ids(rows)))
     error = reader.refusal()
     last = 50 // rows - 1
     assert reader.asked == [0, last]
@@ -196,7 +196,7 @@ def test_a_page_of_rows_that_moves_with_the_count_is_no_repeat() -> None:
 @pytest.mark.parametrize(
     ("total", "rows", "walk", "missing"),
     [
-        (25, 20, [0, 2, 1, 0, 2], 5),
+        (25, 20, [0, 2, 0, 2], 5),
         (15, 20, [0, 1, 0, 1], -5),
         (5, 10, [0], -5),
         (12, 10, [0, 1, 0, 1], 2),
@@ -219,9 +219,60 @@ def test_a_wrong_count_is_refused_after_all_walks(total: int, rows: int, walk: l
 @pytest.mark.parametrize("max_walks", [1, 2, 3])
 def test_there_are_as_many_walks_as_the_terms_allow(max_walks: int) -> None:
     """The error comes after `max_walks` walks and says how many they were."""
-    reader = quiet(ids(20), total=25)
+    reader = quiet(ids(28), total=29)
     assert reader.refusal(max_walks).walks == max_walks
     assert reader.asked == [0, 2, 1, 0, 2] * max_walks
+
+
+@pytest.mark.parametrize(("rows", "total", "last"), [(20, 25, 2), (40, 43, 4), (10, 1_000, 99), (90, 1_000, 99)])
+def test_pages_before_an_empty_last_one_are_not_read(rows: int, total: int, last: int) -> None:
+    """The count is more than the service shows, so a walk is page 0, the last one and the fence."""
+    reader = quiet(ids(rows), total=total)
+    error = reader.refusal()
+    assert reader.asked == [0, last, 0, last] * 4
+    assert (error.reason, error.count, error.walks) == ("its rows do not add up to its count", total, 4)
+
+
+def test_pages_before_a_short_last_one_are_read() -> None:
+    """A single row at the end shows that the pages before it are there."""
+    reader = quiet(ids(31), total=33)
+    error = reader.refusal(max_walks=2)
+    assert reader.asked == [0, 3, 1, 2, 0, 3] * 2
+    assert (error.count, error.received, error.missing) == (33, 31, 2)
+
+
+def test_pages_before_an_empty_last_one_are_read_when_the_count_has_moved() -> None:
+    """Rows that left between two answers leave the page that was the last one empty, and the walk goes on."""
+    reader = changing((0, ids(31)), (1, ids(30)))
+    verdict = reader.walk()
+    assert reader.asked == [0, 3, 1, 0, 2, 0, 2, 1]
+    assert verdict.proof == "certified"
+    assert sorted(accepted_rows(verdict)) == sorted(ids(30))
+
+
+def test_a_walk_after_an_empty_last_page_may_find_all() -> None:
+    """A service that counted wrongly for a while is read whole by the next walk."""
+    reader = Reader(lambda page, turn: (41 if turn < 4 else 40, cut(ids(40), page)))
+    verdict = reader.walk()
+    assert reader.asked == [0, 4, 0, 4, 0, 3, 1, 2, 0, 3]
+    assert verdict.proof == "fenced"
+    assert sorted(accepted_rows(verdict)) == sorted(ids(40))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "hopeless"),
+    [(("a", 3), ("", 3), True), (("a", 3), ("", 2), False), (("a", 3), ("b", 3), False), (("", 3), ("", 3), True)],
+)
+def test_a_walk_is_hopeless_when_its_last_page_is_empty_under_the_same_count(
+    first: tuple[str, int],
+    last: tuple[str, int],
+    hopeless: bool,  # noqa: FBT001  (a parameter of the test)
+) -> None:
+    """A row in it, or a count that moved, is hope."""
+    walk = Walk("contacts", 1)
+    for page, (keys, total) in enumerate((first, last)):
+        walk.add(Reading(page, 1, total, pa.array(list(keys), pa.string()), 0, 2 * page, 2 * page + 1))
+    assert is_hopeless(walk) is hopeless
 
 
 def test_a_count_that_changes_is_told_in_the_error() -> None:
