@@ -102,7 +102,10 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
     from letters_source.show import show_service
 
     emulator = Emulator(contacts, behaviour=Behaviour(latency_ms=latency_ms))
-    emulator.run_forever(port, lambda base_url: show_service(base_url, emulator))
+    try:
+        emulator.run_forever(port, lambda base_url: show_service(base_url, emulator))
+    except OSError as error:
+        raise click.UsageError(f"Port {port} cannot be used: {error.strerror}; choose another --port.") from None
 
 
 def given(settings: dict[str, Any]) -> Any:
@@ -114,7 +117,7 @@ def main() -> None:
     """Run the command; every error ends in a line on stderr and its exit code, `--debug` adds the traceback."""
     # dlt reads these when it is first imported; both can be set otherwise
     os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
-    os.environ.setdefault("RUNTIME__LOG_LEVEL", "ERROR")
+    os.environ.setdefault("RUNTIME__LOG_LEVEL", "WARNING" if "--debug" in sys.argv else "CRITICAL")
     if "--debug" not in sys.argv:
         sys.excepthook = tell_unexpected
     try:

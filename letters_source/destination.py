@@ -1,5 +1,6 @@
 """Where may a load go, and can it go there? Pipelines for the command's destinations, and their preflight."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Literal
@@ -61,9 +62,12 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
 
 
 def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
-    """The file of a DuckDB destination; None for any other."""
+    """The file of a DuckDB destination; None for any other, and for a database without one."""
+    if not pipeline.destination.destination_type.endswith(".duckdb"):
+        return None
     config: Any = pipeline.destination_client().config
-    return Path(config.credentials.database) if pipeline.destination.destination_type.endswith(".duckdb") else None
+    name = str(config.credentials.database)
+    return None if name.startswith(":") else Path(name)
 
 
 def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
@@ -72,7 +76,7 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep.
     """
     file = duckdb_file(pipeline)
-    is_new = file is not None and not file.exists()
+    is_new = file is not None and not os.path.exists(file)
     if is_new or pipeline.destination.destination_type.endswith(".filesystem"):
         return {"load.delete_completed_jobs": True}
     return {
@@ -88,9 +92,11 @@ def check_duckdb(file: Path) -> None:
     Raises:
         DestinationError: its folder is missing or not writable, another process holds it, or it is no DuckDB file.
     """
-    if not file.parent.is_dir():
-        raise DestinationError(f"{file}: the folder {file.parent} does not exist; make it, or choose another --to.")
-    if not file.exists():
+    if not os.path.isdir(file.parent):
+        raise DestinationError(
+            f"{file}: the folder {file.parent} does not exist, or may not be entered; make it, or choose another --to."
+        )
+    if not os.path.exists(file):
         check_writable(file.parent)
         return
     try:
@@ -105,8 +111,9 @@ def check_folder(folder: Path) -> None:
     Raises:
         DestinationError: it cannot.
     """
-    nearest = next(place for place in (folder, *folder.parents) if place.exists())
-    if not nearest.is_dir():
+    # os.path answers no where pathlib raises: below a folder that may not be entered
+    nearest = next(place for place in (folder, *folder.parents) if os.path.exists(place))
+    if not os.path.isdir(nearest):
         raise DestinationError(f"{nearest} is a file, not a folder; choose another --to.")
     check_writable(nearest)
 

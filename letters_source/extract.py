@@ -101,9 +101,8 @@ def walk(job: Job, spool: Spool) -> Outcome:
         ThreadPoolExecutor(settings.max_workers, f"letters-{listing.name}") as pool,
         Client(settings.base_url, job.tokens, throttle, settings.retry_budget) as client,
     ):
-        reader = PageReader(
-            partial(fetch_page, job, client), spool, pool, settings.max_workers, partial(job.watch, listing.name)
-        )
+        fetch = partial(fetch_page, job, client)
+        reader = PageReader(listing.name, fetch, spool, pool, settings.max_workers, job.watch)
         verdict = walk_listing(reader.read, terms)
     return Outcome(verdict, reader.notes, client.traffic, started_at, monotonic() - start)
 
@@ -118,7 +117,7 @@ def report(listing: str, outcome: Outcome, notes: Notes) -> None:
     """Say how it went in a line, and what was not understood in a line for each field."""
     newest = outcome.verdict.readings[-1]
     logger.info(
-        "%s: %d rows, %s after %d requests in %.1f s",
+        "%s: %d rows, %s; requests: %d, seconds: %.1f",
         listing,
         newest.count,
         outcome.verdict.proof,

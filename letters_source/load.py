@@ -1,13 +1,14 @@
 """How is a load run, from settings to a verified destination? The command, scripts and orchestrators all call it."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from time import monotonic
 from typing import Any, Unpack
 
 import dlt
-from dlt.extract import DltSource
+from dlt.common.destination.exceptions import DestinationException
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
@@ -45,7 +46,10 @@ def run(
     watch: Watch = ignore,
     **settings: Unpack[Overrides],
 ) -> Result:
-    """Load listings completely, or raise and leave the destination as it was.
+    """Load listings completely, or raise.
+
+    Whatever stops it before the destination is written leaves all tables as they were. A destination that fails while
+    it is written (`LoadFailed`) may hold new rows in some tables and old ones in others; loading again mends it.
 
     Args:
         pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None.
@@ -63,12 +67,12 @@ def run(
     check_destination(pipeline)
     # what an earlier run left half done is read afresh: dlt would load its old rows and not ask the service at all
     pipeline.abort_packages()
-    with dlt.config.values(load_config(pipeline)):
-        load_id = load(pipeline, source)
-    audits = verify_load(pipeline, load_id)
-    tables = [table for table in TABLES if not table.listing or table.listing in listings]
-    describe_tables(pipeline, tables)
-    return Result(load_id, count_rows(pipeline, tables), audits, monotonic() - start)
+    with plain_errors(), dlt.config.values(load_config(pipeline)):
+        load_id = str(pipeline.run(source).loads_ids[-1])
+        audits = verify_load(pipeline, load_id)
+        tables = [table for table in TABLES if not table.listing or table.listing in listings]
+        describe_tables(pipeline, tables)
+        return Result(load_id, count_rows(pipeline, tables), audits, monotonic() - start)
 
 
 def check_listings(only: Sequence[str]) -> Sequence[str]:
@@ -77,25 +81,27 @@ def check_listings(only: Sequence[str]) -> Sequence[str]:
     Raises:
         SettingsError: one of them does not exist.
     """
+    only = (only,) if isinstance(only, str) else only
     unknown = set(only) - LISTINGS.keys()
     if unknown:
         raise SettingsError(f"only must name {' or '.join(LISTINGS)}, got {', '.join(sorted(unknown))}.")
     return only or tuple(LISTINGS)
 
 
-def load(pipeline: dlt.Pipeline, source: DltSource) -> str:
-    """Extract, normalise and load; the load's id.
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raise what stopped the load, without dlt's account of its own steps around it.
 
     Raises:
-        LettersError: the one that stopped the source, without dlt's account of its own steps around it.
+        LettersError: ours, from inside the source.
         LoadFailed: anything else that stopped dlt.
     """
     try:
-        info = pipeline.run(source)
-    except PipelineStepFailed as failure:
-        ours = next((cause for cause in causes(failure) if isinstance(cause, LettersError)), None)
-        raise ours or LoadFailed(f"{failure.step}: {innermost(failure)}") from failure
-    return str(info.loads_ids[-1])
+        yield
+    except (PipelineStepFailed, DestinationException) as failure:
+        ours = (cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt))
+        step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
+        raise next(ours, LoadFailed(f"{step}{innermost(failure)}")) from failure
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -107,5 +113,6 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def innermost(error: BaseException) -> str:
-    """The first line of the error that came first."""
-    return str(list(causes(error))[-1]).strip().partition("\n")[0]
+    """The first line of the error that came first, or its kind where it says nothing."""
+    first = list(causes(error))[-1]
+    return str(first).strip().partition("\n")[0] or type(first).__name__

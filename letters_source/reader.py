@@ -38,11 +38,12 @@ class PageReader:
     `notes` holds what decoding noticed in each response, in the same order.
     """
 
+    listing: str
     fetch: Callable[[int], Page]
     spool: Spool
     pool: ThreadPoolExecutor
     workers: int
-    watch: Callable[[int, int, int], None]
+    watch: Watch
     notes: list[Notes] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
 
@@ -67,8 +68,8 @@ class PageReader:
         rows, count = answer.page.rows, answer.page.count
         self.spool.append(answer.batch)
         self.notes.append(answer.page.notes)
-        self.watch(walk, rows.num_rows, count)
-        logger.debug("page %d of walk %d: %d rows, count %d", page, walk, rows.num_rows, count)
+        self.watch(self.listing, walk, rows.num_rows, count)
+        logger.debug("%s page %d of walk %d: %d rows, count %d", self.listing, page, walk, rows.num_rows, count)
         return Reading(page, walk, count, row_keys(rows), rows["id"].null_count, answer.asked, answer.answered)
 
 

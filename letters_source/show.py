@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,15 @@ STDOUT, STDERR = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 def start_logging(*, quiet: bool, debug: bool) -> None:
     """Our log on stderr: warnings; where nobody sees bars, a line a listing too; with `debug` a line a page."""
     logger = logging.getLogger("letters_source")
-    logger.addHandler(RichHandler(console=STDERR, show_path=False, show_time=debug, markup=False))
+    # rich lays lines out for a terminal's width, which a log file has not
+    handler = (
+        RichHandler(console=STDERR, show_path=False, show_time=debug, markup=False)
+        if STDERR.is_terminal
+        else logging.StreamHandler()
+    )
+    if not STDERR.is_terminal:
+        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    logger.addHandler(handler)
     usual = logging.WARNING if quiet or STDERR.is_terminal else logging.INFO
     logger.setLevel(logging.DEBUG if debug else usual)
 
@@ -50,11 +59,13 @@ class Bars:
         self.tasks: dict[tuple[str, int], TaskID] = {}
 
     def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
-        """Take a response into account; the fence reads some rows again, which adds nothing."""
+        """Take a response into account; the fence reads some rows again, which adds nothing beyond the count."""
         if (listing, walk) not in self.tasks:
             words = listing if walk == 1 else f"{listing}, walk {walk}"
             self.tasks[listing, walk] = self.progress.add_task(words, total=count)
-        self.progress.update(self.tasks[listing, walk], total=count, advance=rows)
+        task = self.tasks[listing, walk]
+        done = self.progress.tasks[task].completed + rows
+        self.progress.update(task, total=count, completed=min(done, count))
 
 
 @contextmanager
@@ -87,13 +98,13 @@ def query(place: Path) -> str:
     """A command that shows something of what was loaded, whatever the destination."""
     columns = "state, count(*) as contacts group by state order by contacts desc limit 5"
     if place.is_dir():
-        files = f'duckdb.read_parquet("{place}/{DATASET}/contacts/*.parquet")'
+        files = f"duckdb.read_parquet({str(place / DATASET / 'contacts' / '*.parquet')!r})"
         rows = f'{files}.query("contacts", "from contacts select {columns}")'
     else:
-        rows = f'duckdb.connect("{place}").sql("from {DATASET}.contacts select {columns}")'
+        rows = f'duckdb.connect({str(place)!r}).sql("from {DATASET}.contacts select {columns}")'
     # uv tells what it runs; there the environment's Python is not on the path
     python = "uv run python" if "UV" in os.environ else "python"
-    return f"{python} -c 'import duckdb; {rows}.show()'"
+    return f"{python} -c {shlex.quote(f'import duckdb; {rows}.show()')}"
 
 
 def show_findings(findings: Sequence[Finding]) -> None:

@@ -1,6 +1,7 @@
 """Where do decoded pages wait for the verdict? In a file without a name: whatever ends the process, nothing is left."""
 
 from collections.abc import Iterator, Sequence
+from os import SEEK_END
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Self
@@ -29,7 +30,7 @@ class Spool:
 
     def append(self, batch: pa.Buffer) -> None:
         """Add a batch, as `RecordBatch.serialize` writes it; the first is number 0."""
-        self._places.append((self._file.tell(), batch.size))
+        self._places.append((self._file.seek(0, SEEK_END), batch.size))
         self._file.write(batch)
 
     def read(self, number: int) -> pa.RecordBatch:

@@ -62,7 +62,7 @@ class Throttle:
             while self._successes[0] < now - 1:
                 self._successes.popleft()
             if self._learned:
-                self._learned += GROWTH * (now - self._pushed_back)
+                self._learned += GROWTH * (now - max(self._pushed_back, self._parked_until))
 
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
         """Tell that the service asked to wait; requests that began before the last such answer are part of it.

@@ -373,7 +373,7 @@ def test_only_true_and_false_are_booleans(sent: str) -> None:
 @pytest.mark.parametrize(
     "sent",
     ["null", "5", "-0.5", "1e300", "true", '"US"', '""', '"é"', r'"\u00e9"', "[]", "{}", '[1, "a", null]',
-     '{"Age": 20, "Deep": {"er": []}}', "1" + "0" * 30],
+     '{"Age": 20, "Deep": {"er": []}}', "1" + "0" * 30, "7" * 299, f"-{'7' * 299}.{'7' * 299}", "7" * 299 + "e8"],
 )  # fmt: skip
 def test_an_undocumented_field_is_kept_as_the_service_wrote_it(sent: str) -> None:
     """Scalars, objects and arrays go into the row's undocumented column, spaces and escapes included."""
@@ -396,7 +396,11 @@ def test_an_undocumented_field_may_change_its_type_from_row_to_row() -> None:
         ('{"a": -1E999}', r'"{\"a\": -1E999}"'),
         (r'"a\u0000b"', r'"\"a\\u0000b\""'),
         (r'["\u0000"]', r'"[\"\\u0000\"]"'),
+        ("7" * 300, f'"{"7" * 300}"'),
         ("7" * 400, f'"{"7" * 400}"'),
+        (f"0.{'7' * 300}", f'"0.{"7" * 300}"'),
+        (f"[1, {'7' * 300}.5]", f'"[1, {"7" * 300}.5]"'),
+        ("7" * 299 + "e20", f'"{"7" * 299}e20"'),
         (f"-{'7' * 5_000}", f'"-{"7" * 5_000}"'),
         (f"[{'7' * 5_000}]", f'"[{"7" * 5_000}]"'),
     ],

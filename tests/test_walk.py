@@ -1,22 +1,33 @@
 """In what order are pages read, and which walks are accepted?"""
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 
 import pyarrow as pa
 import pytest
 
 from letters_source.errors import IncompleteListing
 from letters_source.evidence import NUL, Reading
-from letters_source.walk import Proof, Terms, Verdict, Walk, is_hopeless, walk_listing
-from simulated_service import Kind, Place, Scenario, Weather, accepted_rows, simulate
+from letters_source.walk import Proof, Terms, Verdict, Walk, walk_listing
+from simulated_service import (
+    ConcurrentReader,
+    Kind,
+    Place,
+    Scenario,
+    SimulatedService,
+    Weather,
+    accepted_rows,
+    simulate,
+)
 
 Answer = Callable[[int, int], tuple[int, list[str]]]
 """The count and the rows of a page, given the page and how many requests came before."""
 ADVICE = "nothing was loaded. Run again when the listing is quieter, or raise max_walks."
+STILL = Weather("swap", "end", 0)
 
 
 @dataclass(slots=True)
@@ -45,6 +56,19 @@ class Reader:
         with pytest.raises(IncompleteListing) as caught:
             self.walk(max_walks=max_walks)
         return caught.value
+
+
+@dataclass(slots=True)
+class BoastfulService(SimulatedService):
+    """A service that counts far more rows than it shows; `asked` holds how often each page was."""
+
+    asked: Counter[int] = field(default_factory=Counter)
+
+    def answer(self, page: int) -> tuple[int, list[str]]:
+        """The page's rows, under a count of 2**53."""
+        self.asked[page] += 1
+        _, rows = SimulatedService.answer(self, page)
+        return 2**53, rows
 
 
 def ids(number: int, start: int = 0) -> list[str]:
@@ -196,7 +220,7 @@ def test_a_page_of_rows_that_moves_with_the_count_is_no_repeat() -> None:
 @pytest.mark.parametrize(
     ("total", "rows", "walk", "missing"),
     [
-        (25, 20, [0, 2, 0, 2], 5),
+        (25, 20, [0, 2, 1, 0, 2], 5),
         (15, 20, [0, 1, 0, 1], -5),
         (5, 10, [0], -5),
         (12, 10, [0, 1, 0, 1], 2),
@@ -224,13 +248,23 @@ def test_there_are_as_many_walks_as_the_terms_allow(max_walks: int) -> None:
     assert reader.asked == [0, 2, 1, 0, 2] * max_walks
 
 
-@pytest.mark.parametrize(("rows", "total", "last"), [(20, 25, 2), (40, 43, 4), (10, 1_000, 99), (90, 1_000, 99)])
-def test_pages_before_an_empty_last_one_are_not_read(rows: int, total: int, last: int) -> None:
-    """The count is more than the service shows, so a walk is page 0, the last one and the fence."""
+@pytest.mark.parametrize(
+    ("rows", "total", "walk"),
+    [
+        (20, 25, [0, 2, 1, 0, 2]),
+        (40, 43, [0, 4, 1, 2, 3, 0, 4]),
+        (10, 1_000, [0, 99, 1, 0, 99]),
+        (35, 1_000, [0, 99, 1, 2, 3, 4, 0, 99]),
+        (90, 1_000, [0, 99, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 99]),
+    ],
+)
+def test_a_count_too_high_reads_the_real_pages_and_the_first_empty_one(rows: int, total: int, walk: list[int]) -> None:
+    """A walk is page 0, the last one, those up to the first empty one, and the fence; the figures are right."""
     reader = quiet(ids(rows), total=total)
     error = reader.refusal()
-    assert reader.asked == [0, last, 0, last] * 4
-    assert (error.reason, error.count, error.walks) == ("its rows do not add up to its count", total, 4)
+    assert reader.asked == walk * 4
+    assert error.reason == "its rows do not add up to its count"
+    assert (error.count, error.received, error.missing, error.walks) == (total, rows, total - rows, 4)
 
 
 def test_pages_before_a_short_last_one_are_read() -> None:
@@ -252,27 +286,72 @@ def test_pages_before_an_empty_last_one_are_read_when_the_count_has_moved() -> N
 
 def test_a_walk_after_an_empty_last_page_may_find_all() -> None:
     """A service that counted wrongly for a while is read whole by the next walk."""
-    reader = Reader(lambda page, turn: (41 if turn < 4 else 40, cut(ids(40), page)))
+    reader = Reader(lambda page, turn: (41 if turn < 7 else 40, cut(ids(40), page)))
     verdict = reader.walk()
-    assert reader.asked == [0, 4, 0, 4, 0, 3, 1, 2, 0, 3]
-    assert verdict.proof == "fenced"
+    assert reader.asked == [0, 4, 1, 2, 3, 0, 4, 0, 3, 1, 2]
+    assert verdict.proof == "certified"
     assert sorted(accepted_rows(verdict)) == sorted(ids(40))
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "hopeless"),
-    [(("a", 3), ("", 3), True), (("a", 3), ("", 2), False), (("a", 3), ("b", 3), False), (("", 3), ("", 3), True)],
+    ("pages", "first_empty"),
+    [
+        (((0, "a"), (2, "b"), (1, "c")), math.inf),
+        (((0, "a"), (9, ""), (1, "b"), (2, "")), 2),
+        (((0, "a"), (9, "b"), (3, ""), (5, ""), (4, "")), 3),
+        (((0, ""),), 0),
+    ],
 )
-def test_a_walk_is_hopeless_when_its_last_page_is_empty_under_the_same_count(
-    first: tuple[str, int],
-    last: tuple[str, int],
-    hopeless: bool,  # noqa: FBT001  (a parameter of the test)
+def test_the_first_empty_page_is_the_one_with_the_lowest_number(
+    pages: tuple[tuple[int, str], ...], first_empty: float
 ) -> None:
-    """A row in it, or a count that moved, is hope."""
+    """Whatever the order in which pages come."""
     walk = Walk("contacts", 1)
-    for page, (keys, total) in enumerate((first, last)):
-        walk.add(Reading(page, 1, total, pa.array(list(keys), pa.string()), 0, 2 * page, 2 * page + 1))
-    assert is_hopeless(walk) is hopeless
+    for tick, (page, keys) in enumerate(pages):
+        walk.add(Reading(page, 1, 10, pa.array(list(keys), pa.string()), 0, 2 * tick, 2 * tick + 1))
+    assert walk.first_empty == first_empty
+
+
+def test_middle_pages_end_behind_the_first_empty_one() -> None:
+    """Pages that come while others are under way move the end."""
+    walk = Walk("contacts", 1)
+    for page, keys in ((0, "ab"), (9, "y")):
+        walk.add(Reading(page, 1, 20, pa.array(list(keys), pa.string()), 0, page, page + 1))
+    plan = walk.middle_pages()
+    assert list(islice(plan, 4)) == [1, 2, 3, 4]
+    walk.add(Reading(6, 1, 20, pa.array([], pa.string()), 0, 30, 31))
+    assert list(plan) == [5, 6]
+
+
+def test_a_count_far_beyond_the_rows_ends_after_a_bounded_number_of_requests() -> None:
+    """Each walk reads the real pages and one empty one besides the last, which is asked for by its number."""
+    reader = quiet(ids(30), total=2**53)
+    error = reader.refusal()
+    last = -(-(2**53) // 10) - 1
+    assert reader.asked == [0, last, 1, 2, 3, 0, last] * 4
+    assert (error.count, error.received, error.missing, error.walks) == (2**53, 30, 2**53 - 30, 4)
+
+
+@pytest.mark.parametrize("window", [1, 4, 8])
+@pytest.mark.parametrize("seed", range(5))
+def test_with_pages_side_by_side_a_window_of_empty_ones_is_read_at_most(window: int, seed: int) -> None:
+    """The empty pages under way when the first one comes are all that a walk reads too much."""
+    service = BoastfulService(Scenario(STILL, "fenced", seed, window), random.Random(seed), rows=ids(30))
+    reader = ConcurrentReader(service, window, random.Random(seed))
+    with pytest.raises(IncompleteListing) as caught:
+        walk_listing(reader.read, Terms("contacts"))
+    error = caught.value
+    assert (error.count, error.received, error.missing, error.walks) == (2**53, 30, 2**53 - 30, 4)
+    last = -(-(2**53) // 10) - 1
+    assert service.asked.keys() <= {*range(3 + window), last}
+    assert (service.asked[0], service.asked[last], service.asked[1], service.asked[2], service.asked[3]) == (
+        8,
+        8,
+        4,
+        4,
+        4,
+    )
+    assert service.requests <= 4 * (6 + window)
 
 
 def test_a_count_that_changes_is_told_in_the_error() -> None:
@@ -284,31 +363,31 @@ def test_a_count_that_changes_is_told_in_the_error() -> None:
     )
 
 
-@pytest.mark.parametrize("shown", [0, 9])
-def test_an_empty_or_short_page_in_the_middle_is_not_the_end(shown: int) -> None:
-    """The pages behind it are read, and as its rows stay away, the listing is refused."""
+@pytest.mark.parametrize(("shown", "walk", "received"), [(0, [0, 3, 1, 0, 3], 20), (9, [0, 3, 1, 2, 0, 3], 39)])
+def test_an_empty_or_short_page_in_the_middle_is_no_success(shown: int, walk: list[int], received: int) -> None:
+    """Behind a short page the walk goes on, behind an empty one it ends; as rows stay away, the listing is refused."""
     reader = Reader(lambda page, _: (40, cut(ids(40), page)[: shown if page == 1 else 10]))
     error = reader.refusal()
-    assert reader.asked == [0, 3, 1, 2, 0, 3] * 4
-    assert (error.received, error.missing) == (30 + shown, 10 - shown)
+    assert reader.asked == walk * 4
+    assert (error.count, error.received, error.missing) == (40, received, 40 - received)
 
 
-@pytest.mark.parametrize("shown", [0, 9])
-def test_a_second_walk_makes_up_for_a_short_page(shown: int) -> None:
-    """A page that was short once is read again, and only the good walk's rows are yielded."""
+@pytest.mark.parametrize(("shown", "walk"), [(0, [0, 4, 1, 2, 0, 4]), (9, [0, 4, 1, 2, 3, 0, 4])])
+def test_a_second_walk_makes_up_for_a_short_page(shown: int, walk: list[int]) -> None:
+    """A page that was short or empty once is read again, and only the good walk's rows are yielded."""
     reader = Reader(lambda page, turn: (50, cut(ids(50), page)[: shown if turn == 3 else 10]))
     verdict = reader.walk()
-    assert reader.asked == [0, 4, 1, 2, 3, 0, 4] * 2
+    assert reader.asked == [*walk, 0, 4, 1, 2, 3, 0, 4]
     assert verdict.proof == "fenced"
     assert sorted(accepted_rows(verdict)) == sorted(ids(50))
 
 
 def test_the_error_tells_what_the_last_walk_received() -> None:
-    """Two walks that lack a page each have not received the whole listing together."""
-    reader = Reader(lambda page, turn: (40, cut(ids(40), page)[: 0 if turn in (2, 9) else 10]))
+    """Two walks that lack a row each have not received the whole listing together."""
+    reader = Reader(lambda page, turn: (40, cut(ids(40), page)[: 9 if turn in (2, 9) else 10]))
     error = reader.refusal(max_walks=2)
     assert reader.asked == [0, 3, 1, 2, 0, 3] * 2
-    assert (error.count, error.received, error.walks) == (40, 30, 2)
+    assert (error.count, error.received, error.walks) == (40, 39, 2)
 
 
 def test_a_certificate_for_a_quiet_listing_takes_two_walks() -> None:

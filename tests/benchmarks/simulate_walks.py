@@ -16,9 +16,8 @@ from typing import get_args
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from simulated_service import Kind, Outcome, Place, Scenario, Weather, simulate
-
 from letters_source.walk import Proof
+from simulated_service import Kind, Outcome, Place, Scenario, Weather, simulate
 
 README = Path(__file__).with_name("README.md")
 START, END = "<!-- simulation -->", "<!-- /simulation -->"

@@ -2,11 +2,12 @@
 
 import pytest
 import requests
+from served import Serve
 
 from letters_source.emulator import Behaviour, Emulator, Reply, When
 
 
-def test_a_reply_for_one_page_is_given_once(serve):
+def test_a_reply_for_one_page_is_given_once(serve: Serve) -> None:
     """The first request for that page of that listing gets it, the next one the normal answer."""
     client = serve(Emulator())
     client.emulator.canned.once(When("contacts", page=2), Reply(503, b"busy", {"Retry-After": "1"}))
@@ -20,14 +21,14 @@ def test_a_reply_for_one_page_is_given_once(serve):
     assert [hit.status for hit in client.emulator.hits] == [200, 200, 503, 200]
 
 
-def test_replies_for_once_are_given_one_after_another(serve):
+def test_replies_for_once_are_given_one_after_another(serve: Serve) -> None:
     """Three replies answer three requests, in order."""
     client = serve(Emulator())
     client.emulator.canned.once(When("contacts"), Reply(500), Reply(502), Reply.of({"message": "token expired"}))
     assert client.statuses("contacts", 4) == [500, 502, 200, 200]
 
 
-def test_a_reply_for_always_stays_until_cleared(serve):
+def test_a_reply_for_always_stays_until_cleared(serve: Serve) -> None:
     """Every request gets it, before tokens, limits and faults are looked at."""
     client = serve(Emulator(behaviour=Behaviour(fault_every=1, rate_limit=0.001)))
     client.emulator.canned.always(When(), Reply.of({"data": None}, status=201))
@@ -37,14 +38,14 @@ def test_a_reply_for_always_stays_until_cleared(serve):
     assert client.get("contacts").status_code == 500
 
 
-def test_a_reply_can_be_for_the_nth_request(serve):
+def test_a_reply_can_be_for_the_nth_request(serve: Serve) -> None:
     """Requests are numbered from 1 over both listings."""
     client = serve(Emulator())
     client.emulator.canned.once(When(number=3), Reply(418))
     assert client.statuses("contacts", 2) + client.statuses("templates", 2) == [200, 200, 418, 200]
 
 
-def test_a_page_that_is_no_number_fits_no_page(serve):
+def test_a_page_that_is_no_number_fits_no_page(serve: Serve) -> None:
     """A reply for page 0 also answers requests that leave the page out, but not a malformed one."""
     client = serve(Emulator())
     client.emulator.canned.always(When(page=0), Reply(418))
@@ -52,7 +53,7 @@ def test_a_page_that_is_no_number_fits_no_page(serve):
     assert client.get("contacts", "page=zero").status_code == 400
 
 
-def test_replies_are_json_unless_told(serve):
+def test_replies_are_json_unless_told(serve: Serve) -> None:
     """The content type is the service's own, or the reply's."""
     client = serve(Emulator())
     page = Reply(200, b"<html>", {"Content-Type": "text/html"})
@@ -66,7 +67,7 @@ def test_replies_are_json_unless_told(serve):
     assert [answer.content for answer in answers] == [b"[1]", b"<html>", b""]
 
 
-def test_a_redirect_can_be_canned(serve):
+def test_a_redirect_can_be_canned(serve: Serve) -> None:
     """A reply's status and headers are sent as they are."""
     client = serve(Emulator())
     client.emulator.canned.once(When(), Reply(302, headers={"Location": "/api/v1/templates"}))
@@ -75,7 +76,7 @@ def test_a_redirect_can_be_canned(serve):
 
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_a_test_may_act_before_each_answer(serve, listing):
+def test_a_test_may_act_before_each_answer(serve: Serve, listing: str) -> None:
     """before_answer gets the emulator and the request's number, and what it changes shows in that answer."""
     emulator = Emulator(contacts=0, templates=0)
     client = serve(emulator)

@@ -2,6 +2,7 @@
 
 import pytest
 import requests
+from served import Serve
 
 from letters_source.emulator import Emulator, Hit
 
@@ -11,14 +12,14 @@ NO_REFRESH = (401, {"message": "Refresh token missing or invalid"})
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "emulator-access-token"}])
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_both_listings_want_the_bearer_token(serve, listing, headers):
+def test_both_listings_want_the_bearer_token(serve: Serve, listing: str, headers: dict[str, str]) -> None:
     """A missing or wrong access token is answered 401."""
     response = serve(Emulator()).get(listing, headers={"refreshtoken": "emulator-refresh-token", **headers})
     assert (response.status_code, response.json()) == NO_ACCESS
 
 
 @pytest.mark.parametrize("headers", [{}, {"refreshtoken": "wrong"}])
-def test_only_contacts_want_the_refresh_token(serve, headers):
+def test_only_contacts_want_the_refresh_token(serve: Serve, headers: dict[str, str]) -> None:
     """A missing or wrong refresh token is answered 401 for contacts and does not matter for templates."""
     client = serve(Emulator())
     sent = {"Authorization": "Bearer emulator-access-token", **headers}
@@ -27,7 +28,7 @@ def test_only_contacts_want_the_refresh_token(serve, headers):
     assert client.get("templates", headers=sent).status_code == 200
 
 
-def test_tokens_can_be_rotated_while_serving(serve):
+def test_tokens_can_be_rotated_while_serving(serve: Serve) -> None:
     """After a new token is assigned the old one is refused."""
     client = serve(Emulator())
     old = client.tokens()
@@ -38,7 +39,7 @@ def test_tokens_can_be_rotated_while_serving(serve):
     assert [client.get("contacts", headers=sent).status_code for sent in (old, client.tokens())] == [401, 200]
 
 
-def test_unknown_paths_and_methods_are_not_found(serve):
+def test_unknown_paths_and_methods_are_not_found(serve: Serve) -> None:
     """Anything but the two GETs is answered 404 as JSON."""
     client = serve(Emulator())
     response = client.get("letters/7")
@@ -47,7 +48,7 @@ def test_unknown_paths_and_methods_are_not_found(serve):
     assert (response.status_code, response.json()) == (404, {"message": "No POST /api/v1/contacts"})
 
 
-def test_every_request_is_written_down(serve):
+def test_every_request_is_written_down(serve: Serve) -> None:
     """The log has each request's number, path, raw query and status, in order."""
     client = serve(Emulator())
     client.get("contacts", "page=1&tags=%5B4%5D")

@@ -1,33 +1,37 @@
 """Do the filters of section 4 choose the right rows?"""
 
+from collections.abc import Callable, Mapping
 from datetime import date
 from urllib.parse import urlencode
 
 import pytest
+from served import Client, Serve
 
-from letters_source.emulator import Emulator, Traits
+from letters_source.emulator import Emulator, Row, Shelf, Traits
+
+Query = str | Mapping[str, str | list[str]]
 
 
 @pytest.fixture
-def contacts(serve):
+def contacts(serve: Serve) -> Client:
     """A client of 400 contacts."""
     return serve(Emulator(contacts=400, templates=0))
 
 
 @pytest.fixture
-def templates(serve):
+def templates(serve: Serve) -> Client:
     """A client of 200 templates."""
     return serve(Emulator(contacts=0, templates=200))
 
 
-def expected(shelf, chosen):
+def expected(shelf: Shelf, chosen: Callable[[Row], object]) -> list[str]:
     """The ids of the rows that a plain comparison chooses; some, but not all."""
     found = [row.id for row in shelf.rows() if chosen(row)]
     assert 0 < len(found) < shelf.count
     return found
 
 
-def found(client, listing, params):
+def found(client: Client, listing: str, params: Query) -> list[str]:
     """The ids that the service gives, the count agreeing with them."""
     query = params if isinstance(params, str) else urlencode(params, doseq=True)
     data = client.data(listing, f"{query}&pageSize=1000")
@@ -45,13 +49,13 @@ def found(client, listing, params):
         "addressStatus=%22Failed%22&addressStatus=%22Verified%22",
     ],
 )
-def test_address_status_is_taken_in_every_documented_form(contacts, params):
+def test_address_status_is_taken_in_every_documented_form(contacts: Client, params: Query) -> None:
     """Repeated, bracketed and percent-encoded arrays choose the same rows."""
     wanted = expected(contacts.emulator.contacts, lambda row: row.traits.address_status is not None)
     assert found(contacts, "contacts", params) == wanted
 
 
-def test_last_mailed_status_is_an_open_list(contacts):
+def test_last_mailed_status_is_an_open_list(contacts: Client) -> None:
     """Known statuses choose their rows; an unknown one chooses none."""
     wanted = expected(contacts.emulator.contacts, lambda row: row.traits.last_mailed_status in ("In Transit", "Mailed"))
     assert found(contacts, "contacts", 'lastMailedStatus=["In Transit","Mailed"]') == wanted
@@ -67,7 +71,9 @@ def test_last_mailed_status_is_an_open_list(contacts):
         ('{"endDate":"2024-02-01","startDate":null}', date.min, date(2024, 2, 1)),
     ],
 )
-def test_last_mailed_date_takes_both_formats_days_inclusive(contacts, period, first, last):
+def test_last_mailed_date_takes_both_formats_days_inclusive(
+    contacts: Client, period: str, first: date, last: date
+) -> None:
     """A period chooses the contacts mailed within it; those never mailed are left out."""
     wanted = expected(
         contacts.emulator.contacts,
@@ -76,7 +82,7 @@ def test_last_mailed_date_takes_both_formats_days_inclusive(contacts, period, fi
     assert found(contacts, "contacts", {"lastMailedDate": period}) == wanted
 
 
-def test_a_period_of_one_day_includes_that_day(serve):
+def test_a_period_of_one_day_includes_that_day(serve: Serve) -> None:
     """startDate and endDate are both inclusive."""
     emulator = Emulator(contacts=0)
     for day in (1, 2, 3):
@@ -96,7 +102,7 @@ def test_a_period_of_one_day_includes_that_day(serve):
         ("tags=[12,%22Gr%C3%B6%C3%9Fe%20XL%22]", {"7", "12"}),
     ],
 )
-def test_tags_are_label_ids_or_quoted_titles(contacts, tags, labels):
+def test_tags_are_label_ids_or_quoted_titles(contacts: Client, tags: str, labels: set[str]) -> None:
     """A contact with one of the labels is chosen."""
     wanted = expected(
         contacts.emulator.contacts,
@@ -106,7 +112,7 @@ def test_tags_are_label_ids_or_quoted_titles(contacts, tags, labels):
 
 
 @pytest.mark.parametrize("text", ["fernsby", "FERNSBY", "grünwald", "@EXAMPLE.org", "Cañon"])
-def test_search_looks_at_names_company_email_and_city(contacts, text):
+def test_search_looks_at_names_company_email_and_city(contacts: Client, text: str) -> None:
     """Free text is found in any of them, whatever the case."""
     fields = ("firstName", "lastName", "fullName", "companyName", "email", "city")
     wanted = expected(
@@ -117,13 +123,13 @@ def test_search_looks_at_names_company_email_and_city(contacts, text):
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("true", True), ("True", True), ("0", False), ("false", False)])
-def test_return_addresses_are_chosen_by_a_boolean(contacts, text, wanted):
+def test_return_addresses_are_chosen_by_a_boolean(contacts: Client, text: str, *, wanted: bool) -> None:
     """isReturnAddress chooses the rows that are, or are not."""
     chosen = expected(contacts.emulator.contacts, lambda row: row.traits.is_return_address is wanted)
     assert found(contacts, "contacts", {"isReturnAddress": text}) == chosen
 
 
-def test_property_addresses_are_left_out_on_request_only(contacts):
+def test_property_addresses_are_left_out_on_request_only(contacts: Client) -> None:
     """withPropertyAddresses=false leaves rows out, true does not."""
     without = expected(contacts.emulator.contacts, lambda row: not row.traits.has_property_address)
     assert found(contacts, "contacts", "withPropertyAddresses=false") == without
@@ -131,14 +137,14 @@ def test_property_addresses_are_left_out_on_request_only(contacts):
 
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_an_account_sees_its_own_rows(serve, listing):
+def test_an_account_sees_its_own_rows(serve: Serve, listing: str) -> None:
     """meta.account_id chooses the rows of the account."""
     emulator = Emulator(contacts=100, templates=100)
     wanted = expected(getattr(emulator, listing), lambda row: row.traits.account_id == "502")
     assert found(serve(emulator), listing, {"meta.account_id": "502"}) == wanted
 
 
-def test_filters_add_up(contacts):
+def test_filters_add_up(contacts: Client) -> None:
     """Several parameters choose the rows that agree with all of them."""
     wanted = expected(
         contacts.emulator.contacts,
@@ -151,7 +157,7 @@ def test_filters_add_up(contacts):
     assert found(contacts, "contacts", 'addressStatus=Verified&search=portland&tags=["house"]') == wanted
 
 
-def test_filtered_pages_follow_changes_of_the_rows(serve):
+def test_filtered_pages_follow_changes_of_the_rows(serve: Serve) -> None:
     """A filtered view is made anew when a row comes or goes."""
     emulator = Emulator(contacts=0)
     client = serve(emulator)
@@ -165,7 +171,7 @@ def test_filtered_pages_follow_changes_of_the_rows(serve):
     assert client.ids("contacts", {"search": "fargo"}) == ["d", "c"]
 
 
-def test_rows_of_any_shape_can_be_filtered(serve):
+def test_rows_of_any_shape_can_be_filtered(serve: Serve) -> None:
     """Labels, products and creators that are no objects match nothing and break nothing."""
     emulator = Emulator(contacts=0, templates=0)
     for number, labels in enumerate([None, [None, "office"], {"id": "4"}, [{"id": 4}]]):
@@ -184,7 +190,7 @@ def test_rows_of_any_shape_can_be_filtered(serve):
         ("Professional Letters,Personal Letters", {"Professional Letters", "Personal Letters"}),
     ],
 )
-def test_product_types_are_separated_by_commas(templates, types, wanted):
+def test_product_types_are_separated_by_commas(templates: Client, types: str, wanted: set[str]) -> None:
     """A template with one of the product types is chosen; one without product is not."""
     chosen = expected(
         templates.emulator.templates, lambda row: (row.document["product"] or {}).get("productType") in wanted
@@ -193,14 +199,14 @@ def test_product_types_are_separated_by_commas(templates, types, wanted):
 
 
 @pytest.mark.parametrize(("creator", "wanted"), [("4", "4"), ("zoë", "4"), ("Gideon Fernsby", "7")])
-def test_creators_are_found_by_id_or_name(templates, creator, wanted):
+def test_creators_are_found_by_id_or_name(templates: Client, creator: str, wanted: str) -> None:
     """creator is an id or a part of the full name."""
     chosen = expected(templates.emulator.templates, lambda row: row.document["creator"]["id"] == wanted)
     assert found(templates, "templates", {"creator": creator}) == chosen
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("true", True), ("false", False)])
-def test_shared_templates_are_chosen_by_a_boolean(templates, text, wanted):
+def test_shared_templates_are_chosen_by_a_boolean(templates: Client, text: str, *, wanted: bool) -> None:
     """isShared chooses the templates that are, or are not."""
     chosen = expected(templates.emulator.templates, lambda row: row.traits.is_shared is wanted)
     assert found(templates, "templates", {"isShared": text}) == chosen
@@ -215,7 +221,7 @@ def test_shared_templates_are_chosen_by_a_boolean(templates, text, wanted):
         ("contacts", "lastMailedDate={}"),
     ],
 )
-def test_empty_filters_choose_every_row(serve, listing, params):
+def test_empty_filters_choose_every_row(serve: Serve, listing: str, params: str) -> None:
     """A parameter without a value is no filter, nor is one the document does not name."""
     client = serve(Emulator(contacts=30, templates=30))
     assert found(client, listing, params) == getattr(client.emulator, listing).ids()
@@ -245,7 +251,7 @@ def test_empty_filters_choose_every_row(serve, listing, params):
         ("templates", "search=spring", "search must be a whole number of at least 0"),
     ],
 )
-def test_a_malformed_filter_is_refused(serve, listing, params, message):
+def test_a_malformed_filter_is_refused(serve: Serve, listing: str, params: str, message: str) -> None:
     """What a filter cannot mean is answered 400 with a message that names it."""
     response = serve(Emulator()).get(listing, params)
     assert (response.status_code, response.json()) == (400, {"message": message})

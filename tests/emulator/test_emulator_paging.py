@@ -1,12 +1,15 @@
 """Does the stand-in page as sections 2.1 and 4 say?"""
 
+from typing import Any
+
 import pytest
+from served import Serve
 
 from letters_source.emulator import Emulator
 
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_all_pages_give_every_id_once_in_order(serve, listing):
+def test_all_pages_give_every_id_once_in_order(serve: Serve, listing: str) -> None:
     """Walking the pages from 0 to the last gives the ids of the shelf, in its order."""
     emulator = Emulator(contacts=53, templates=53)
     client = serve(emulator)
@@ -15,7 +18,7 @@ def test_all_pages_give_every_id_once_in_order(serve, listing):
 
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_the_envelope_is_the_documented_one(serve, listing):
+def test_the_envelope_is_the_documented_one(serve: Serve, listing: str) -> None:
     """The answer carries a message, the count of all rows, and the rows of the page, as JSON."""
     response = serve(Emulator(contacts=12, templates=12)).get(listing, {"page": 1, "pageSize": 10})
     envelope = response.json()
@@ -28,18 +31,18 @@ def test_the_envelope_is_the_documented_one(serve, listing):
 
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_page_defaults_to_0_and_page_size_to_10(serve, listing):
+def test_page_defaults_to_0_and_page_size_to_10(serve: Serve, listing: str) -> None:
     """Without parameters the first ten rows come."""
     assert serve(Emulator()).ids(listing) == [str(number) for number in range(1, 11)]
 
 
-def test_a_page_past_the_end_is_empty(serve):
+def test_a_page_past_the_end_is_empty(serve: Serve) -> None:
     """Past the last page the count stays and no rows come."""
     client = serve(Emulator(contacts=20))
     assert client.data("contacts", {"page": 2, "pageSize": 10}) == {"count": 20, "rows": []}
 
 
-def test_an_empty_listing_has_count_0(serve):
+def test_an_empty_listing_has_count_0(serve: Serve) -> None:
     """A shelf without rows is an answer like any other."""
     assert serve(Emulator(contacts=0)).data("contacts") == {"count": 0, "rows": []}
 
@@ -57,13 +60,13 @@ def test_an_empty_listing_has_count_0(serve):
     ],
 )
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_a_page_that_is_no_number_is_refused(serve, listing, params, message):
+def test_a_page_that_is_no_number_is_refused(serve: Serve, listing: str, params: str, message: str) -> None:
     """A page or pageSize that means nothing is answered 400 with a message that names it."""
     response = serve(Emulator()).get(listing, params)
     assert (response.status_code, response.json()) == (400, {"message": message})
 
 
-def test_rows_can_be_changed_while_they_are_served(serve):
+def test_rows_can_be_changed_while_they_are_served(serve: Serve) -> None:
     """Rows put on and taken off the shelf show in the next answer."""
     emulator = Emulator(contacts=3)
     client = serve(emulator)
@@ -77,17 +80,17 @@ def test_rows_can_be_changed_while_they_are_served(serve):
     assert client.ids("contacts") == emulator.contacts.ids() == ["new", "3", "last", "4"]
 
 
-def test_a_row_of_any_shape_is_served_as_it_was_given(serve):
+def test_a_row_of_any_shape_is_served_as_it_was_given(serve: Serve) -> None:
     """What a test puts on the shelf comes out unchanged, even without an id."""
     emulator = Emulator(contacts=0)
-    surprises = [{"id": None, "firstName": ["A"]}, {"zip": 7030}, {}]
+    surprises: list[dict[str, Any]] = [{"id": None, "firstName": ["A"]}, {"zip": 7030}, {}]
     for surprise in surprises:
         emulator.contacts.insert(surprise)
     assert serve(emulator).data("contacts") == {"count": 3, "rows": surprises}
     assert emulator.contacts.ids() == ["None", "None", "None"]
 
 
-def test_a_row_that_is_not_there_cannot_be_deleted():
+def test_a_row_that_is_not_there_cannot_be_deleted() -> None:
     """Deleting an unknown id or position says so."""
     emulator = Emulator(contacts=1)
     with pytest.raises(LookupError, match=r"^nobody$"):

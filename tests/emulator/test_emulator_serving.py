@@ -7,32 +7,34 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
 import requests
+from served import Client, Serve
 
 from letters_source.emulator import Behaviour, Emulator, Reply, When
 from letters_source.emulator.loopback import serve_in_background
 
 
-def port_of(base_url):
+def port_of(base_url: str) -> int:
     """The port in an address."""
-    return urlsplit(base_url).port
+    return cast("int", urlsplit(base_url).port)
 
 
-def is_open(base_url):
+def is_open(base_url: str) -> bool:
     """Whether something listens there."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port_of(base_url))) == 0
 
 
-def servers():
+def servers() -> list[str]:
     """The threads that serve an emulator."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("emulator-")]
 
 
-def test_a_free_port_on_loopback_is_taken():
+def test_a_free_port_on_loopback_is_taken() -> None:
     """Port 0 gives an address with the version in its path, open inside the block only."""
     with Emulator(1, 1).serve() as base_url:
         assert base_url.startswith("http://127.0.0.1:")
@@ -41,7 +43,7 @@ def test_a_free_port_on_loopback_is_taken():
     assert not is_open(base_url)
 
 
-def test_no_thread_outlives_the_block():
+def test_no_thread_outlives_the_block() -> None:
     """Stopping joins the server's thread, even with a keep-alive connection open."""
     with requests.Session() as session:
         with Emulator(1, 1).serve() as base_url:
@@ -50,7 +52,7 @@ def test_no_thread_outlives_the_block():
         assert servers() == []
 
 
-def test_an_emulator_can_be_served_again():
+def test_an_emulator_can_be_served_again() -> None:
     """Rows and log go on where they were, and the port may be the same."""
     emulator = Emulator(1, 1)
     with emulator.serve() as first:
@@ -61,7 +63,7 @@ def test_an_emulator_can_be_served_again():
     assert [hit.number for hit in emulator.hits] == [1, 2]
 
 
-def test_two_emulators_are_two_services(serve):
+def test_two_emulators_are_two_services(serve: Serve) -> None:
     """Each has its own address, rows and log."""
     one, other = serve(Emulator(contacts=1)), serve(Emulator(contacts=2))
     assert (one.data("contacts")["count"], other.data("contacts")["count"]) == (1, 2)
@@ -69,7 +71,7 @@ def test_two_emulators_are_two_services(serve):
     assert (len(one.emulator.hits), len(other.emulator.hits)) == (1, 1)
 
 
-def test_a_taken_port_is_an_error():
+def test_a_taken_port_is_an_error() -> None:
     """Serving on a port in use raises what the operating system says."""
     with (
         Emulator(1, 1).serve() as base_url,
@@ -79,7 +81,7 @@ def test_a_taken_port_is_an_error():
         pass
 
 
-def test_stopping_cuts_off_an_answer_under_way():
+def test_stopping_cuts_off_an_answer_under_way() -> None:
     """A request that waits for a minute does not hold up the end of the block."""
     emulator = Emulator(behaviour=Behaviour(latency_ms=60_000))
     arrived = threading.Event()
@@ -91,7 +93,7 @@ def test_stopping_cuts_off_an_answer_under_way():
         assert isinstance(waiting.exception(), requests.ConnectionError)
 
 
-def test_stopping_cuts_off_a_client_that_does_not_read():
+def test_stopping_cuts_off_a_client_that_does_not_read() -> None:
     """A large answer that nobody takes does not hold up the end of the block."""
     emulator = Emulator()
     emulator.canned.always(When(), Reply(body=b"x" * 20_000_000))
@@ -103,7 +105,7 @@ def test_stopping_cuts_off_a_client_that_does_not_read():
         assert servers() == []
 
 
-def test_clients_in_many_threads_are_all_answered(serve):
+def test_clients_in_many_threads_are_all_answered(serve: Serve) -> None:
     """Eight threads together read every row once."""
     client = serve(Emulator(contacts=400))
     with ThreadPoolExecutor(8) as pool:
@@ -112,20 +114,21 @@ def test_clients_in_many_threads_are_all_answered(serve):
     assert sorted(hit.number for hit in client.emulator.hits) == list(range(1, 41))
 
 
-def one_page(client, page):
+def one_page(client: Client, page: int) -> list[str]:
     """The ids of a page, read over a connection of its own."""
     response = requests.get(f"{client.base_url}/contacts?page={page}", headers=client.tokens(), timeout=10)
     return [row["id"] for row in response.json()["data"]["rows"]]
 
 
-def test_an_application_that_does_not_load_is_an_error(caplog):
+def test_an_application_that_does_not_load_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
     """When uvicorn cannot start, the caller is told instead of left waiting."""
-    with pytest.raises(RuntimeError, match="could not start"), serve_in_background("letters_source.nowhere:app", 0):
+    nowhere: Any = "letters_source.nowhere:app"
+    with pytest.raises(RuntimeError, match="could not start"), serve_in_background(nowhere, 0):
         pass
     assert "letters_source.nowhere" in caplog.text
 
 
-def test_ctrl_c_ends_the_foreground(capfd):
+def test_ctrl_c_ends_the_foreground(capfd: pytest.CaptureFixture[str]) -> None:
     """run_forever announces its address, answers, and returns at SIGINT without a word."""
     emulator = Emulator(1, 1)
     announced = []
@@ -141,21 +144,26 @@ def test_ctrl_c_ends_the_foreground(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def ask_and_interrupt(base_url):
+def ask_and_interrupt(base_url: str) -> None:
     """One request, then what the terminal does at Ctrl-C."""
     requests.get(f"{base_url}/templates", timeout=10)
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_ctrl_c_before_the_start_ends_the_foreground():
+def test_ctrl_c_before_the_start_ends_the_foreground() -> None:
     """An interrupt that comes before requests are accepted is not lost."""
     announced = []
     emulator = Emulator(1, 1)
-    emulator.run_forever(0, lambda base_url: announced.append(base_url) or os.kill(os.getpid(), signal.SIGINT))
+
+    def announce(base_url: str) -> None:
+        announced.append(base_url)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    emulator.run_forever(0, announce)
     assert len(announced) == 1
 
 
-def test_a_client_that_has_only_just_connected_is_let_go():
+def test_a_client_that_has_only_just_connected_is_let_go() -> None:
     """Stopping while connections are being accepted leaves none of them open."""
     for _ in range(20):
         with socket.socket() as caller:

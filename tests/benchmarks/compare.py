@@ -1,0 +1,116 @@
+"""How fast is a load, beside those one would write otherwise, and what do a service's faults cost it?
+
+    python tests/benchmarks/compare.py [--only NAME ...] [--runs N] [--contacts N] [--write]
+
+`--write` puts the tables between the markers of README.md beside this file, and the first two into that of the project.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from measure import Run, child_environment, measure
+from report import decode_section, describe_machine, section_of, write_sections
+from scenarios import SCENARIOS, Entry, Line, Scenario
+from service import Service, serve
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+DECODE = "decode"
+NAMES = (*(scenario.name for scenario in SCENARIOS), DECODE)
+IN_PROJECT_README = ("main", "million")
+
+
+def main() -> None:
+    """Run the scenarios, print their tables, and write them if asked."""
+    asked = read_arguments()
+    byte_compile()
+    machine = describe_machine()
+    print(machine)
+    sections: dict[str, str] = {}
+    for name, text in run_scenarios(asked.only, asked.runs, asked.contacts):
+        print(f"\n{text}", flush=True)
+        sections[name] = text
+    if asked.write:
+        write(machine, sections)
+
+
+def read_arguments() -> argparse.Namespace:
+    """The command's arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--runs", type=int, default=3, help="runs that count, of each contestant (default %(default)s)")
+    parser.add_argument("--contacts", type=int, help="another number of contacts, to try things out")
+    parser.add_argument("--write", action="store_true", help="put the tables into the READMEs")
+    asked = parser.parse_args()
+    if asked.write and asked.contacts:
+        parser.error("--write is for the full number of contacts")
+    return asked
+
+
+def byte_compile() -> None:
+    """Compile all that children may import, which otherwise the first run alone would pay for, or each of them."""
+    places = [place for place in sys.path if place.endswith("site-packages")]
+    command = [sys.executable, "-m", "compileall", "-q", "-j", "0", *places, str(PROJECT / "letters_source"), str(HERE)]
+    # some packages ship files for other versions of Python, which do not compile
+    subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+
+
+def run_scenarios(names: tuple[str, ...], runs: int, contacts: int | None) -> Iterator[tuple[str, str]]:
+    """The name and the text of each scenario asked for."""
+    for scenario in SCENARIOS:
+        if scenario.name in names:
+            with serve(contacts or scenario.contacts, scenario.templates) as service:
+                yield scenario.name, section_of(scenario, run_scenario(scenario, service, runs), service.rows)
+    if DECODE in names:
+        yield DECODE, decode_section(time_decoding())
+
+
+def run_scenario(scenario: Scenario, service: Service, runs: int) -> dict[str, Line]:
+    """Run all contestants in turn, again and again, so that all of them share good and bad moments; warm up first."""
+    found: dict[Entry, list[Run]] = {entry: [] for entry in scenario.entries}
+    for number in range(runs + 1):
+        for entry in scenario.entries:
+            if is_due(entry, number):
+                run = measure(entry.contestant, entry.page_size, service, entry.behaviour)
+                tell(scenario, entry, number, run)
+                if number:
+                    found[entry].append(run)
+    return {entry.name: Line(entry, tuple(made)) for entry, made in found.items()}
+
+
+def is_due(entry: Entry, number: int) -> bool:
+    """Whether an entry takes part in a round; round 0 warms up."""
+    if not number:
+        return entry.warm_up
+    return entry.runs is None or number <= entry.runs
+
+
+def tell(scenario: Scenario, entry: Entry, number: int, run: Run) -> None:
+    """A line on stderr for each run."""
+    which = f"run {number}" if number else "warm-up"
+    print(f"{scenario.name}, {entry.name}, {which}: {run.wall:.2f} s {run.trouble}", file=sys.stderr, flush=True)
+
+
+def time_decoding() -> dict[str, float]:
+    """Microseconds to decode a page of each kind, measured in a process of its own."""
+    command = [sys.executable, str(HERE / "decode_pages.py")]
+    environment = child_environment(HERE, {})
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+    taken: dict[str, float] = json.loads(done.stdout)
+    return taken
+
+
+def write(machine: str, sections: dict[str, str]) -> None:
+    """Put the sections into the README beside this file, and those about speed into the project's."""
+    shown = {name: text for name, text in sections.items() if name in IN_PROJECT_README}
+    for file, texts in ((HERE / "README.md", sections), (PROJECT / "README.md", shown)):
+        if texts and not write_sections(file, machine, texts):
+            print(f"{file.relative_to(PROJECT)} has no markers to write between", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

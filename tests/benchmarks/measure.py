@@ -1,0 +1,98 @@
+"""How is a contestant run as a process of its own, and what did it take?
+
+Standard library only, and little of it: Linux counts what a parent holds when it starts a child into the child's peak.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from service import Service
+
+CONTESTANTS = Path(__file__).with_name("contestants")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "ours": (
+        str(Path(sys.executable).with_name("letters")),
+        *("load", "--quiet", "--to", "{file}", "--page-size", "{page_size}"),
+    ),
+    "rest_api": (sys.executable, str(CONTESTANTS / "rest_api.py"), "{file}", "{page_size}"),
+    "rest_api parquet": (sys.executable, str(CONTESTANTS / "rest_api.py"), "{file}", "{page_size}", "parquet"),
+    "hand-tuned": (sys.executable, str(CONTESTANTS / "hand_tuned.py"), "{file}", "{page_size}"),
+    "floor": (sys.executable, str(CONTESTANTS / "floor.py"), "{file}", "{page_size}"),
+}
+# a process of its own, so that DuckDB's memory is not the parent's
+COUNT_ROWS = """
+import json, sys, duckdb
+tables = {"contacts": "contacts", "labels": "contacts__contact_labels", "templates": "templates"}
+with duckdb.connect(sys.argv[1], read_only=True) as database:
+    count = lambda table: database.sql(f"select count(*) from letters_data.{table}").fetchone()[0]
+    print(json.dumps({name: count(table) for name, table in tables.items()}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a contestant: its time and memory, what it left in its tables, and what it asked the service for.
+
+    Args:
+        wall: seconds from start to end of the process.
+        cpu: seconds of all its threads and processes, user and system.
+        peak: the largest resident size of any one of its processes, in MB.
+        trouble: why it is not a complete load, empty when it is one.
+        traffic: requests made, in all, by listing and by status.
+    """
+
+    wall: float
+    cpu: float
+    peak: float
+    trouble: str
+    traffic: Mapping[str, int]
+
+
+def child_environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child: nothing of dlt's from outside, byte code kept, no telemetry, folders of its own."""
+    kept = {key: value for key, value in os.environ.items() if "__" not in key and key != "PYTHONDONTWRITEBYTECODE"}
+    given = {f"SOURCES__LETTERS__{key}".upper(): value for key, value in settings.items()}
+    return {**kept, **given, "DLT_DATA_DIR": str(folder / "dlt"), "RUNTIME__DLTHUB_TELEMETRY": "false"}
+
+
+def measure(contestant: str, page_size: int, service: Service, behaviour: Mapping[str, Any]) -> Run:
+    """Run a contestant once, in a fresh folder, and see whether it loaded all rows."""
+    service.behave(**behaviour)
+    with tempfile.TemporaryDirectory(prefix="letters-benchmark-") as name:
+        folder = Path(name)
+        file, output = folder / "loaded.duckdb", folder / "output.txt"
+        command = [part.format(file=file, page_size=page_size) for part in COMMANDS[contestant]]
+        with output.open("w") as sink:
+            environment = child_environment(folder, service.settings)
+            start = perf_counter()
+            process = subprocess.Popen(command, cwd=folder, env=environment, stdout=sink, stderr=subprocess.STDOUT)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        trouble = find_trouble(process.returncode, output, file, service.rows)
+        return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, trouble, service.behave())
+
+
+def find_trouble(code: int, output: Path, file: Path, rows: Mapping[str, int]) -> str:
+    """Why a run is not a complete load; empty when it is one."""
+    if code:
+        lines = output.read_text().strip().splitlines() or [""]
+        return f"exit {code}: {lines[-1][:200]}"
+    found = count_rows(file)
+    return "; ".join(f"{found[name]:,} of {wanted:,} {name}" for name, wanted in rows.items() if found[name] != wanted)
+
+
+def count_rows(file: Path) -> dict[str, int]:
+    """How many contacts, labels and templates a DuckDB file holds."""
+    command = [sys.executable, "-c", COUNT_ROWS, str(file)]
+    counted = subprocess.run(command, check=True, capture_output=True)
+    found: dict[str, int] = json.loads(counted.stdout)
+    return found

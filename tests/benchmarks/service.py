@@ -1,0 +1,42 @@
+"""How is the emulator started as a child, steered, and ended?"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SCRIPT = Path(__file__).with_name("serve_emulator.py")
+
+
+class Service:
+    """The emulator in a process of its own: `settings` tells how to reach it, `rows` what it holds."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+        self.settings: dict[str, str] = self._hear()
+        self.rows: dict[str, int] = self._hear()
+
+    def behave(self, **behaviour: Any) -> dict[str, int]:
+        """Take on a behaviour from now on; returns what was asked for until now, by listing and by status."""
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(behaviour) + "\n")
+        self._process.stdin.flush()
+        asked: dict[str, int] = self._hear()
+        return asked
+
+    def _hear(self) -> Any:
+        assert self._process.stdout
+        return json.loads(self._process.stdout.readline())
+
+
+@contextmanager
+def serve(contacts: int, templates: int) -> Iterator[Service]:
+    """Serve that many rows while the block runs."""
+    command = [sys.executable, str(SCRIPT), "--contacts", str(contacts), "--templates", str(templates)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # leaving the block closes its stdin, at which it ends, and waits for it
+    with process:
+        yield Service(process)

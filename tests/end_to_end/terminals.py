@@ -1,0 +1,64 @@
+"""How is the command run as a person would, and what does that person see?"""
+
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMAND = str(Path(sys.executable).with_name("letters"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_process(*arguments: str, **options: Any) -> Outcome:
+    """A program, until it ends."""
+    with open_process(*arguments, stderr=subprocess.PIPE, **options) as process:
+        out, err = process.communicate()
+    return Outcome(process.returncode, out, err)
+
+
+def run_python(*arguments: str, **options: Any) -> Outcome:
+    """This Python, until it ends."""
+    return run_process(sys.executable, *arguments, **options)
+
+
+def run_command(*arguments: str) -> Outcome:
+    """The installed command, until it ends."""
+    return run_process(COMMAND, *arguments)
+
+
+def run_at_terminal(*arguments: str) -> Outcome:
+    """The installed command, its stderr a terminal of 100 columns."""
+    reader, writer = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with open_process(COMMAND, *arguments, stderr=writer, env=environment) as process:
+        os.close(writer)
+        seen = read_all(reader)
+        out, _ = process.communicate()
+    os.close(reader)
+    return Outcome(process.returncode, out, seen)
+
+
+def open_process(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """A program, its stdout ours to read."""
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, **options)
+
+
+def read_all(descriptor: int) -> str:
+    """All that a terminal was sent, until the last writer is gone, which Linux tells by an error."""
+    seen = b""
+    with suppress(OSError):
+        while chunk := os.read(descriptor, 65_536):
+            seen += chunk
+    return seen.decode()

@@ -1,0 +1,505 @@
+"""What does the command do, say and end with?"""
+
+import logging
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from holdings import COLUMNS, LISTED, change, held_tables, query, read_tables
+from terminals import COMMAND, Outcome, open_process, run_at_terminal, run_command, run_python
+from worlds import ACCESS, REFRESH, Begin, World
+
+from letters_source import Result, make_pipeline, run
+from letters_source.cli import INTERRUPTED, main, tell_unexpected
+from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
+
+Letters = Callable[..., Outcome]
+OPTIONS = {
+    "demo": {"--contacts", "--to", "--quiet", "--debug", "-h, --help"},
+    "load": {
+        "--destination", "--to", "--only", "--page-size", "--max-workers", "--requests-per-second", "--environment",
+        "--quiet", "--debug", "-h, --help",
+    },
+    "check": {
+        "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet", "--debug", "-h, --help",
+    },
+    "serve": {"--port", "--contacts", "--latency-ms", "-h, --help"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Letters]:
+    """Runs the command in this process; no token of the world may ever be in what it writes."""
+    logger = logging.getLogger("letters_source")
+    handlers, level = list(logger.handlers), logger.level
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    for name in ("RUNTIME__LOG_LEVEL", "RUNTIME__DLTHUB_TELEMETRY"):
+        monkeypatch.setenv(name, os.environ.get(name, "false"))
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["letters", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        for handler in set(logger.handlers) - set(handlers):
+            logger.removeHandler(handler)
+        assert not any(token in captured.out + captured.err for token in (ACCESS, REFRESH))
+        assert isinstance(caught.value.code, int)
+        return Outcome(caught.value.code, captured.out, captured.err)
+
+    yield call
+    logger.setLevel(level)
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """45 contacts and 7 templates, reached by settings in the environment."""
+    world = begin(Emulator(45, 7))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    return world
+
+
+def rows_shown(out: str) -> list[list[str]]:
+    """The cells of the table on the terminal, without its frame."""
+    lines = [line for line in out.splitlines() if line.startswith(("│", "┃"))]
+    return [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines]
+
+
+def is_complete(world: World, place: Path) -> bool:
+    """Whether a place holds what the emulator holds."""
+    tables = read_tables(place)
+    return {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+
+
+def test_load_fills_a_duckdb_file_and_shows_what_is_there(letters: Letters, world: World) -> None:
+    """A table of tables, where the data lies, and a query to try; a line a listing on stderr."""
+    done = letters("load", "--page-size", 10)
+    assert done.code == 0
+    assert is_complete(world, Path("letters.duckdb"))
+    head, *rows = rows_shown(done.out)
+    assert head == ["table", "rows", "verdict", "seconds", "requests"]
+    counts = {name: len(rows) for name, rows in read_tables(Path("letters.duckdb")).items()}
+    assert {row[0]: int(row[1]) for row in rows} == counts
+    assert {row[0]: (row[2], row[4]) for row in rows if row[2]} == {
+        "templates": ("certified", "1"),
+        "contacts": ("fenced", "7"),
+    }
+    place = Path("letters.duckdb").absolute()
+    assert re.search(rf"\nLoaded and verified in \d+\.\d s: {place}, dataset letters_data\nTry: python -c ", done.out)
+    lines = done.err.splitlines()
+    assert [re.sub(r"in \d+\.\d s +$", "in 0.0 s", line) for line in lines] == [
+        "INFO templates: 7 rows, certified; requests: 1, seconds: 0.0",
+        "INFO contacts: 45 rows, fenced; requests: 7, seconds: 0.0",
+    ]
+
+
+def test_load_fills_a_parquet_folder(letters: Letters, world: World, tmp_path: Path) -> None:
+    """`--to` is the folder."""
+    done = letters("load", "--destination", "parquet", "--to", tmp_path / "some/folder")
+    assert done.code == 0
+    assert is_complete(world, tmp_path / "some/folder")
+    assert f": {tmp_path / 'some/folder'}, dataset letters_data\n" in done.out
+
+
+@pytest.mark.parametrize("destination", ["duckdb", "parquet"])
+def test_the_query_to_try_can_be_pasted_into_a_shell(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch, destination: str
+) -> None:
+    """It shows contacts by state."""
+    monkeypatch.delenv("UV", raising=False)
+    done = letters("load", "--destination", destination, "--only", "contacts")
+    [line] = [line.removeprefix("Try: ") for line in done.out.splitlines() if line.startswith("Try: ")]
+    program, *arguments = shlex.split(line)
+    shown = run_python(*arguments)
+    assert program == "python"
+    assert re.search(r"\bstate\b.*\bcontacts\b", shown.out)
+    assert any(row["state"] in shown.out for row in held_tables(world.emulator)["contacts"])
+
+
+@pytest.mark.parametrize("only", ["contacts", " contacts ,"])
+def test_only_loads_the_listings_named(letters: Letters, world: World, only: str) -> None:
+    """Blanks and a comma too many do no harm."""
+    done = letters("load", "--only", only)
+    assert done.code == 0
+    assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits} == {"contacts"}
+    assert {row[0] for row in rows_shown(done.out)[1:]} == {
+        "contacts",
+        "contacts__contact_labels",
+        "rejected_rows",
+        "listing_audit",
+    }
+
+
+def test_options_go_before_the_environment(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given as an option is asked for and audited."""
+    monkeypatch.setenv("SOURCES__LETTERS__PAGE_SIZE", "20")
+    monkeypatch.setenv("SOURCES__LETTERS__DEMO__ACCOUNT_ID", "502")
+    options = ("--page-size", 15, "--max-workers", 2, "--requests-per-second", 500, "--environment", "demo")
+    assert letters("load", *options).code == 0
+    audits = read_tables(Path("letters.duckdb"))["listing_audit"]
+    assert {(row["page_size_asked"], row["environment"], row["account_id"]) for row in audits} == {(15, "demo", "502")}
+
+
+def test_quiet_writes_nothing(letters: Letters, world: World) -> None:
+    """Neither on stdout nor on stderr."""
+    assert letters("load", "--quiet") == Outcome(0, "", "")
+    assert letters("check", "--quiet") == Outcome(0, "", "")
+    assert letters("demo", "--quiet", "--contacts", 3) == Outcome(0, "", "")
+    assert is_complete(world, Path("letters.duckdb"))
+
+
+def test_quiet_still_warns(letters: Letters, world: World) -> None:
+    """What was not understood is said."""
+    world.emulator.behaviour = Behaviour(extra_fields={"x": 1})
+    done = letters("load", "--quiet", "--only", "templates")
+    assert (done.code, done.out) == (0, "")
+    assert " ".join(done.err.split()) == (
+        "WARNING templates: x did not fit in 7 rows and was kept in the column undocumented"
+    )
+
+
+def test_debug_logs_every_page(letters: Letters, world: World) -> None:
+    """A line a response, the fence's too."""
+    done = letters("load", "--debug", "--page-size", 10, "--only", "contacts")
+    assert done.code == 0
+    pages = re.findall(r"DEBUG .*page (\d) of walk 1: +(\d+) rows, count 45", done.err)
+    assert sorted(pages) == [("0", "10"), ("0", "10"), *((page, "10") for page in "123"), ("4", "5"), ("4", "5")]
+
+
+def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> None:
+    """Two requests, a line a listing; nothing is loaded."""
+    done = letters("check", "--page-size", 10)
+    assert (done.code, done.err) == (0, "")
+    head, *rows = rows_shown(done.out)
+    assert head == ["listing", "rows", "rows a page", "requests", "latency", "estimate"]
+    assert [row[:4] for row in rows] == [["templates", "7", "all in one", "1"], ["contacts", "45", "10", "7"]]
+    assert all(re.fullmatch(r"\d+ ms", row[4]) and re.fullmatch(r"\d+\.\d s", row[5]) for row in rows)
+    assert done.out.endswith("\nThe service is reachable and accepts the tokens.\n")
+    assert len(world.emulator.hits) == 2
+    assert not list(Path.cwd().glob("letters*"))
+
+
+def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:
+    """The service may clamp."""
+    world.emulator.behaviour = Behaviour(max_page_size=4)
+    rows = rows_shown(letters("check").out)[1:]
+    assert [row[:4] for row in rows] == [["templates", "7", "4", "4"], ["contacts", "45", "4", "14"]]
+
+
+def test_demo_loads_a_stand_in(letters: Letters, begin: Begin) -> None:
+    """No setting is needed; the tables hold what the emulator holds."""
+    begin(Emulator(0, 0))
+    done = letters("demo", "--contacts", 120)
+    file = Path("letters_demo.duckdb")
+    assert done.code == 0
+    tables = read_tables(file)
+    assert {name: tables[name] for name in LISTED} == held_tables(Emulator(120))
+    assert {row[0] for row in rows_shown(done.out)[1:]} == set(COLUMNS)
+    assert f": {file.absolute()}, dataset letters_data\n" in done.out
+
+
+def test_demo_takes_a_file(letters: Letters, begin: Begin, tmp_path: Path) -> None:
+    """And can be run again into the same one."""
+    begin(Emulator(0, 0))
+    for contacts in (5, 3):
+        assert letters("demo", "--contacts", contacts, "--to", tmp_path / "here.duckdb").code == 0
+    assert query(tmp_path / "here.duckdb", "select count(*) from letters_data.contacts") == [(3,)]
+
+
+MISSING = {
+    "base_url": ("BASE_URL", "config.toml"),
+    "access_token": ("ACCESS_TOKEN", "secrets.toml"),
+    "refresh_token": ("REFRESH_TOKEN", "secrets.toml"),
+}
+
+
+@pytest.mark.parametrize("command", ["load", "check"])
+@pytest.mark.parametrize("key", MISSING)
+def test_a_missing_setting_ends_with_2(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch, command: str, key: str
+) -> None:
+    """One line names the key, its environment variable and its file; the service is not asked."""
+    variable, file = MISSING[key]
+    monkeypatch.delenv(f"SOURCES__LETTERS__{variable}")
+    assert letters(command) == Outcome(
+        2,
+        "",
+        f"letters: sources.letters.{key} is not set: set SOURCES__LETTERS__{variable} in the environment, "
+        f"or {key} under [sources.letters] in .dlt/{file}.\n",
+    )
+    assert world.emulator.hits == []
+    assert not Path("letters.duckdb").exists()
+
+
+def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says what was expected and what came."""
+    where = "set SOURCES__LETTERS__{} in the environment, or {} under [sources.letters] in .dlt/config.toml.\n"
+    assert letters("load", "--page-size", 0) == Outcome(
+        2,
+        "",
+        "letters: sources.letters.page_size must be more than 0, got 0: " + where.format("PAGE_SIZE", "page_size"),
+    )
+    assert letters("load", "--only", "contact").err == ("letters: only must name templates or contacts, got contact.\n")
+    monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", "http://letters.example.org/api/v1")
+    assert letters("load") == Outcome(
+        2,
+        "",
+        "letters: sources.letters.base_url must begin with https://, as tokens are sent there: "
+        + where.format("BASE_URL", "base_url"),
+    )
+    assert world.emulator.hits == []
+
+
+def test_a_token_that_cannot_be_sent_ends_with_2(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message does not quote it."""
+    monkeypatch.setenv("SOURCES__LETTERS__ACCESS_TOKEN", f"Bearer {ACCESS}")
+    done = letters("load")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert done.err.startswith("letters: sources.letters.access_token holds blanks, line breaks or characters beyond")
+    assert world.emulator.hits == []
+
+
+@pytest.mark.parametrize("arguments", [("load", "--destination", "mysql"), ("load", "--bogus"), ("bogus",), ()])
+def test_wrong_usage_ends_with_2(letters: Letters, arguments: tuple[str, ...]) -> None:
+    """The usage is shown on stderr."""
+    done = letters(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert re.match(r"Usage: .*\bletters ", done.err)
+
+
+def test_a_wrong_place_ends_with_2(letters: Letters, world: World, tmp_path: Path) -> None:
+    """One line with the plain cause; the service is not asked."""
+    (tmp_path / "notes.txt").write_text("notes" * 1000)
+    place = tmp_path / "missing/letters.duckdb"
+    assert letters("load", "--to", place) == Outcome(
+        2,
+        "",
+        f"letters: {place}: the folder {place.parent} does not exist, or may not be entered; "
+        "make it, or choose another --to.\n",
+    )
+    assert letters("load", "--destination", "parquet", "--to", tmp_path / "notes.txt") == Outcome(
+        2, "", f"letters: {tmp_path / 'notes.txt'} is a file, not a folder; choose another --to.\n"
+    )
+    no_duckdb = letters("load", "--to", tmp_path / "notes.txt")
+    assert (no_duckdb.code, no_duckdb.out, no_duckdb.err.count("\n")) == (2, "", 1)
+    assert no_duckdb.err.startswith(f"letters: {tmp_path / 'notes.txt'} cannot be opened for writing: ")
+    assert letters("load", "--to", tmp_path / "letters_data.duckdb") == Outcome(
+        2,
+        "",
+        "letters: A DuckDB file named letters_data cannot hold the dataset letters_data: choose another name.\n",
+    )
+    assert world.emulator.hits == []
+
+
+def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
+    """One line names the keys; earlier data stays."""
+    letters("load", "--quiet")
+    before = read_tables(Path("letters.duckdb"))
+    world.emulator.access_token = "another"
+    line = (
+        "letters: templates page 0: the service refused the tokens (401); "
+        "set new sources.letters.access_token and refresh_token.\n"
+    )
+    assert letters("load") == Outcome(3, "", line)
+    assert letters("check") == Outcome(3, "", line)
+    assert read_tables(Path("letters.duckdb")) == before
+
+
+def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> None:
+    """One line says count, received and missing; earlier data stays."""
+    letters("load", "--quiet")
+    before = read_tables(Path("letters.duckdb"))
+    world.emulator.canned.always(When("contacts", 1), Reply.of({"data": {"count": 45, "rows": []}}))
+    assert letters("load", "--quiet", "--page-size", 10) == Outcome(
+        4,
+        "",
+        "letters: contacts: its rows do not add up to its count: count 45, received 35, missing 10, walks 4; "
+        "nothing was loaded. Run again when the listing is quieter, or raise max_walks.\n",
+    )
+    world.emulator.canned.clear()
+    world.emulator.behaviour = Behaviour(drift=[Drift("swap")])
+    assert letters("load", "--quiet", "--page-size", 5).code == 4
+    assert read_tables(Path("letters.duckdb")) == before
+
+
+def test_a_service_that_cannot_be_reached_ends_with_5(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line names the address and the setting that helps."""
+    with Emulator(0, 0).serve() as gone:
+        monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", gone)
+    monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "0.001")
+    expected = Outcome(
+        5,
+        "",
+        "letters: templates page 0: no connection to the service; given up after the retry_budget of 0 s. "
+        f"Check base_url ({gone}), or raise sources.letters.retry_budget.\n",
+    )
+    assert letters("load") == expected
+    assert letters("check") == expected
+
+
+def test_a_service_that_refuses_ends_with_5(letters: Letters, world: World) -> None:
+    """Its own message is shown."""
+    world.emulator.canned.always(When("templates"), Reply.of({"message": "pageSize is too large"}, 400))
+    assert letters("load") == Outcome(
+        5,
+        "",
+        "letters: templates page 0: the service refused the request (400): pageSize is too large. "
+        "It may require account_id, or search, product_types and is_shared of [sources.letters.templates].\n",
+    )
+
+
+def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, world: World) -> None:
+    """A 200 with an error text is no success."""
+    world.emulator.canned.always(When("contacts"), Reply.of({"message": "token expired"}))
+    assert letters("load", "--quiet") == Outcome(
+        5,
+        "",
+        "letters: contacts page 0: not the documented envelope of {data: {count, rows}}: "
+        "Object missing required field `data`.\n",
+    )
+
+
+def test_a_destination_that_fails_ends_with_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says at which step, and why."""
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name}".upper(), str(value))
+    run(make_pipeline("duckdb", "letters.duckdb"), **world.settings)
+    change(Path("letters.duckdb"), "drop table letters_data.listing_audit")
+    change(Path("letters.duckdb"), "create view letters_data.listing_audit as select 1 as listing")
+    done = run_command("load", "--quiet")
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert re.match("letters: (load|sync): ", done.err)
+
+
+def test_debug_shows_where_an_error_came_from(letters: Letters, world: World) -> None:
+    """The traceback ends with the error; the exit code is the same."""
+    world.emulator.access_token = "another"
+    done = letters("load", "--debug")
+    assert (done.code, done.out) == (3, "")
+    assert "Traceback (most recent call last):" in done.err
+    assert done.err.rstrip().splitlines()[-1].startswith("letters_source.errors.NotAuthorised: templates page 0: ")
+
+
+def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> None:
+    """One line; earlier data stays."""
+    letters("load", "--quiet")
+    before = read_tables(Path("letters.duckdb"))
+    last = len(world.emulator.hits)
+
+    def interrupt(_: Emulator, number: int) -> None:
+        """Ctrl-C, as the second request of the load comes in."""
+        if number == last + 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    world.emulator.behaviour = Behaviour(latency_ms=20)
+    world.emulator.before_answer = interrupt
+    done = letters("load", "--quiet", "--page-size", 5)
+    assert read_tables(Path("letters.duckdb")) == before
+    assert done == Outcome(INTERRUPTED, "", "\nletters: interrupted; nothing was changed that was not finished\n")
+
+
+def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the error's kind, its first line, and how to see more."""
+    tell_unexpected(ZeroDivisionError, ZeroDivisionError("by zero\nand more"), None)
+    assert capsys.readouterr() == (
+        "",
+        "letters: unexpected ZeroDivisionError: by zero; run again with --debug to see where.\n",
+    )
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_help_names_the_options(letters: Letters, command: str) -> None:
+    """Those of the design, and no other."""
+    done = letters(command, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert set(re.findall(r"^  (-h, --help|-[^ ]+)", done.out, re.MULTILINE)) == OPTIONS[command]
+
+
+def test_the_version_is_told(letters: Letters) -> None:
+    """The distribution's."""
+    done = letters("--version")
+    assert (done.code, done.err) == (0, "")
+    assert re.fullmatch(r".*\bletters, version \d+\.\d+\.\d+\n", done.out)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """It answers at once."""
+    code = (
+        "import sys; sys.argv = ['letters', '--help']\n"
+        "from letters_source.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: code = end.code\n"
+        "heavy = {'dlt', 'requests', 'pyarrow', 'duckdb', 'rich', 'starlette', 'uvicorn', 'numpy', 'pandas'}\n"
+        "print(code, sorted(heavy & sys.modules.keys()))"
+    )
+    done = run_python("-c", code)
+    assert done.out.splitlines()[-1] == "0 []"
+
+
+def test_the_installed_command_loads(world: World) -> None:
+    """The whole process, its streams and its exit code, without a warning of anybody."""
+    done = run_command("load", "--quiet")
+    assert done == Outcome(0, "", "")
+    assert is_complete(world, Path("letters.duckdb"))
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_an_error_of_nobody_s_ends_with_1(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, debug: bool
+) -> None:
+    """A line, and the traceback only when it is asked for: here dlt's own folder is a file."""
+    begin(Emulator(0, 0))
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "a file"))
+    done = run_command("demo", *(["--debug"] if debug else []))
+    assert (done.code, done.out) == (1, "")
+    assert ("Traceback" in done.err) == debug
+    assert debug or re.fullmatch(r"letters: unexpected \w+: .+; run again with --debug to see where\.\n", done.err)
+
+
+def test_bars_at_a_terminal_have_real_totals(world: World) -> None:
+    """Rows read of the service's count, for each listing; stdout holds the table alone."""
+    done = run_at_terminal("load", "--page-size", "10")
+    assert done.code == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err)
+    for listing, rows in (("templates", 7), ("contacts", 45)):
+        assert re.search(rf"{listing} [^\n]*{rows}/{rows} +rows", plain)
+    assert not re.search(r"INFO|WARNING|Traceback", plain)
+    assert len(rows_shown(done.out)) == 1 + len(COLUMNS)
+
+
+def test_serve_prints_what_a_shell_needs_and_ends_by_ctrl_c(begin: Begin, tmp_path: Path) -> None:
+    """Its lines are evaluated as they are, and a load finds what is served."""
+    begin(Emulator(0, 0))
+    serving = [COMMAND, "serve", "--port", "0", "--contacts", "12", "--latency-ms", "1"]
+    with open_process(*serving, stderr=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        lines = [server.stdout.readline() for _ in range(4)]
+        exports = dict(line.removeprefix("export ").strip().split("=", 1) for line in lines[:3])
+        result = run_with_settings(exports)
+        server.send_signal(signal.SIGINT)
+        rest, errors = server.communicate()
+    assert (server.returncode, rest, errors) == (0, "", "")
+    assert set(exports) == {f"SOURCES__LETTERS__{name}" for name in ("BASE_URL", "ACCESS_TOKEN", "REFRESH_TOKEN")}
+    assert lines[3] == ("# 12 contacts and 40 templates until Ctrl-C; set these in another shell, then: letters load\n")
+    assert (result.tables["contacts"], result.tables["templates"]) == (12, 40)
+
+
+def run_with_settings(exports: dict[str, str]) -> Result:
+    """A load with the exported settings."""
+    settings: dict[str, Any] = {
+        name.removeprefix("SOURCES__LETTERS__").lower(): value for name, value in exports.items()
+    }
+    return run(make_pipeline(), **settings)

@@ -1,0 +1,110 @@
+"""Is what is accepted right when rows come and go while they are read?
+
+A listing is accepted only if it is exactly what the service held at one moment; else it is an `IncompleteListing`.
+"""
+
+from typing import Any
+
+import pytest
+from dlt.extract.exceptions import ResourceExtractionError
+from holdings import held_tables
+from worlds import Begin, World
+
+from letters_source import IncompleteListing, letters
+from letters_source.emulator import Behaviour, Drift, Emulator
+from letters_source.load import causes
+
+# where rows enter at one end the fence is enough; where they enter anywhere the certificate is asked for
+DRIFTS: dict[str, tuple[Any, ...]] = {
+    "insert_at_the_end": ("insert", "end", "fenced"),
+    "insert_at_the_front": ("insert", "front", "fenced"),
+    "delete_anywhere": ("delete", "anywhere", "fenced"),
+    "swap_to_the_end": ("swap", "end", "fenced"),
+    "swap_to_anywhere": ("swap", "anywhere", "certified"),
+}
+
+
+def drifting(kind: Any, place: Any, rate: float, seed: int) -> tuple[Emulator, set[frozenset[str]]]:
+    """An emulator whose contacts drift, and every set of ids that it holds at an answer."""
+    behaviour = Behaviour(drift=[Drift(kind, place, rate)], latency_ms=1)
+    emulator = Emulator(150, 1, seed=seed, behaviour=behaviour)
+    moments: set[frozenset[str]] = set()
+    emulator.before_answer = lambda served, _: moments.add(frozenset(served.contacts.ids()))
+    return emulator, moments
+
+
+def read_ids(world: World, **changes: Any) -> list[str] | None:
+    """The ids that the source yields for contacts, None where it refuses."""
+    contacts = letters(**{**world.settings, "page_size": 10, **changes}).resources["contacts"]
+    try:
+        return [row for table in contacts for row in table["id"].to_pylist()]
+    except ResourceExtractionError as error:
+        if not any(isinstance(cause, IncompleteListing) for cause in causes(error)):
+            raise
+        return None
+
+
+@pytest.mark.parametrize(("rate", "seed"), [(0.02, 1), (0.1, 2), (0.1, 3), (0.5, 4)])
+@pytest.mark.parametrize("name", DRIFTS)
+def test_what_is_accepted_is_what_the_service_held_at_one_moment(
+    begin: Begin, name: str, rate: float, seed: int
+) -> None:
+    """No row is missing, none is there twice, and none is there that was gone or came later."""
+    kind, place, proof = DRIFTS[name]
+    emulator, moments = drifting(kind, place, rate, seed)
+    world = begin(emulator)
+    ids = read_ids(world, proof=proof)
+    moments.add(frozenset(emulator.contacts.ids()))
+    assert ids is None or frozenset(ids) in moments
+    assert ids is None or len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_inserts_at_the_end_are_always_overcome(begin: Begin, seed: int) -> None:
+    """A listing that only grows at its end is certified, one insert for three requests notwithstanding."""
+    emulator, moments = drifting("insert", "end", 0.3, seed)
+    world = begin(emulator)
+    [audit] = world.load(only=("contacts",), page_size=10).audits
+    moments.add(frozenset(emulator.contacts.ids()))
+    loaded = [row["id"] for row in world.tables()["contacts"]]
+    assert audit["verdict"] == "certified"
+    assert frozenset(loaded) in moments
+    assert len(loaded) == len(set(loaded)) == audit["rows_yielded"]
+    assert audit["rows_received"] == audit["rows_yielded"] + audit["duplicates_dropped"]
+    assert audit["count_last"] > audit["count_first"] >= 150
+
+
+def test_a_row_that_changes_while_it_is_read_is_loaded_as_it_was_read_last(begin: Begin) -> None:
+    """The fence reads the first page again, and its rows are those of the second reading."""
+    world = begin(Emulator(30, 1))
+
+    def change(emulator: Emulator, number: int) -> None:
+        """Rename contact 1 before the first page is read again."""
+        if number == 4:
+            emulator.contacts.insert(emulator.contacts.delete("1").document | {"city": "Newtown"}, at=0)
+
+    world.emulator.before_answer = change
+    [audit] = world.load(only=("contacts",), page_size=10).audits
+    assert (audit["verdict"], audit["walks"]) == ("fenced", 1)
+    tables = world.tables()
+    assert tables["contacts"] == held_tables(world.emulator)["contacts"]
+    assert {row["id"]: row["city"] for row in tables["contacts"]}["1"] == "Newtown"
+
+
+def test_a_row_deleted_before_the_fence_calls_for_another_walk(begin: Begin) -> None:
+    """It is not loaded, and its labels are not either."""
+    world = begin(Emulator(30, 1))
+
+    def change(emulator: Emulator, number: int) -> None:
+        """Delete contact 11 when its page has been read."""
+        if number == 4:
+            emulator.contacts.delete("11")
+
+    world.emulator.before_answer = change
+    [audit] = world.load(only=("contacts",), page_size=10).audits
+    tables = world.tables()
+    held = held_tables(world.emulator)
+    assert audit["walks"] == 2
+    assert tables["contacts"] == held["contacts"]
+    assert tables["contacts__contact_labels"] == held["contacts__contact_labels"]
+    assert (audit["count_first"], audit["count_last"], audit["rows_yielded"]) == (30, 29, 29)

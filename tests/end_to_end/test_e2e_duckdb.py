@@ -1,0 +1,189 @@
+"""What does a load leave in a DuckDB file?"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from holdings import COLUMNS, KEYS, LISTED, PARENTS, held_tables, query, table_names, typed_columns
+from worlds import World, serve_world
+
+from letters_source import Result
+from letters_source.emulator import Emulator
+from letters_source.tables import LOAD_ID, TABLES
+
+COMMENTS = {(table.name, column.name): column.description for table in TABLES for column in (*table.columns, LOAD_ID)}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A world, what its first load returned, and what the watch was told meanwhile."""
+
+    world: World
+    result: Result
+    told: Counter[Any]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    """250 contacts and 40 templates, loaded once for all tests here, which only look."""
+    told = Counter[Any]()
+    with serve_world(tmp_path_factory.mktemp("loaded")) as world:
+        result = world.load(watch=lambda *seen: told.update([seen]))
+        yield Loaded(world, result, told)
+
+
+def test_the_file_holds_our_tables_and_those_of_dlt(loaded: Loaded) -> None:
+    """There is no table besides, and no other dataset: a new file needs no staging."""
+    tables = {*COLUMNS, "_dlt_loads", "_dlt_pipeline_state", "_dlt_version"}
+    assert table_names(loaded.world.place) == {("letters_data", name) for name in tables}
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_columns_have_their_documented_types_and_order(loaded: Loaded, table: str) -> None:
+    """Every column is there, and none besides."""
+    found = query(
+        loaded.world.place,
+        "select column_name, data_type from duckdb_columns() "
+        f"where schema_name = 'letters_data' and table_name = '{table}' order by column_index",
+    )
+    assert found == typed_columns(table)
+
+
+def test_keys_and_the_load_are_never_null_and_all_else_may_be(loaded: Loaded) -> None:
+    """DuckDB knows which columns always have a value."""
+    found = query(
+        loaded.world.place,
+        "select table_name, column_name from duckdb_columns() "
+        "where schema_name = 'letters_data' and not is_nullable and not starts_with(table_name, '_dlt')",
+    )
+    keys = {(table, column) for table, columns in KEYS.items() for column in columns}
+    assert set(found) == keys | {(table, "_dlt_load_id") for table in COLUMNS}
+
+
+def test_every_table_has_its_comment(loaded: Loaded) -> None:
+    """The file describes its tables."""
+    found = query(loaded.world.place, "select table_name, comment from duckdb_tables() where comment is not null")
+    assert dict(found) == {table.name: table.description for table in TABLES}
+    assert len(found) == len(TABLES)
+
+
+def test_every_column_has_its_comment(loaded: Loaded) -> None:
+    """The file describes its columns."""
+    sql = "select table_name, column_name, comment from duckdb_columns() where comment is not null"
+    assert {(table, column): text for table, column, text in query(loaded.world.place, sql)} == COMMENTS
+
+
+@pytest.mark.parametrize("table", LISTED)
+def test_rows_are_those_that_the_service_holds(loaded: Loaded, table: str) -> None:
+    """Every value of every row has arrived, and no row besides."""
+    expected = held_tables(loaded.world.emulator)[table]
+    assert loaded.world.tables()[table] == expected
+    assert len(expected) > 30
+
+
+@pytest.mark.parametrize(("table", "key"), KEYS.items())
+def test_keys_are_unique(loaded: Loaded, table: str, key: tuple[str, ...]) -> None:
+    """No two rows share a key."""
+    sql = f"select count(*), count(distinct ({', '.join(key)})) from letters_data.{table}"
+    [(rows, keys)] = query(loaded.world.place, sql)
+    assert rows == keys == loaded.result.tables[table]
+
+
+def test_meta_is_json_that_can_be_asked(loaded: Loaded) -> None:
+    """A value within `meta` is reached by DuckDB's arrow."""
+    sql = "select template_id from letters_data.templates__product where meta->>'duplex' = 'true'"
+    duplex = [
+        row for row in held_tables(loaded.world.emulator)["templates__product"] if (row["meta"] or {}).get("duplex")
+    ]
+    assert {row[0] for row in query(loaded.world.place, sql)} == {row["template_id"] for row in duplex}
+    assert duplex
+
+
+@pytest.mark.parametrize("table", [*LISTED, "listing_audit"])
+def test_every_row_names_its_load(loaded: Loaded, table: str) -> None:
+    """`_dlt_load_id` is the load that dlt lists as finished."""
+    assert set(query(loaded.world.place, f"select _dlt_load_id from letters_data.{table}")) == {
+        (loaded.result.load_id,)
+    }
+    assert query(loaded.world.place, "select load_id, status from letters_data._dlt_loads") == [
+        (loaded.result.load_id, 0)
+    ]
+
+
+def test_the_dlt_schema_describes_tables_and_columns(loaded: Loaded) -> None:
+    """The descriptions of tables.py are in the schema that dlt stores."""
+    tables = {name: loaded.world.pipeline.default_schema.tables[name] for name in COLUMNS}
+    assert {name: table.get("description") for name, table in tables.items()} == {
+        table.name: table.description for table in TABLES
+    }
+    described = {
+        (name, column): hints.get("description")
+        for name, table in tables.items()
+        for column, hints in table["columns"].items()
+    }
+    assert described == COMMENTS
+
+
+def test_the_dlt_schema_knows_keys_and_references(loaded: Loaded) -> None:
+    """A diagram can be drawn from the schema."""
+    tables = loaded.world.pipeline.default_schema.tables
+    keys = {
+        name: tuple(column for column, hints in tables[name]["columns"].items() if hints.get("primary_key"))
+        for name in COLUMNS
+    }
+    references = {name: tables[name]["references"] for name in COLUMNS if "references" in tables[name]}
+    assert keys == {**KEYS, "rejected_rows": (), "listing_audit": ()}
+    assert references == {
+        child: [{"referenced_table": parent, "columns": [KEYS[child][0]], "referenced_columns": ["id"]}]
+        for child, parent in PARENTS.items()
+    }
+
+
+def test_each_listing_has_its_row_of_the_audit(loaded: Loaded) -> None:
+    """How the listings were read is said exactly, besides the times."""
+    audits = [dict(row) for row in loaded.world.tables()["listing_audit"]]
+    times = [(row.pop("started_at"), row.pop("seconds")) for row in audits]
+    same = {
+        "filters": None, "account_id": None, "environment": None, "rows_rejected": 0, "misfit_values": 0,
+        "undocumented_fields": None, "walks": 1, "page_size_asked": 100, "retries": 0, "throttled": 0,
+    }  # fmt: skip
+    templates = {
+        "listing": "templates", "verdict": "certified", "count_first": 40, "count_last": 40, "rows_received": 40,
+        "rows_yielded": 40, "duplicates_dropped": 0, "pages": 1, "page_size_given": None, "requests": 1,
+    }  # fmt: skip
+    contacts = {
+        "listing": "contacts", "verdict": "fenced", "count_first": 250, "count_last": 250, "rows_received": 400,
+        "rows_yielded": 250, "duplicates_dropped": 150, "pages": 3, "page_size_given": 100, "requests": 5,
+    }  # fmt: skip
+    assert audits == [{**same, **templates}, {**same, **contacts}]
+    assert all(started.utcoffset().total_seconds() == 0 and seconds > 0 for started, seconds in times)
+
+
+def test_the_result_tells_the_load_its_tables_and_its_audits(loaded: Loaded) -> None:
+    """What `run` returns is what the file holds."""
+    tables = loaded.world.tables()
+    assert dict(loaded.result.tables) == {name: len(rows) for name, rows in tables.items()}
+    assert [dict(audit) for audit in loaded.result.audits] == tables["listing_audit"]
+    assert loaded.result.seconds >= sum(audit["seconds"] for audit in loaded.result.audits)
+
+
+def test_the_watch_is_told_of_each_response(loaded: Loaded) -> None:
+    """Pages, and the first and the last once more, each with its rows and the service's count."""
+    assert loaded.told == {
+        ("templates", 1, 40, 40): 1,
+        ("contacts", 1, 100, 250): 3,
+        ("contacts", 1, 50, 250): 2,
+    }
+
+
+def test_the_service_is_asked_for_each_page_once_and_for_the_fence(loaded: Loaded) -> None:
+    """Page 0, the last, those between, then the first and the last again."""
+    emulator: Emulator = loaded.world.emulator
+    assert [(hit.path.rpartition("/")[2], hit.query, hit.status) for hit in emulator.hits][:3] == [
+        ("templates", "page=0&pageSize=100", 200),
+        ("contacts", "page=0&pageSize=100", 200),
+        ("contacts", "page=2&pageSize=100", 200),
+    ]
+    assert Counter(hit.query[5] for hit in emulator.hits[1:]) == {"0": 2, "1": 1, "2": 2}

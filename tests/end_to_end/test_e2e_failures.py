@@ -1,0 +1,289 @@
+"""Does a load that cannot be complete leave what was there, and say why?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jwt
+import pytest
+from worlds import World, serve_world
+
+from letters_source import (
+    IncompleteListing,
+    LettersError,
+    MalformedResponse,
+    NotAuthorised,
+    ServiceRejected,
+    ServiceUnreachable,
+)
+from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
+
+PAGE_SIZE = 10
+CONTACTS = When("contacts")
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """40 contacts and 7 templates, loaded once: no test here may change the tables."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(40, 7)) as world:
+        world.load()
+        yield world
+
+
+@pytest.fixture
+def world(loaded: World) -> Iterator[World]:
+    """The loaded world, its emulator sound again after the test."""
+    emulator = loaded.emulator
+    rows, tokens = emulator.contacts.rows(), (emulator.access_token, emulator.refresh_token)
+    yield loaded
+    emulator.canned.clear()
+    emulator.behaviour = Behaviour()
+    emulator.access_token, emulator.refresh_token = tokens
+    for row in emulator.contacts.rows():
+        emulator.contacts.delete(row.id)
+    for row in rows:
+        emulator.contacts.insert(row)
+
+
+def refused(world: World, error: type[LettersError], **changes: Any) -> LettersError:
+    """The error of a load, which left the tables as they were and nothing pending."""
+    before = world.tables()
+    with pytest.raises(error) as caught:
+        world.load(**{"page_size": PAGE_SIZE, **changes})
+    assert type(caught.value) is error
+    assert world.tables() == before
+    assert not world.pipeline.has_pending_data
+    return caught.value
+
+
+def page(emulator: Emulator, number: int, count: int, rows: int = PAGE_SIZE, size: int = PAGE_SIZE) -> Reply:
+    """A page of contacts under a count of our own, with fewer rows than it should have if wanted."""
+    shown = emulator.contacts.rows()[number * size :][:size][:rows]
+    data = {"count": count, "rows": [row.document for row in shown]}
+    return Reply.of({"message": "Success", "data": data})
+
+
+def miscount(emulator: Emulator, count: int, size: int = PAGE_SIZE) -> None:
+    """Answer every page of contacts under a wrong count."""
+    for number in range(6):
+        emulator.canned.always(When("contacts", number), page(emulator, number, count, size, size))
+
+
+def test_a_count_that_is_too_high_is_incomplete(world: World) -> None:
+    """Forty rows are not the forty-three that the service counts."""
+    miscount(world.emulator, 43, size=15)
+    error = refused(world, IncompleteListing, page_size=15)
+    assert str(error) == (
+        "contacts: its rows do not add up to its count: count 43, received 40, missing 3, walks 4; nothing was loaded. "
+        "Run again when the listing is quieter, or raise max_walks."
+    )
+
+
+def test_an_empty_last_page_is_incomplete(world: World) -> None:
+    """The service counts rows that no page shows."""
+    miscount(world.emulator, 43)
+    assert "count 43, received 40, missing 3, walks 4;" in str(refused(world, IncompleteListing))
+
+
+def test_a_count_that_is_too_low_is_incomplete(world: World) -> None:
+    """Forty rows are not the thirty-nine that the service counts."""
+    miscount(world.emulator, 39)
+    error = refused(world, IncompleteListing, max_walks=2)
+    assert "count 39, received 40, missing -1, walks 2;" in str(error)
+
+
+def test_an_empty_page_in_the_middle_is_not_the_end(world: World) -> None:
+    """Its rows are missed."""
+    world.emulator.canned.always(When("contacts", 1), page(world.emulator, 1, 40, rows=0))
+    assert "count 40, received 30, missing 10, walks 4;" in str(refused(world, IncompleteListing))
+
+
+def test_a_short_page_in_the_middle_is_not_the_end(world: World) -> None:
+    """Its missing row is missed."""
+    world.emulator.canned.always(When("contacts", 2), page(world.emulator, 2, 40, rows=9))
+    assert "count 40, received 39, missing 1, walks 4;" in str(refused(world, IncompleteListing))
+
+
+def test_a_first_page_without_rows_is_incomplete(world: World) -> None:
+    """A count of forty with no rows at all is no success."""
+    world.emulator.canned.always(CONTACTS, page(world.emulator, 0, 40, rows=0))
+    assert "count 40, received 0, missing 40, walks 4;" in str(refused(world, IncompleteListing))
+
+
+def test_a_page_empty_once_is_read_again(world: World) -> None:
+    """A second walk shows the rows that the first missed."""
+    world.emulator.canned.once(When("contacts", 1), page(world.emulator, 1, 40, rows=0))
+    before = world.tables()
+    result = world.load(page_size=PAGE_SIZE)
+    assert [(audit["verdict"], audit["walks"]) for audit in result.audits] == [("certified", 1), ("fenced", 2)]
+    assert {name: rows for name, rows in world.tables().items() if name != "listing_audit"} == {
+        name: rows for name, rows in before.items() if name != "listing_audit"
+    }
+
+
+def test_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) -> None:
+    """Two requests show that the service answers every page with page 0."""
+    world.emulator.behaviour = Behaviour(ignore_page=True)
+    asked = len(world.emulator.hits)
+    error = refused(world, IncompleteListing)
+    assert "page 3 repeats page 0, so the service does not heed the page parameter: count 40" in str(error)
+    assert [hit.query[:6] for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == ["page=0", "page=3"]
+
+
+def test_rows_that_come_and_go_with_every_answer_are_incomplete(world: World) -> None:
+    """The count is always right, and the rows read are nobody's."""
+    world.emulator.behaviour = Behaviour(drift=[Drift("swap", "anywhere", 1.0)])
+    error = refused(world, IncompleteListing)
+    assert isinstance(error, IncompleteListing)
+    assert (error.listing, error.count, error.walks) == ("contacts", 40, 4)
+
+
+MALFORMED: dict[str, tuple[Any, str]] = {
+    "no_data": ({"message": "token expired"}, "Object missing required field `data`."),
+    "data_null": ({"message": "Success", "data": None}, "Expected `object`, got `null` - at `$.data`."),
+    "no_rows": ({"data": {"count": 40}}, "Object missing required field `rows` - at `$.data`."),
+    "rows_null": ({"data": {"count": 40, "rows": None}}, "Expected `array`, got `null` - at `$.data.rows`."),
+    "rows_object": ({"data": {"count": 40, "rows": {}}}, "Expected `array`, got `object` - at `$.data.rows`."),
+    "no_count": ({"data": {"rows": []}}, "Object missing required field `count` - at `$.data`."),
+    "count_text": ({"data": {"count": "40", "rows": []}}, "Expected `int`, got `str` - at `$.data.count`."),
+    "count_negative": ({"data": {"count": -1, "rows": []}}, "Expected `int` >= 0 - at `$.data.count`."),
+    "null": (None, "Expected `object`, got `null`."),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_200_that_is_not_the_envelope_is_malformed(world: World, name: str) -> None:
+    """The message says where the body differs, and quotes nothing of it."""
+    body, what = MALFORMED[name]
+    world.emulator.canned.always(CONTACTS, Reply.of(body))
+    error = refused(world, MalformedResponse)
+    assert str(error) == f"contacts page 0: not the documented envelope of {{data: {{count, rows}}}}: {what}"
+
+
+def test_a_later_page_that_is_not_the_envelope_is_malformed(world: World) -> None:
+    """A good first page does not excuse it."""
+    world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "please log in"}))
+    assert str(refused(world, MalformedResponse)).startswith("contacts page 2: not the documented envelope")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>please log in</html>", b'{"data": {"count": 40, "ro'])
+def test_a_200_that_is_not_json_is_malformed_in_the_end(world: World, body: bytes) -> None:
+    """It may come of a broken connection, and is asked for again as long as the budget lasts."""
+    world.emulator.canned.always(CONTACTS, Reply(200, body))
+    error = refused(world, MalformedResponse, retry_budget=0.001)
+    assert str(error) == f"contacts page 0: expected JSON, got {len(body)} bytes of something else."
+
+
+def test_a_204_is_malformed(world: World) -> None:
+    """Success without a body is no listing."""
+    world.emulator.canned.always(CONTACTS, Reply(204))
+    assert str(refused(world, MalformedResponse)) == "contacts page 0: expected a status of 200, got 204."
+
+
+@pytest.mark.parametrize("listing", ["templates", "contacts"])
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_tokens_end_the_load_at_once(world: World, listing: str, status: int) -> None:
+    """One request asks; the message says which keys to set."""
+    world.emulator.canned.always(When(listing), Reply.of({"message": "no"}, status))
+    asked = len(world.emulator.hits)
+    assert str(refused(world, NotAuthorised)) == (
+        f"{listing} page 0: the service refused the tokens ({status}); "
+        "set new sources.letters.access_token and refresh_token."
+    )
+    assert [hit.status for hit in world.emulator.hits[asked:] if listing in hit.path] == [status]
+
+
+def test_a_refresh_token_refused_for_contacts_leaves_templates_unloaded_too(world: World) -> None:
+    """Templates were read well; they are not loaded without contacts."""
+    world.emulator.refresh_token = "another"
+    world.emulator.templates.grow()
+    refused(world, NotAuthorised)
+    world.emulator.templates.delete(-1)
+
+
+REJECTED = {
+    400: "contacts page 0: the service refused the request (400): Bad thing.",
+    404: "contacts page 0: the service refused the request (404): Bad thing. Check base_url, which ends in /api/v1.",
+    422: "contacts page 0: the service refused the request (422): Bad thing.",
+    501: "contacts page 0: the service refused the request (501): Bad thing.",
+}
+
+
+@pytest.mark.parametrize("status", REJECTED)
+def test_a_refused_request_is_not_repeated(world: World, status: int) -> None:
+    """The service's own message is passed on."""
+    world.emulator.canned.always(CONTACTS, Reply.of({"message": "Bad thing."}, status))
+    asked = len(world.emulator.hits)
+    assert str(refused(world, ServiceRejected)) == REJECTED[status]
+    assert [hit.status for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == [status]
+
+
+def test_a_400_for_templates_hints_at_their_filters(world: World) -> None:
+    """The interface calls them required; its example sends none."""
+    world.emulator.canned.always(When("templates"), Reply.of({"message": "productTypes is required"}, 400))
+    assert str(refused(world, ServiceRejected)) == (
+        "templates page 0: the service refused the request (400): productTypes is required. "
+        "It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+    )
+
+
+def test_a_404_for_a_later_page_is_refused(world: World) -> None:
+    """It is not the end of the listing."""
+    world.emulator.canned.always(When("contacts", 3), Reply.of({"message": "Not found"}, 404))
+    assert str(refused(world, ServiceRejected)).startswith("contacts page 3: the service refused the request (404)")
+
+
+def test_a_redirect_is_not_followed(world: World) -> None:
+    """Tokens go to no other host; the message names it alone."""
+    target = "https://elsewhere.example.org/api/v1/contacts?secret=1"
+    world.emulator.canned.always(CONTACTS, Reply(302, b"", {"Location": target}))
+    assert str(refused(world, ServiceRejected)) == (
+        "contacts page 0: the service redirects (302) to elsewhere.example.org, not followed; check base_url."
+    )
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_failure_for_ever_ends_with_the_budget(world: World, status: int) -> None:
+    """The message says what failed, how long it was tried, and what to do."""
+    world.emulator.canned.always(CONTACTS, Reply.of({"message": "no"}, status))
+    assert str(refused(world, ServiceUnreachable, retry_budget=0.001)) == (
+        f"contacts page 0: the service answered {status}; given up after the retry_budget of 0 s. "
+        f"Check base_url ({world.settings['base_url']}), or raise sources.letters.retry_budget."
+    )
+
+
+def test_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
+    """The message says what the service asked for."""
+    world.emulator.canned.always(CONTACTS, Reply(429, b"", {"Retry-After": "86400"}))
+    error = refused(world, ServiceUnreachable)
+    assert "the service answered 429, which asks to wait 86400 s; given up after the retry_budget of 120 s" in str(
+        error
+    )
+
+
+def test_a_page_that_fails_for_ever_ends_the_load(world: World) -> None:
+    """Nine good pages do not excuse it."""
+    world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "no"}, 500))
+    error = refused(world, ServiceUnreachable, retry_budget=0.001)
+    assert str(error).startswith("contacts page 2: the service answered 500;")
+
+
+def test_a_service_that_is_gone_is_unreachable(world: World) -> None:
+    """Nobody listens at the address."""
+    with Emulator(0, 0).serve() as gone:
+        pass
+    error = refused(world, ServiceUnreachable, retry_budget=0.001, base_url=gone)
+    assert str(error) == (
+        "templates page 0: no connection to the service; given up after the retry_budget of 0 s. "
+        f"Check base_url ({gone}), or raise sources.letters.retry_budget."
+    )
+
+
+def test_an_expired_access_token_is_refused_before_the_first_request(world: World) -> None:
+    """A JWT tells when it ends; the message does not quote it."""
+    expired = jwt.encode({"exp": 1_700_000_000}, "a key of thirty-two letters or more")
+    asked = len(world.emulator.hits)
+    error = refused(world, NotAuthorised, access_token=expired)
+    assert str(error) == (
+        "The access token expired at 2023-11-14 22:13:20 UTC; set a new sources.letters.access_token."
+    )
+    assert world.emulator.hits[asked:] == []

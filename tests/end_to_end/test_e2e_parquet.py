@@ -1,0 +1,85 @@
+"""What does a load leave in a folder of Parquet files?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from holdings import COLUMNS, KEYS, LISTED, held_tables, typed_columns
+from worlds import World, serve_world
+
+from letters_source import IncompleteListing, Result, ServiceUnreachable
+from letters_source.emulator import Behaviour
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Result]]:
+    """250 contacts and 40 templates, loaded once for all tests here, which only look."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), "parquet") as world:
+        yield world, world.load()
+
+
+def test_every_table_has_its_folder_with_a_file(loaded: tuple[World, Result]) -> None:
+    """A table without rows has a file too, and there is no folder besides."""
+    files = [file.relative_to(loaded[0].place).parts for file in loaded[0].place.rglob("*.parquet")]
+    assert {(*parts[:2],) for parts in files} == {("letters_data", table) for table in COLUMNS}
+    assert len(files) == len(COLUMNS)
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_columns_have_their_types_and_order(loaded: tuple[World, Result], table: str) -> None:
+    """They are those of DuckDB, but JSON, which Parquet holds as text."""
+    folder = loaded[0].place / "letters_data" / table
+    found = duckdb.sql(f"describe from '{folder}/*.parquet'").fetchall()
+    expected = [(name, "VARCHAR" if kind == "JSON" else kind) for name, kind in typed_columns(table)]
+    assert [row[:2] for row in found] == expected
+
+
+@pytest.mark.parametrize("table", LISTED)
+def test_rows_are_those_that_the_service_holds(loaded: tuple[World, Result], table: str) -> None:
+    """Every value of every row has arrived, and no row besides."""
+    assert loaded[0].tables()[table] == held_tables(loaded[0].emulator)[table]
+
+
+@pytest.mark.parametrize("table", [*LISTED, "listing_audit"])
+def test_every_row_names_its_load(loaded: tuple[World, Result], table: str) -> None:
+    """`_dlt_load_id` is the load's."""
+    files = loaded[0].place / "letters_data" / table / "*.parquet"
+    assert duckdb.sql(f"select distinct _dlt_load_id from '{files}'").fetchall() == [(loaded[1].load_id,)]
+
+
+def test_the_result_counts_the_rows_of_the_files(loaded: tuple[World, Result]) -> None:
+    """What `run` returns is what the folder holds."""
+    world, result = loaded
+    tables = world.tables()
+    assert dict(result.tables) == {name: len(rows) for name, rows in tables.items()}
+    assert [dict(audit) for audit in result.audits] == tables["listing_audit"]
+
+
+def test_the_dlt_schema_knows_the_keys(loaded: tuple[World, Result]) -> None:
+    """Files have no keys; the schema beside them does."""
+    tables = loaded[0].pipeline.default_schema.tables
+    keys = {
+        name: tuple(column for column, hints in tables[name]["columns"].items() if hints.get("primary_key"))
+        for name in LISTED
+    }
+    assert keys == KEYS
+
+
+def test_a_failed_load_leaves_the_files_as_they_were(loaded: tuple[World, Result]) -> None:
+    """None is added, taken away or written to, and nothing is pending."""
+    world, _ = loaded
+    before = contents(world.place)
+    world.emulator.behaviour = Behaviour(ignore_page=True)
+    with pytest.raises(IncompleteListing):
+        world.load()
+    world.emulator.behaviour = Behaviour(fault_every=1)
+    with pytest.raises(ServiceUnreachable):
+        world.load(retry_budget=0.001)
+    assert contents(world.place) == before
+    assert not world.pipeline.has_pending_data
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files of a folder."""
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}

@@ -1,0 +1,185 @@
+"""Does the source work in dlt's own hands, without `run`?"""
+
+from pathlib import Path
+
+import dlt
+import pytest
+from dlt.extract.exceptions import ResourceExtractionError
+from dlt.pipeline.exceptions import PipelineStepFailed
+from holdings import LISTED, held_tables, query, read_tables, table_names
+from worlds import Begin, World
+
+from letters_source import IncompleteListing, SettingsError, letters, run
+from letters_source.emulator import Behaviour, Emulator
+from letters_source.load import causes
+
+CONTACT_RESOURCES = {"contacts", "contacts__contact_labels", "contacts__rejected_rows", "contacts__listing_audit"}
+TEMPLATE_RESOURCES = {
+    "templates",
+    "templates__creator",
+    "templates__product",
+    "templates__rejected_rows",
+    "templates__listing_audit",
+}
+
+
+@pytest.fixture
+def world(begin: Begin) -> World:
+    """30 contacts and 7 templates, three pages of contacts."""
+    world = begin(Emulator(30, 7))
+    world.settings["page_size"] = 10
+    return world
+
+
+def test_the_source_names_its_resources(world: World) -> None:
+    """The pages are hidden; every table of a listing has a resource of its own."""
+    source = letters(**world.settings)
+    assert set(source.resources) == CONTACT_RESOURCES | TEMPLATE_RESOURCES | {"contacts_pages", "templates_pages"}
+    assert set(source.selected_resources) == CONTACT_RESOURCES | TEMPLATE_RESOURCES
+    assert (source.name, source.section) == ("letters", "letters")
+    assert world.emulator.hits == []
+
+
+def test_a_plain_pipeline_loads_all_tables(world: World) -> None:
+    """Pages are read once for all of them."""
+    world.pipeline.run(letters(**world.settings))
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+    assert [audit["requests"] for audit in tables["listing_audit"]] == [1, 5]
+    assert len(world.emulator.hits) == 6
+
+
+def test_settings_come_from_the_configuration(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without arguments the environment is asked."""
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", str(value))
+    world.pipeline.run(letters())
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+
+
+def test_another_dataset_and_file_are_as_good(world: World, tmp_path: Path) -> None:
+    """`run` takes any pipeline of the user's own."""
+    file = tmp_path / "mine.duckdb"
+    pipeline = dlt.pipeline("mine", destination=dlt.destinations.duckdb(str(file)), dataset_name="my_data")
+    result = run(pipeline, **world.settings)
+    assert {schema for schema, _ in table_names(file)} == {"my_data"}
+    assert result.tables["contacts"] == 30
+    assert query(file, "select count(*) from my_data.contacts") == [(30,)]
+    assert query(file, "select count(*) from duckdb_tables() where comment is not null") == [(7,)]
+
+
+def test_selected_resources_load_alone(world: World) -> None:
+    """The listing of the others is not asked for."""
+    world.pipeline.run(letters(**world.settings).with_resources("contacts"))
+    assert set(world.tables()) == {"contacts"}
+    assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
+    assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits} == {"contacts"}
+
+
+def test_children_alone_can_be_selected(world: World) -> None:
+    """A child's rows are read as its parent's are."""
+    world.pipeline.run(letters(**world.settings).with_resources("contacts__contact_labels"))
+    held = held_tables(world.emulator)["contacts__contact_labels"]
+    assert world.tables() == {"contacts__contact_labels": held}
+
+
+def test_a_resource_can_be_given_another_table(world: World) -> None:
+    """`apply_hints` renames it; keys and types stay."""
+    source = letters(**world.settings).with_resources("contacts")
+    source.resources["contacts"].apply_hints(table_name="people")
+    world.pipeline.run(source)
+    assert {name for schema, name in table_names(world.place) if schema == "letters_data" and name[0] != "_"} == {
+        "people"
+    }
+    sql = "select count(distinct id), typeof(any_value(created_at)) from letters_data.people"
+    assert query(world.place, sql) == [(30, "TIMESTAMP WITH TIME ZONE")]
+
+
+def test_limited_pages_are_refused(world: World) -> None:
+    """A part of a listing is never taken for the whole; the full table stays."""
+    world.load()
+    before, asked = world.tables(), len(world.emulator.hits)
+    source = letters(**world.settings)
+    source.resources["contacts_pages"].add_limit(1)
+    with pytest.raises(PipelineStepFailed) as caught:
+        world.pipeline.run(source.with_resources("contacts"))
+    [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
+    assert str(error) == (
+        "add_limit would load a part of contacts as if it were the whole, so it is refused; "
+        "to try things out, load from the emulator: letters serve."
+    )
+    assert world.tables() == before
+    assert world.emulator.hits[asked:] == []
+
+
+def test_a_limit_on_what_is_loaded_never_leaves_a_part(world: World) -> None:
+    """Either the load is refused, or the limit has no effect, as dlt says of transformers: the table is full."""
+    world.load()
+    try:
+        world.pipeline.run(letters(**world.settings).with_resources("contacts").add_limit(1))
+    except PipelineStepFailed as failure:
+        if not any(isinstance(cause, SettingsError) for cause in causes(failure)):
+            raise
+    assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
+
+
+def test_a_resource_can_be_read_without_a_pipeline(world: World) -> None:
+    """It yields Arrow tables of the documented columns; there is no load to name."""
+    tables = list(letters(**world.settings).resources["contacts"])
+    assert [table.num_rows for table in tables] == [30]
+    assert [row["id"] for table in tables for row in table.to_pylist()] == world.emulator.contacts.ids()
+    assert "_dlt_load_id" not in tables[0].schema.names
+
+
+def test_an_incomplete_listing_raises_without_a_pipeline(world: World) -> None:
+    """No row comes before the verdict."""
+    world.emulator.behaviour = Behaviour(ignore_page=True)
+    rows = iter(letters(**world.settings).resources["contacts"])
+    with pytest.raises(ResourceExtractionError) as caught:
+        next(rows)
+    assert any(isinstance(cause, IncompleteListing) for cause in causes(caught.value))
+
+
+def test_a_plain_pipeline_keeps_the_tables_when_a_listing_is_incomplete(world: World) -> None:
+    """Extracting is all or nothing in dlt's hands too."""
+    world.pipeline.run(letters(**world.settings))
+    before = world.tables()
+    world.emulator.behaviour = Behaviour(ignore_page=True)
+    with pytest.raises(PipelineStepFailed):
+        world.pipeline.run(letters(**world.settings))
+    assert world.tables() == before
+    assert not world.pipeline.has_pending_data
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_run_reads_afresh_what_an_earlier_run_left_half_done(world: World, *, normalized: bool) -> None:
+    """Rows extracted, even normalised, but not loaded are dropped: the service may hold others by now."""
+    world.pipeline.extract(letters(**world.settings))
+    if normalized:
+        world.pipeline.normalize()
+    assert world.pipeline.has_pending_data
+    world.emulator.contacts.delete("1")
+    result = world.load()
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+    assert len(tables["listing_audit"]) == 2
+    assert query(world.place, "select load_id from letters_data._dlt_loads") == [(result.load_id,)]
+    assert not world.pipeline.has_pending_data
+
+
+def test_a_lost_working_folder_changes_nothing(world: World) -> None:
+    """A pipeline of the same name without its folder, as in a new container, loads exactly the same."""
+    world.load()
+    world.pipeline.drop()
+    world.load()
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+    assert len(tables["listing_audit"]) == 4
+
+
+def test_a_run_without_a_pipeline_loads_into_the_default_file(world: World) -> None:
+    """`letters.duckdb` in the working directory."""
+    result = run(only=("templates",), **world.settings)
+    assert read_tables(Path("letters.duckdb"))["templates"] == held_tables(world.emulator)["templates"]
+    assert result.tables["templates"] == 7

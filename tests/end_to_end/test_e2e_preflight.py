@@ -1,0 +1,159 @@
+"""Is a place that cannot be loaded into refused before the first request, with the plain cause?"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import dlt
+import duckdb
+import pytest
+from terminals import open_process
+from worlds import Begin
+
+from letters_source import DestinationError, make_pipeline, run
+from letters_source.destination import Kind, check_destination, check_duckdb, check_folder
+from letters_source.emulator import Emulator
+
+Refuse = Callable[[Kind, Path | str], str]
+
+
+@pytest.fixture
+def refuse(begin: Begin) -> Refuse:
+    """Loads into a place that must be refused, and gives the message."""
+    world = begin(Emulator(1, 1))
+
+    def message(kind: Kind, place: Path | str) -> str:
+        with pytest.raises(DestinationError) as caught:
+            run(make_pipeline(kind, place), **world.settings)
+        assert caught.value.exit_code == 2
+        assert world.emulator.hits == []
+        return str(caught.value)
+
+    return message
+
+
+@pytest.fixture
+def ordinary() -> Iterator[Path]:
+    """A folder that we may enter but not write; where tests run as root, they are an ordinary user meanwhile."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "closed").mkdir(mode=0)
+        folder.chmod(0o555)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(65534)
+        try:
+            yield folder
+        finally:
+            if is_root:
+                os.seteuid(0)
+            folder.chmod(0o755)
+
+
+def test_a_file_that_another_process_holds_is_refused(refuse: Refuse, tmp_path: Path) -> None:
+    """The message names the process."""
+    file = tmp_path / "held.duckdb"
+    hold = f"import duckdb, sys; c = duckdb.connect({str(file)!r}); print('held', flush=True); sys.stdin.read()"
+    with open_process(sys.executable, "-c", hold, stdin=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        message = refuse("duckdb", file)
+        holder.communicate()
+    assert message.startswith(f"{file} cannot be opened for writing: Could not set lock on file")
+    assert f"(PID {holder.pid})" in message
+    assert "\n" not in message
+    assert "http" not in message
+
+
+def test_a_file_that_is_not_of_duckdb_is_refused(refuse: Refuse, tmp_path: Path) -> None:
+    """It is not overwritten."""
+    file = tmp_path / "notes.txt"
+    file.write_text("These are notes.\n" * 1000)
+    message = refuse("duckdb", file)
+    assert message.startswith(f"{file} cannot be opened for writing: ")
+    assert "not a valid DuckDB database file" in message
+    assert file.read_text() == "These are notes.\n" * 1000
+
+
+def test_a_duckdb_target_that_is_a_folder_is_refused(refuse: Refuse, tmp_path: Path) -> None:
+    """A folder is no file."""
+    (tmp_path / "folder.duckdb").mkdir()
+    assert refuse("duckdb", tmp_path / "folder.duckdb").startswith(f"{tmp_path / 'folder.duckdb'} cannot be opened")
+
+
+def test_a_missing_folder_is_refused(refuse: Refuse, tmp_path: Path) -> None:
+    """It may be a slip of the pen, and is not made."""
+    place = tmp_path / "missing/letters.duckdb"
+    assert refuse("duckdb", place) == (
+        f"{place}: the folder {place.parent} does not exist, or may not be entered; make it, or choose another --to."
+    )
+    assert not place.parent.exists()
+
+
+def test_a_file_below_a_file_is_refused(refuse: Refuse, tmp_path: Path) -> None:
+    """A file is no folder."""
+    (tmp_path / "notes.txt").touch()
+    place = tmp_path / "notes.txt/letters.duckdb"
+    assert refuse("duckdb", place) == (
+        f"{place}: the folder {place.parent} does not exist, or may not be entered; make it, or choose another --to."
+    )
+
+
+def test_a_parquet_target_that_is_a_file_is_refused(refuse: Refuse, tmp_path: Path) -> None:
+    """A file is no folder, and nothing can lie below it."""
+    (tmp_path / "notes.txt").touch()
+    message = f"{tmp_path / 'notes.txt'} is a file, not a folder; choose another --to."
+    assert refuse("parquet", tmp_path / "notes.txt") == message
+    assert refuse("parquet", tmp_path / "notes.txt/below") == message
+
+
+def test_a_parquet_target_that_is_missing_is_made(begin: Begin) -> None:
+    """With all folders above it."""
+    world = begin(Emulator(1, 1))
+    place = world.place / "a b/ü/folder"
+    run(make_pipeline("parquet", place), **world.settings)
+    assert (place / "letters_data/contacts").is_dir()
+
+
+@pytest.mark.parametrize("name", ["letters_data.duckdb", "letters_data", "letters_data.db"])
+def test_a_file_named_as_the_dataset_is_refused(tmp_path: Path, name: str) -> None:
+    """DuckDB could not tell the file from the dataset."""
+    with pytest.raises(DestinationError) as caught:
+        make_pipeline("duckdb", tmp_path / name)
+    assert str(caught.value) == (
+        "A DuckDB file named letters_data cannot hold the dataset letters_data: choose another name."
+    )
+
+
+@pytest.mark.parametrize("check", [check_duckdb, check_folder])
+def test_a_folder_that_cannot_be_written_is_refused(ordinary: Path, check: Callable[[Path], None]) -> None:
+    """The message says what the operating system says."""
+    with pytest.raises(DestinationError) as caught:
+        check(ordinary / "new")
+    assert str(caught.value) == f"{ordinary} cannot be written: Permission denied."
+
+
+@pytest.mark.parametrize("check", [check_duckdb, check_folder])
+def test_a_folder_that_may_not_be_entered_is_refused(ordinary: Path, check: Callable[[Path], None]) -> None:
+    """Whether the place exists cannot even be seen."""
+    with pytest.raises(DestinationError):
+        check(ordinary / "closed/new")
+
+
+def test_other_destinations_are_left_to_dlt(begin: Begin) -> None:
+    """What is not on this machine's disk is not looked at."""
+    begin(Emulator(0, 0))
+    check_destination(dlt.pipeline("p", destination="dummy", dataset_name="d"))
+    check_destination(dlt.pipeline("q", destination=dlt.destinations.filesystem("memory://bucket"), dataset_name="d"))
+
+
+def test_the_preflight_makes_no_file(begin: Begin) -> None:
+    """A load that fails at once leaves no empty file behind."""
+    world = begin(Emulator(1, 1))
+    check_destination(world.pipeline)
+    assert not world.place.exists()
+    duckdb.connect(str(world.place)).close()
+    check_destination(world.pipeline)

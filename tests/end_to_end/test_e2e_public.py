@@ -1,0 +1,69 @@
+"""What does the package offer, and what does importing it do?"""
+
+from pathlib import Path
+
+import pytest
+from terminals import Outcome, run_python
+
+import letters_source
+
+PUBLIC = {
+    "DestinationError", "IncompleteListing", "LettersError", "LoadFailed", "MalformedResponse", "NotAuthorised",
+    "Result", "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError", "letters", "make_pipeline",
+    "run",
+}  # fmt: skip
+
+
+def test_the_public_names_are_these() -> None:
+    """A name more or less is a change for the changelog."""
+    assert set(letters_source.__all__) == PUBLIC
+    assert letters_source.__all__ == sorted(letters_source.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_name_can_be_had(name: str) -> None:
+    """And is called as it is named."""
+    found = getattr(letters_source, name)
+    assert callable(found)
+    assert getattr(found, "__name__", name) == name
+
+
+@pytest.mark.parametrize("name", ["settings_of", "Client", "__wrapped__"])
+def test_another_name_is_an_attribute_error(name: str) -> None:
+    """As with any module."""
+    with pytest.raises(AttributeError, match=f"^module 'letters_source' has no attribute '{name}'$"):
+        getattr(letters_source, name)
+
+
+def test_errors_have_one_root_and_their_exit_codes() -> None:
+    """The tree is the one that errors.py draws."""
+    root = letters_source.LettersError
+    tree = {name: getattr(letters_source, name) for name in PUBLIC if name[0].isupper() and name != "Result"}
+    assert {name: (error.__base__.__name__, error.exit_code) for name, error in tree.items()} == {
+        "LettersError": ("Exception", 1),
+        "SettingsError": ("LettersError", 2),
+        "DestinationError": ("SettingsError", 2),
+        "NotAuthorised": ("LettersError", 3),
+        "IncompleteListing": ("LettersError", 4),
+        "LoadFailed": ("LettersError", 1),
+        "ServiceError": ("LettersError", 5),
+        "ServiceUnreachable": ("ServiceError", 5),
+        "ServiceRejected": ("ServiceError", 5),
+        "MalformedResponse": ("ServiceError", 5),
+    }
+    assert all(issubclass(error, root) for error in tree.values())
+
+
+def test_importing_reads_and_loads_nothing(tmp_path: Path) -> None:
+    """Neither dlt nor requests is imported, no file is made and none of the project's is read."""
+    (tmp_path / "work/.dlt").mkdir(parents=True)
+    (tmp_path / "work/.dlt/config.toml").write_text("this is no toml")
+    code = (
+        "import sys; import letters_source, letters_source.cli, letters_source.errors\n"
+        "heavy = {'dlt', 'requests', 'pyarrow', 'duckdb', 'rich', 'starlette', 'uvicorn', 'numpy', 'pandas'}\n"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(letters_source.__file__).parents[1])}
+    done = run_python("-c", code, cwd=tmp_path / "work", env=environment)
+    assert done == Outcome(0, "[]\n", "")
+    assert {path.name for path in tmp_path.rglob("*")} == {"work", ".dlt", "config.toml"}

@@ -1,0 +1,105 @@
+"""How many requests does a load take, and what if some of them fail?"""
+
+from collections import Counter
+
+import pytest
+from holdings import LISTED, held_tables
+from worlds import Begin, World
+
+from letters_source import letters
+from letters_source.emulator import Behaviour, Emulator, Reply, When
+
+
+def requests_of(world: World) -> Counter[str]:
+    """How often each listing was asked for."""
+    return Counter(hit.path.rpartition("/")[2] for hit in world.emulator.hits)
+
+
+def is_complete(world: World) -> bool:
+    """Whether the tables hold what the emulator holds."""
+    tables = world.tables()
+    return {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+
+
+def test_a_clamped_page_size_is_learned_from_the_first_page(begin: Begin) -> None:
+    """250 rows by 37 are 7 pages, each asked for once, and two requests for the fence; 40 rows by 37 are 2 and two."""
+    world = begin(Emulator(250, 40, behaviour=Behaviour(max_page_size=37)))
+    result = world.load(page_size=100)
+    assert requests_of(world) == {"contacts": 7 + 2, "templates": 2 + 2}
+    assert Counter(hit.query for hit in world.emulator.hits if "contacts" in hit.path) == {
+        "page=0&pageSize=100": 2,
+        "page=6&pageSize=100": 2,
+        **{f"page={page}&pageSize=100": 1 for page in range(1, 6)},
+    }
+    sizes = [(audit["page_size_asked"], audit["page_size_given"], audit["requests"]) for audit in result.audits]
+    assert sizes == [(100, 37, 4), (100, 37, 9)]
+    assert is_complete(world)
+
+
+@pytest.mark.parametrize(
+    ("contacts", "requests"), [(1, 1), (36, 1), (37, 1), (38, 2 + 2), (74, 2 + 2), (75, 3 + 2), (111, 3 + 2)]
+)
+def test_requests_are_the_pages_and_two_for_the_fence(begin: Begin, contacts: int, requests: int) -> None:
+    """A listing of one page takes one; there is no empty page at the end."""
+    world = begin(Emulator(contacts, 1))
+    source = letters(**{**world.settings, "page_size": 37})
+    rows = sum(table.num_rows for table in source.resources["contacts"])
+    assert (len(world.emulator.hits), rows) == (requests, contacts)
+
+
+def test_proof_certified_reads_twice(begin: Begin) -> None:
+    """Two walks and a fence after the first show a quiet listing to be whole by certificate."""
+    world = begin(Emulator(100, 1))
+    [audit] = world.load(only=("contacts",), page_size=10, proof="certified").audits
+    assert (audit["verdict"], audit["rows_yielded"]) == ("certified", 100)
+    assert audit["requests"] == len(world.emulator.hits)
+    assert audit["requests"] <= 2 * 10 + 2
+    assert len(world.tables()["contacts"]) == 100
+
+
+def test_one_worker_reads_the_same_rows(begin: Begin) -> None:
+    """Pages come one after the other: the first, the last, those between, and the fence."""
+    world = begin(Emulator(50, 1))
+    world.load(only=("contacts",), page_size=10, max_workers=1)
+    assert [hit.query[5] for hit in world.emulator.hits] == ["0", "4", "1", "2", "3", "0", "4"]
+    assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
+
+
+def test_one_failure_in_twenty_requests_is_overcome(begin: Begin) -> None:
+    """Each failed request is sent once more; the audit counts them."""
+    world = begin(Emulator(200, 1, behaviour=Behaviour(fault_every=20)))
+    [audit] = world.load(only=("contacts",), page_size=5, max_workers=4).audits
+    failed = [hit for hit in world.emulator.hits if hit.status == 500]
+    assert len(failed) == audit["retries"] == 2
+    assert audit["requests"] == len(world.emulator.hits) == 40 + 2 + 2
+    assert (audit["rows_yielded"], audit["throttled"], audit["verdict"]) == (200, 0, "fenced")
+    assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
+
+
+def test_a_service_that_asks_to_slow_down_is_obeyed(begin: Begin) -> None:
+    """A 429 is counted as throttled, and the page is asked for again."""
+    world = begin(Emulator(30, 1))
+    world.emulator.canned.once(When("contacts", 1), Reply(429, b"", {"Retry-After": "0"}))
+    [audit] = world.load(only=("contacts",), page_size=10).audits
+    assert (audit["requests"], audit["retries"], audit["throttled"]) == (3 + 2 + 1, 1, 1)
+    assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
+
+
+def test_an_account_and_filters_are_sent_and_audited(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What selects rows is in every request, and in the audit."""
+    world = begin(Emulator(40, 40))
+    monkeypatch.setenv("SOURCES__LETTERS__TEMPLATES__IS_SHARED", "false")
+    world.load(account_id="502", page_size=5)
+    audits = {audit["listing"]: audit for audit in world.tables()["listing_audit"]}
+    assert {name: (audit["account_id"], audit["filters"]) for name, audit in audits.items()} == {
+        "templates": ("502", {"isShared": "false", "meta.account_id": "502"}),
+        "contacts": ("502", {"meta.account_id": "502"}),
+    }
+    queries = {(hit.path.rpartition("/")[2], hit.query.partition("&pageSize=5")[2]) for hit in world.emulator.hits}
+    assert queries == {
+        ("templates", "&isShared=false&meta.account_id=502"),
+        ("contacts", "&meta.account_id=502"),
+    }
+    own = {row.id for row in world.emulator.contacts.rows() if row.traits.account_id == "502"}
+    assert {row["id"] for row in world.tables()["contacts"]} == own
+    assert 0 < len(own) < 40

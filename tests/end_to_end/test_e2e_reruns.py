@@ -1,0 +1,150 @@
+"""What does a load change that is not the first?"""
+
+import pytest
+from holdings import LISTED, change, held_tables, query, table_names
+from worlds import Begin, World
+
+from letters_source import NotAuthorised, SettingsError
+from letters_source.destination import Kind
+from letters_source.emulator import Emulator
+
+
+def loads(world: World) -> dict[str, int]:
+    """How many loads the rows of each table come from."""
+    tables = ("templates", "contacts", "contacts__contact_labels", "listing_audit")
+    return {
+        table: query(world.place, f"select count(distinct _dlt_load_id) from letters_data.{table}")[0][0]
+        for table in tables
+    }
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_loading_twice_gives_the_same_rows(begin: Begin, kind: Kind) -> None:
+    """Nothing doubles; the audit has two rows more."""
+    world = begin(Emulator(30, 7), kind)
+    first = world.load()
+    once = world.tables()
+    second = world.load()
+    twice = world.tables()
+    assert {name: twice[name] for name in LISTED} == {name: once[name] for name in LISTED}
+    assert twice["listing_audit"] == once["listing_audit"] + [dict(audit) for audit in second.audits]
+    assert first.load_id != second.load_id
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_changed_new_and_deleted_rows_are_seen(begin: Begin, kind: Kind) -> None:
+    """The tables follow the service, children too."""
+    world = begin(Emulator(120, 7), kind)
+    world.load()
+    contacts, templates = world.emulator.contacts, world.emulator.templates
+    moved = contacts.delete("5").document | {"city": "Elsewhere", "ContactLabels": [{"id": "99", "title": "moved"}]}
+    contacts.insert(moved)
+    contacts.delete("7")
+    contacts.grow(at=0)
+    templates.insert(templates.delete("3").document | {"product": None})
+    world.load()
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+    [found] = [row for row in tables["contacts"] if row["id"] == "5"]
+    assert found["city"] == "Elsewhere"
+    assert not any(row["id"] == "7" for row in tables["contacts"])
+    assert not any(row["template_id"] == "3" for row in tables["templates__product"])
+
+
+def test_all_rows_gone_are_gone_from_duckdb(begin: Begin) -> None:
+    """A label that no contact has any more leaves its table."""
+    world = begin(Emulator(30, 7))
+    world.load()
+    for row in world.emulator.contacts.rows():
+        world.emulator.contacts.delete(row.id)
+        world.emulator.contacts.insert(row.document | {"ContactLabels": []})
+    world.load()
+    tables = world.tables()
+    assert tables["contacts__contact_labels"] == []
+    assert len(tables["contacts"]) == 30
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_only_contacts_leaves_templates_as_they_are(begin: Begin, kind: Kind) -> None:
+    """Templates are not asked for, not replaced, and have no new row in the audit."""
+    world = begin(Emulator(30, 7), kind)
+    world.load()
+    before = world.tables()
+    world.emulator.templates.delete("1")
+    world.emulator.contacts.delete("1")
+    asked = len(world.emulator.hits)
+    result = world.load(only=("contacts",))
+    after = world.tables()
+    assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits[asked:]} == {"contacts"}
+    unchanged = ("templates", "templates__creator", "templates__product")
+    assert {name: after[name] for name in unchanged} == {name: before[name] for name in unchanged}
+    assert {row["id"] for row in after["contacts"]} == {str(number) for number in range(2, 31)}
+    assert [audit["listing"] for audit in result.audits] == ["contacts"]
+    assert [row["listing"] for row in after["listing_audit"]] == ["templates", "contacts", "contacts"]
+    assert set(result.tables) == {"contacts", "contacts__contact_labels", "rejected_rows", "listing_audit"}
+
+
+def test_a_first_load_of_one_listing_makes_the_tables_of_that_listing(begin: Begin) -> None:
+    """The other listing's tables come with its own first load."""
+    world = begin(Emulator(30, 7))
+    world.load(only=("templates",))
+    own = {"templates", "templates__creator", "templates__product"}
+    assert set(world.tables()) == own | {"rejected_rows", "listing_audit"}
+    world.load(only=("contacts",))
+    assert set(world.tables()) == own | {"contacts", "contacts__contact_labels", "rejected_rows", "listing_audit"}
+    assert loads(world) == {"templates": 1, "contacts": 1, "contacts__contact_labels": 1, "listing_audit": 2}
+
+
+def test_an_unknown_listing_is_refused(begin: Begin) -> None:
+    """The message names those that there are; the service is not asked."""
+    world = begin(Emulator(1, 1))
+    with pytest.raises(SettingsError) as caught:
+        world.load(only=("contacts", "letters", "campaigns"))
+    assert str(caught.value) == "only must name templates or contacts, got campaigns, letters."
+    assert world.emulator.hits == []
+    assert not world.place.exists()
+
+
+def test_a_later_load_leaves_nothing_in_staging(begin: Begin) -> None:
+    """Where rows are replaced, the new ones wait in a dataset of their own, which is emptied."""
+    world = begin(Emulator(30, 7))
+    world.load()
+    world.load()
+    staged = {name for schema, name in table_names(world.place) if schema == "letters_data_staging"}
+    assert staged - {"_dlt_version"} == set(LISTED)
+    counts = {name: query(world.place, f"select count(*) from letters_data_staging.{name}") for name in LISTED}
+    assert counts == {name: [(0,)] for name in LISTED}
+
+
+def test_a_comment_that_somebody_changed_is_written_again(begin: Begin) -> None:
+    """The descriptions follow tables.py."""
+    world = begin(Emulator(3, 1))
+    world.load()
+    found = comments(world)
+    change(world.place, "comment on table letters_data.contacts is 'mine'")
+    change(world.place, "comment on column letters_data.contacts.id is null")
+    assert comments(world) != found
+    world.load()
+    assert comments(world) == found
+
+
+def comments(world: World) -> set[tuple[str, ...]]:
+    """The comments of all tables and columns of the dataset."""
+    sql = (
+        "select table_name, '', comment from duckdb_tables() where schema_name = 'letters_data' "
+        "union all select table_name, column_name, comment from duckdb_columns() where schema_name = 'letters_data'"
+    )
+    return set(query(world.place, sql))
+
+
+def test_a_failed_load_is_followed_by_a_good_one(begin: Begin) -> None:
+    """What stopped a load leaves nothing that stops the next."""
+    world = begin(Emulator(30, 7))
+    good, world.emulator.refresh_token = world.emulator.refresh_token, "another"
+    with pytest.raises(NotAuthorised, match="refused the tokens"):
+        world.load()
+    world.emulator.refresh_token = good
+    world.load()
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+    assert len(tables["listing_audit"]) == 2

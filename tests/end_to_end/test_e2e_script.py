@@ -1,0 +1,79 @@
+"""Does the script that users copy do what it says?"""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from holdings import LISTED, held_tables, read_tables
+from terminals import run_python
+from worlds import ACCESS, Begin, World
+
+from letters_source.emulator import Emulator
+
+SCRIPT = str(Path(__file__).parents[2] / "pipelines/letters_pipeline.py")
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """45 contacts and 7 templates, reached by settings in the environment."""
+    world = begin(Emulator(45, 7))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    return world
+
+
+def run_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The script's exit code, run as `python letters_pipeline.py` runs it."""
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *arguments])
+    try:
+        runpy.run_path(SCRIPT, run_name="__main__")
+    except SystemExit as end:
+        return int(str(end.code))
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [((), "letters.duckdb"), (("parquet",), "letters_parquet"), (("duckdb", "here.duckdb"), "here.duckdb")],
+)
+def test_the_script_loads_where_it_is_told(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    place: str,
+) -> None:
+    """DuckDB, Parquet or a place of one's own; it prints how many rows each table holds."""
+    assert run_script(monkeypatch, *arguments) == 0
+    tables = read_tables(Path(place))
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+    printed = re.findall(r"^(\w+): (\d+) rows$", capsys.readouterr().out, re.MULTILINE)
+    assert {name: int(rows) for name, rows in printed} == {name: len(rows) for name, rows in tables.items()}
+
+
+def test_the_script_ends_with_the_error_s_exit_code(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on stderr says what happened."""
+    world.emulator.access_token = "another"
+    assert run_script(monkeypatch) == 3
+    line = (
+        "templates page 0: the service refused the tokens (401); "
+        "set new sources.letters.access_token and refresh_token.\n"
+    )
+    assert capsys.readouterr() == ("", line)
+    assert not Path("letters.duckdb").exists() or "contacts" not in read_tables(Path("letters.duckdb"))
+
+
+def test_the_script_is_a_process_like_any_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a setting it ends with 2 and a line, no traceback."""
+    monkeypatch.delenv("SOURCES__LETTERS__BASE_URL")
+    done = run_python(SCRIPT, "parquet")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "sources.letters.base_url is not set: set SOURCES__LETTERS__BASE_URL in the environment, "
+        "or base_url under [sources.letters] in .dlt/config.toml.\n"
+    )
+    assert ACCESS not in done.err

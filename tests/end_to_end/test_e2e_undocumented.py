@@ -1,0 +1,136 @@
+"""Where does what the interface document does not describe end up?"""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from holdings import held_tables, query
+from worlds import Begin, World
+
+from letters_source.destination import Kind
+from letters_source.emulator import Behaviour, Emulator
+
+
+@pytest.fixture(autouse=True)
+def heard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The warnings of the package are recorded."""
+    with caplog.at_level(logging.WARNING, "letters_source"):
+        yield
+
+
+def surprising(emulator: Emulator) -> None:
+    """Add two good contacts, five rows without a usable id, and templates with surprises in their parts."""
+    labels = [{"id": "4", "title": "office", "colour": "red"}, "odd", {"id": 5, "title": "house"}]
+    emulator.contacts.insert({"id": "good-1", "isVerified": "yes", "createdAt": "soon", "zip": 7030, "tier": "gold"})
+    emulator.contacts.insert({"id": "good-2", "ContactLabels": labels, "tier": {"name": "silver"}})
+    for bad in ({"firstName": "No id"}, {"id": None}, {"id": ""}, {"id": ["x"]}, {"id": True}):
+        emulator.contacts.insert(bad)
+    emulator.templates.insert({"id": "t-1", "creator": {"id": "2", "role": "editor"}, "product": "a product"})
+
+
+def test_undocumented_fields_can_be_asked_for(begin: Begin) -> None:
+    """They are JSON in the column `undocumented`, whatever their type, and other columns are as ever."""
+    fields = {"x": "7", "score": 1.5, "tags": ["a", {"b": None}], "weird name": True, "_dlt_id": "mine"}
+    world = begin(Emulator(30, 7, behaviour=Behaviour(extra_fields=fields)))
+    world.load()
+    tables, held = world.tables(), held_tables(world.emulator)
+    assert [row["undocumented"] for row in tables["contacts"]] == [fields] * 30
+    assert [row["undocumented"] for row in tables["templates"]] == [fields] * 7
+    for name in ("contacts", "templates"):
+        assert [{**row, "undocumented": None} for row in tables[name]] == held[name]
+    sql = (
+        "select distinct undocumented->>'x', (undocumented->>'score')::double, undocumented->>'$.tags[0]', "
+        "undocumented->>'weird name' from letters_data.contacts"
+    )
+    assert query(world.place, sql) == [("7", 1.5, "a", "true")]
+
+
+def test_undocumented_fields_are_counted_and_warned_of_once_each(
+    begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line a field and listing, however many rows hold it."""
+    world = begin(Emulator(30, 7, behaviour=Behaviour(extra_fields={"x": "7", "score": 1.5})))
+    world.load(page_size=10)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        f"{listing}: {field} did not fit in {rows} rows and was kept in the column undocumented"
+        for listing, rows in (("templates", 7), ("contacts", 30))
+        for field in ("score", "x")
+    ]
+    audits = world.tables()["listing_audit"]
+    assert [(audit["undocumented_fields"], audit["misfit_values"]) for audit in audits] == [
+        ({"score": 7, "x": 7}, 0),
+        ({"score": 30, "x": 30}, 0),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_values_that_do_not_fit_are_kept_beside_a_null(begin: Begin, kind: Kind) -> None:
+    """A typed column is null where its value is another's; a number becomes a text's text."""
+    world = begin(Emulator(3, 1), kind)
+    surprising(world.emulator)
+    world.load()
+    tables = world.tables()
+    contacts = {row["id"]: row for row in tables["contacts"]}
+    one, other = contacts["good-1"], contacts["good-2"]
+    assert (one["is_verified"], one["created_at"], one["zip"]) == (None, None, "7030")
+    assert one["undocumented"] == {"isVerified": "yes", "createdAt": "soon", "tier": "gold"}
+    assert other["undocumented"]["tier"] == {"name": "silver"}
+    labels = [row for row in tables["contacts__contact_labels"] if row["contact_id"] == "good-2"]
+    assert [(row["position"], row["id"], row["title"]) for row in labels] == [(0, "4", "office"), (2, "5", "house")]
+    [creator] = [row for row in tables["templates__creator"] if row["template_id"] == "t-1"]
+    assert creator == {"template_id": "t-1", "id": "2", "full_name": None, "undocumented": {"role": "editor"}}
+    [template] = [row for row in tables["templates"] if row["id"] == "t-1"]
+    assert template["undocumented"] == {"product": "a product"}
+    assert not any(row["template_id"] == "t-1" for row in tables["templates__product"])
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_rows_without_a_usable_id_are_kept_whole(begin: Begin, kind: Kind) -> None:
+    """They are in `rejected_rows`, and nowhere else; the audit counts them."""
+    world = begin(Emulator(3, 1), kind)
+    surprising(world.emulator)
+    result = world.load()
+    tables = world.tables()
+    assert [(row["listing"], row["page"], row["position"], row["row"]) for row in tables["rejected_rows"]] == [
+        ("contacts", 0, 5, {"firstName": "No id"}),
+        ("contacts", 0, 6, {"id": None}),
+        ("contacts", 0, 7, {"id": ""}),
+        ("contacts", 0, 8, {"id": ["x"]}),
+        ("contacts", 0, 9, {"id": True}),
+    ]
+    assert all(row["reason"] for row in tables["rejected_rows"])
+    assert {row["id"] for row in tables["contacts"]} == {"1", "2", "3", "good-1", "good-2"}
+    templates, contacts = result.audits
+    assert (templates["rows_rejected"], contacts["rows_rejected"]) == (0, 5)
+    assert (contacts["rows_received"], contacts["rows_yielded"], contacts["count_last"]) == (10, 5, 10)
+    assert contacts["misfit_values"] > 0
+
+
+def test_each_load_adds_its_own_rejected_rows(begin: Begin) -> None:
+    """They are a log, as the audit is, and each load is checked against its own."""
+    world = begin(Emulator(3, 1))
+    world.emulator.contacts.insert({"firstName": "No id"})
+    loads = [world.load().load_id, world.load().load_id]
+    rows = query(world.place, "select _dlt_load_id, count(*) from letters_data.rejected_rows group by all order by 1")
+    assert rows == [(load_id, 1) for load_id in loads]
+
+
+def test_rejected_rows_of_several_pages_are_kept_where_they_lay(begin: Begin) -> None:
+    """Two rows alike on two pages are two rows."""
+    world = begin(Emulator(8, 1))
+    world.emulator.contacts.insert({"firstName": "No id"}, at=2)
+    world.emulator.contacts.insert({"firstName": "No id"}, at=6)
+    [audit] = world.load(only=("contacts",), page_size=5).audits
+    rows = world.tables()["rejected_rows"]
+    assert [(row["page"], row["position"]) for row in rows] == [(0, 2), (1, 1)]
+    assert (audit["rows_yielded"], audit["rows_rejected"], audit["count_last"]) == (8, 2, 10)
+
+
+def test_numbers_for_texts_are_warned_of(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """A zip code as a number has lost its zeros."""
+    world: World = begin(Emulator(0, 1))
+    world.emulator.contacts.insert({"id": "1", "zip": 7030})
+    world.load(only=("contacts",))
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "contacts: zip came as a number in 1 rows and was kept as its text"
+    ]

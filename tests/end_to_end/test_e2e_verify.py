@@ -1,0 +1,94 @@
+"""Is a destination that does not hold what was read noticed?"""
+
+from collections.abc import Iterator
+
+import pytest
+from holdings import change
+from worlds import World, serve_world
+
+from letters_source import LoadFailed, Result
+from letters_source.emulator import Emulator
+from letters_source.verify import verify_load
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Result]]:
+    """30 contacts, two rejected ones and 7 templates, loaded once."""
+    emulator = Emulator(30, 7)
+    for name in ("Ada", "Wren"):
+        emulator.contacts.insert({"firstName": name})
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=emulator) as world:
+        yield world, world.load()
+
+
+def complaint(loaded: tuple[World, Result], *statements: str) -> str:
+    """What verifying says after the statements, which are undone."""
+    world, result = loaded
+    kept = world.place.read_bytes()
+    try:
+        for statement in statements:
+            change(world.place, statement)
+        with pytest.raises(LoadFailed) as caught:
+            verify_load(world.pipeline, result.load_id)
+    finally:
+        world.place.write_bytes(kept)
+    return str(caught.value)
+
+
+def test_a_sound_load_is_verified(loaded: tuple[World, Result]) -> None:
+    """The audit's rows of the load come back."""
+    world, result = loaded
+    assert verify_load(world.pipeline, result.load_id) == result.audits
+    assert [audit["listing"] for audit in result.audits] == ["templates", "contacts"]
+
+
+def test_a_lost_row_is_noticed(loaded: tuple[World, Result]) -> None:
+    """The message says how many were read, and how many are there."""
+    assert complaint(loaded, "delete from letters_data.contacts where id = '7'") == (
+        "contacts: read 30 rows, but the destination holds 29 with 29 ids; load again."
+    )
+
+
+def test_a_doubled_row_is_noticed(loaded: tuple[World, Result]) -> None:
+    """More rows than ids."""
+    assert complaint(loaded, "insert into letters_data.templates from letters_data.templates where id = '3'") == (
+        "templates: read 7 rows, but the destination holds 8 with 7 ids; load again."
+    )
+
+
+def test_a_replaced_row_is_noticed(loaded: tuple[World, Result]) -> None:
+    """The number of rows alone does not tell."""
+    double = "update letters_data.contacts set id = '1' where id = '2'"
+    assert complaint(loaded, "delete from letters_data.contacts__contact_labels", double) == (
+        "contacts: read 30 rows, but the destination holds 30 with 29 ids; load again."
+    )
+
+
+def test_a_child_without_its_parent_is_noticed(loaded: tuple[World, Result]) -> None:
+    """The message names both tables."""
+    _, result = loaded
+    orphan = f"insert into letters_data.contacts__contact_labels values ('none', 0, '1', 'x', '{result.load_id}')"
+    assert complaint(loaded, orphan) == ("contacts__contact_labels: 1 rows have no row in contacts; load again.")
+
+
+def test_a_lost_rejected_row_is_noticed(loaded: tuple[World, Result]) -> None:
+    """What the service sent without an id is counted as well."""
+    assert complaint(loaded, "delete from letters_data.rejected_rows where position = 30") == (
+        "rejected_rows: 2 rows of contacts were rejected, but the destination holds 1; load again."
+    )
+
+
+def test_a_destination_that_fails_is_a_failed_load(loaded: tuple[World, Result]) -> None:
+    """A view in the place of a table stops dlt; the first cause is told in one line."""
+    world, _ = loaded
+    kept = world.place.read_bytes()
+    try:
+        change(world.place, "drop table letters_data.listing_audit")
+        change(world.place, "create view letters_data.listing_audit as select 1 as listing")
+        with pytest.raises(LoadFailed) as caught:
+            world.load()
+    finally:
+        world.place.write_bytes(kept)
+        world.pipeline.abort_packages()
+    assert str(caught.value).startswith(("load: ", "sync: "))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,65 @@
+"""What does a load need: a served emulator, and a pipeline into a place of its own."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dlt
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import PluggableRunContext
+from holdings import Rows, read_tables
+
+from letters_source import Result, make_pipeline, run
+from letters_source.destination import DEFAULT_PLACES, Kind
+from letters_source.emulator import Emulator
+
+ACCESS, REFRESH = "canary-access-81c2", "canary-refresh-5d07"
+
+
+@dataclass(frozen=True)
+class World:
+    """A served emulator, the settings that reach it, a pipeline, and the place that it loads into."""
+
+    emulator: Emulator
+    pipeline: dlt.Pipeline
+    place: Path
+    settings: dict[str, Any]
+
+    def load(self, **changes: Any) -> Result:
+        """Load with the emulator's settings, some of them changed."""
+        return run(self.pipeline, **{**self.settings, **changes})
+
+    def tables(self) -> dict[str, Rows]:
+        """What the place holds."""
+        return read_tables(self.place)
+
+
+Begin = Callable[..., World]
+"""Makes a world of an emulator and a kind of destination."""
+
+
+@contextmanager
+def isolated(folder: Path) -> Iterator[Path]:
+    """Work in a folder where dlt finds no settings, and keeps its own files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DLT_DATA_DIR", str(folder / "dlt"))
+        patch.setenv("HOME", str(folder))
+        patch.setenv("RUNTIME__LOG_LEVEL", "ERROR")
+        patch.chdir(folder)
+        Container()[PluggableRunContext].reload_providers()
+        yield folder
+    Container()[PluggableRunContext].reload_providers()
+
+
+@contextmanager
+def serve_world(folder: Path, kind: Kind = "duckdb", emulator: Emulator | None = None) -> Iterator[World]:
+    """A world whose files lie in the folder."""
+    emulator = emulator or Emulator()
+    emulator.access_token, emulator.refresh_token = ACCESS, REFRESH
+    with isolated(folder), emulator.serve() as base_url:
+        place = folder / DEFAULT_PLACES[kind]
+        settings = {"base_url": base_url, "access_token": ACCESS, "refresh_token": REFRESH}
+        yield World(emulator, make_pipeline(kind, place), place, settings)

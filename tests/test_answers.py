@@ -1,0 +1,213 @@
+"""Does each answer mean what it says, in words that carry no secrets?"""
+
+import json
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+import pytest
+import requests
+
+from letters_source.answers import (
+    LONGEST_MESSAGE,
+    LONGEST_WISH,
+    Again,
+    SlowDown,
+    check_status,
+    hint,
+    redirect_host,
+    retry_after,
+    service_message,
+)
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected
+from letters_source.tokens import Tokens
+
+NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+FILTERS = " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+TOKENS = Tokens("canary-access", "canary-refresh")
+
+
+def answer(status: int, **headers: str) -> requests.Response:
+    """A response with nothing but a status and headers."""
+    response = requests.Response()
+    response.status_code = status
+    response.headers.update({name.replace("_", "-"): value for name, value in headers.items()})
+    return response
+
+
+def meaning(status: int, body: bytes = b"", where: str = "contacts page 7", **headers: str) -> Exception | None:
+    """The error that an answer ends in, if any."""
+    try:
+        check_status(answer(status, **headers), body, where, TOKENS)
+    except (LettersError, Again) as error:
+        return error
+    return None
+
+
+def said(message: object) -> str:
+    """What is quoted of a service's message."""
+    return service_message(json.dumps({"message": message}).encode(), TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("0", 0.0),
+        ("2", 2.0),
+        (" 120 ", 120.0),
+        ("86400", 86_400.0),
+        ("Mon, 06 May 2024 07:08:19 GMT", 10.0),
+        ("Mon, 06 May 2024 09:08:19 +0200", 10.0),
+        ("Mon, 06 May 2024 07:08:19 -0000", 10.0),
+        ("Mon, 06 May 2024 07:08:19", 10.0),
+        ("Monday, 06-May-24 07:08:19 GMT", 10.0),
+        ("Mon, 06 May 2024 07:08:08 GMT", 0.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("-1", None),
+        ("1.5", None),
+        ("1e3", None),
+        ("²", None),
+        ("soon", None),
+        ("Mon, 99 May 2024 07:08:19 GMT", None),
+        ("10000000", LONGEST_WISH),
+        ("10000001", LONGEST_WISH),
+        ("9" * 400, LONGEST_WISH),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_WISH),
+    ],
+)
+def test_a_wish_to_wait_is_read(header: str | None, seconds: float | None) -> None:
+    """Seconds or a date (RFC 9110, 10.2.3), never less than none, bounded; anything else is no wish."""
+    assert retry_after(header, NOW) == seconds
+
+
+def test_200_is_to_go_on() -> None:
+    """Whatever its body."""
+    assert meaning(200) is None
+
+
+STATUSES = sorted({status.value for status in HTTPStatus if status >= 200} | {299, 399, 418, 499, 520, 599})
+AGAIN = {408, 425, 429, 500, 502, 503, 504, 506, 507, 508, 510, 511, 520, 599}
+
+
+def test_every_status_has_a_meaning() -> None:
+    """Exactly these are asked for again; the others end the run in an error of their kind."""
+    meanings = {status: type(meaning(status)) for status in STATUSES if status != 200}
+    assert {status for status, kind in meanings.items() if kind is Again} == AGAIN - {429, 503}
+    assert {status for status, kind in meanings.items() if kind is SlowDown} == {429, 503}
+    assert {status for status, kind in meanings.items() if kind is NotAuthorised} == {401, 403}
+    malformed = {status for status, kind in meanings.items() if kind is MalformedResponse}
+    assert malformed == {status for status in STATUSES if 200 < status < 300}
+    rejected = {status for status, kind in meanings.items() if kind is ServiceRejected}
+    assert rejected == {status for status in STATUSES if status >= 300} - AGAIN - {401, 403}
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 504])
+def test_an_answer_to_ask_again_tells_how(status: int) -> None:
+    """With the service's own wish, for as long as the budget lasts; an answer to slow down has its status too."""
+    for headers, wait in (({}, None), ({"Retry_After": "7"}, 7.0), ({"Retry_After": "0"}, 0.0)):
+        again = meaning(status, **headers)  # type: ignore[arg-type]
+        assert isinstance(again, Again)
+        assert (str(again), again.wait, again.tries, again.error) == (
+            f"the service answered {status}",
+            wait,
+            None,
+            None,
+        )
+        assert getattr(again, "status", None) == (status if status in (429, 503) else None)
+
+
+@pytest.mark.parametrize(
+    ("location", "host"),
+    [
+        ("https://login.example.org/canary?token=canary", "login.example.org"),
+        ("//other.example.org:8080/x", "other.example.org"),
+        ("https://user:canary@other.example.org", "other.example.org"),
+        ("/elsewhere/canary", "the same host"),
+        ("", "the same host"),
+    ],
+)
+def test_a_redirect_names_its_host_alone(location: str, host: str) -> None:
+    """Paths and queries may carry secrets."""
+    assert str(meaning(302, b'{"message": "canary"}', Location=location)) == (
+        f"contacts page 7: the service redirects (302) to {host}, not followed; check base_url."
+    )
+
+
+@pytest.mark.parametrize("location", ["https://[::1", "//[x]/", "https://canary]"])
+def test_a_redirect_to_nowhere_is_still_a_redirect(location: str) -> None:
+    """An address that cannot be read is not quoted either."""
+    error = meaning(302, Location=location)
+    assert isinstance(error, ServiceRejected)
+    assert str(error) == (
+        "contacts page 7: the service redirects (302) to an address that cannot be read, not followed; check base_url."
+    )
+
+
+def test_a_redirect_without_a_location_stays_where_it_is() -> None:
+    """As one to a path does."""
+    assert redirect_host("") == "the same host"
+    assert "(302) to the same host" in str(meaning(302))
+
+
+def test_refused_tokens_are_told_without_the_services_words() -> None:
+    """Those may quote a token in any shape."""
+    assert str(meaning(403, b'{"message": "canary"}')) == (
+        "contacts page 7: the service refused the tokens (403); set new sources.letters.access_token and refresh_token."
+    )
+
+
+def test_another_2xx_is_not_a_page() -> None:
+    """The interface documents none."""
+    assert str(meaning(204)) == "contacts page 7: expected a status of 200, got 204."
+    error = meaning(206, b'{"data": {"count": 0, "rows": []}}')
+    assert isinstance(error, MalformedResponse)
+    assert error.transient is False
+
+
+@pytest.mark.parametrize(
+    ("status", "where", "expected"),
+    [
+        (400, "templates page 0", FILTERS),
+        (422, "templates page 0", FILTERS),
+        (400, "contacts page 0", ""),
+        (404, "templates page 0", " Check base_url, which ends in /api/v1."),
+        (404, "contacts page 3", " Check base_url, which ends in /api/v1."),
+        (410, "templates page 0", ""),
+    ],
+)  # fmt: skip
+def test_a_refusal_hints_at_what_may_help(status: int, where: str, expected: str) -> None:
+    """Filters for templates, and the address where nothing is found."""
+    assert hint(status, where) == expected
+    error = meaning(status, b'{"message": "Bad things."}', where)
+    assert str(error) == f"{where}: the service refused the request ({status}): Bad things.{expected}"
+
+
+@pytest.mark.parametrize(
+    ("message", "quoted"),
+    [
+        ("productTypes is required", ": productTypes is required"),
+        ("No.", ": No"),
+        ("two\nlines\x1b[31m\x00", ": two lines [31m "),
+        ("x" * 300, ": " + "x" * LONGEST_MESSAGE),
+        ("Nguyễn", ": Nguyễn"),
+        ("your canary-access has no rights", ""),
+        ("x" * 300 + "canary-refresh", ""),
+        (["canary"], ""),
+        ({"a": "canary"}, ""),
+        (5, ""),
+        (None, ""),
+    ],
+)
+def test_the_services_words_are_quoted_where_they_are_harmless(message: object, quoted: str) -> None:
+    """One line of text, of bounded length, without control characters and without a token."""
+    assert said(message) == quoted
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>canary", b"null", b"[]", b'"canary"', b"{}", b"\xff", b'{"message": "canary', b"[" * 100_000]
+)
+def test_a_body_that_says_nothing_is_not_quoted(body: bytes) -> None:
+    """Whatever it is instead."""
+    assert service_message(body, TOKENS) == ""
+    assert str(meaning(400, body)) == "contacts page 7: the service refused the request (400)."

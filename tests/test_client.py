@@ -1,0 +1,512 @@
+"""Is one page asked for as documented, and does every answer end in the page or in one named error?"""
+
+import gzip
+import logging
+import random
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+import pytest
+import requests
+
+from letters_source.client import FIRST_WAIT_SECONDS, MAX_BODY_BYTES, READ_SECONDS, Client, describe
+from letters_source.decode import Page, decode_page
+from letters_source.emulator import Behaviour, Emulator, Reply, When
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
+from letters_source.listing import CONTACTS, TEMPLATES, Listing, TemplateFilters, encode_page
+from letters_source.throttle import EASE, GROWTH, Stopped, Throttle
+from letters_source.tokens import Tokens, TokenSource
+from pages import page_of
+from recording_server import RESET, Recorder, answer, chunked, record
+
+TOKENS = Tokens("emulator-access-token", "emulator-refresh-token")
+FILTERS = " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+ADDRESS = " Check base_url, which ends in /api/v1."
+AT_ONCE = {"Retry-After": "0"}
+# the first draws from this seed are close to 0: jitter stays, and nobody waits for it
+SHORT_JITTER = 152_872
+ONE = page_of({"id": "1"})
+
+
+@pytest.fixture(autouse=True)
+def short_jitter() -> None:
+    """Waits with jitter are short, and the same each time."""
+    random.seed(SHORT_JITTER)
+
+
+@contextmanager
+def client_of(base_url: str, *tokens: Tokens, budget: float = 20) -> Iterator[Client]:
+    """A client whose secrets hold these tokens, one after another."""
+    first, *later = tokens or (TOKENS,)
+    secrets = iter([*later, *[later[-1] if later else first] * 9])
+    with Client(base_url, TokenSource(first, lambda: next(secrets)), Throttle(2), budget) as client:
+        yield client
+
+
+@pytest.fixture
+def emulator() -> Emulator:
+    """A service of 25 contacts and 3 templates."""
+    return Emulator(25, 3)
+
+
+@pytest.fixture
+def client(emulator: Emulator) -> Iterator[Client]:
+    """A client of the emulator."""
+    with emulator.serve() as base_url, client_of(base_url) as client:
+        yield client
+
+
+def get(client: Client, listing: Listing = CONTACTS, page: int = 0) -> Page:
+    """One page of two rows."""
+    return client.get(listing, encode_page(page, 2, {}), partial(decode_page, listing=listing.name, number=page))
+
+
+def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACTS) -> str:
+    """The message of the error of that very kind that asking for a page ends with; nothing hides behind it."""
+    with pytest.raises(LettersError) as caught:
+        get(client, listing)
+    assert type(caught.value) is kind
+    assert caught.value.__cause__ is None
+    return str(caught.value)
+
+
+def given_up(client: Client, reason: str) -> str:
+    """How a message says that the retry budget is spent."""
+    return (
+        f"contacts page 0: {reason}; given up after the retry_budget of {client.retry_budget:.0f} s. "
+        f"Check base_url ({client.base_url}), or raise sources.letters.retry_budget."
+    )
+
+
+def statuses(emulator: Emulator) -> list[int]:
+    """The statuses that the emulator answered with."""
+    return [hit.status for hit in emulator.hits]
+
+
+@contextmanager
+def recorded(*answers: bytes, budget: float = 20) -> Iterator[tuple[Client, Recorder]]:
+    """A client of a server that gives these answers."""
+    with record(*answers) as recorder, client_of(recorder.base_url, budget=budget) as client:
+        yield client, recorder
+
+
+def test_a_page_is_asked_for_as_documented(client: Client, emulator: Emulator) -> None:
+    """One GET of the listing's path with page and pageSize, and its rows as decoded."""
+    contacts, templates = get(client, page=12), get(client, TEMPLATES)
+    assert (contacts.count, contacts.rows["id"].to_pylist()) == (25, ["25"])
+    assert (templates.count, templates.rows["id"].to_pylist()) == (3, ["1", "2"])
+    assert [(hit.path, hit.query, hit.status) for hit in emulator.hits] == [
+        ("/api/v1/contacts", "page=12&pageSize=2", 200),
+        ("/api/v1/templates", "page=0&pageSize=2", 200),
+    ]
+    assert client.traffic == {"requests": 2}
+
+
+@pytest.mark.parametrize(("listing", "refresh"), [(CONTACTS, TOKENS.refresh), (TEMPLATES, None)])
+def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None) -> None:
+    """The bearer token for both listings, the refresh token for contacts alone."""
+    with recorded(answer(ONE)) as (client, recorder):
+        client.get(listing, encode_page(0, 2, {"search": "a b&c"}), bytes)
+    (sent,) = recorder.sent
+    assert sent.target == f"/api/v1{listing.path}?page=0&pageSize=2&search=a+b%26c"
+    assert sent.headers["authorization"] == f"Bearer {TOKENS.access}"
+    assert sent.headers.get("refreshtoken") == refresh
+    assert set(sent.headers) - {"refreshtoken"} == {
+        "host", "user-agent", "accept", "accept-encoding", "connection", "authorization",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("filters", "sent"),
+    [
+        (TemplateFilters(), ""),
+        (TemplateFilters(0, "", "", is_shared=False), "&search=0&productTypes=&creator=&isShared=false"),
+        (
+            TemplateFilters(1, "Professional Letters,Personal Letters", "Ada & Zoë", is_shared=True),
+            "&search=1&productTypes=Professional+Letters%2CPersonal+Letters&creator=Ada+%26+Zo%C3%AB&isShared=true",
+        ),
+    ],
+)
+def test_filters_are_sent_where_they_are_set(filters: TemplateFilters, sent: str) -> None:
+    """A flag, a list with commas, a text and a boolean (service-interface 4.1); what is empty is sent, None is not."""
+    with recorded(answer(ONE)) as (client, recorder):
+        client.get(TEMPLATES, encode_page(3, 50, filters.encode()), bytes)
+    assert [each.target for each in recorder.sent] == [f"/api/v1/templates?page=3&pageSize=50{sent}"]
+
+
+def test_a_netrc_changes_no_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Plain requests replaces the bearer token by its password."""
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login someone password other\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    with recorded(answer(ONE)) as (client, recorder):
+        get(client)
+    assert [sent.headers["authorization"] for sent in recorder.sent] == [f"Bearer {TOKENS.access}"]
+
+
+def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens go to the service alone."""
+    with record(answer(ONE)) as proxy, recorded(answer(ONE)) as (client, recorder):
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("no_proxy", "")
+        get(client)
+    assert (len(proxy.sent), len(recorder.sent)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "listing", "expected"),
+    [
+        (400, CONTACTS, "contacts page 0: the service refused the request (400): Bad page."),
+        (400, TEMPLATES, "templates page 0: the service refused the request (400): Bad page." + FILTERS),
+        (422, CONTACTS, "contacts page 0: the service refused the request (422): Bad page."),
+        (404, CONTACTS, "contacts page 0: the service refused the request (404): Bad page." + ADDRESS),
+        (501, CONTACTS, "contacts page 0: the service refused the request (501): Bad page."),
+    ],
+)  # fmt: skip
+def test_a_refused_request_is_not_sent_again(
+    client: Client, emulator: Emulator, status: int, listing: Listing, expected: str
+) -> None:
+    """The service's own words and what may help."""
+    emulator.canned.always(When(), Reply.of({"message": "Bad page."}, status))
+    assert problem(client, ServiceRejected, listing) == expected
+    assert statuses(emulator) == [status]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_tokens_are_read_again_once(client: Client, emulator: Emulator, status: int) -> None:
+    """Secrets that stay the same do not help, and nothing is sent again."""
+    emulator.canned.always(When(), Reply.of({"message": "canary"}, status))
+    assert problem(client, NotAuthorised) == (
+        f"contacts page 0: the service refused the tokens ({status}); "
+        "set new sources.letters.access_token and refresh_token."
+    )
+    assert statuses(emulator) == [status]
+
+
+def test_a_rotated_token_goes_on(emulator: Emulator) -> None:
+    """The page is read with what the secrets hold by then, and so are the next ones."""
+    with emulator.serve() as base_url, client_of(base_url, Tokens("old", "old"), TOKENS) as client:
+        assert [get(client).count, get(client).count] == [25, 25]
+    assert statuses(emulator) == [401, 200, 200]
+    assert client.traffic == {"requests": 3}
+
+
+def test_a_rotated_token_that_is_refused_too_ends_the_run(emulator: Emulator) -> None:
+    """The secrets are not read for a third time."""
+    tokens = [Tokens(f"old-{number}", "old") for number in range(3)]
+    with emulator.serve() as base_url, client_of(base_url, *tokens) as client:
+        assert "the service refused the tokens (401)" in problem(client, NotAuthorised)
+    assert statuses(emulator) == [401, 401]
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+def test_a_redirect_is_never_followed(status: int) -> None:
+    """Neither to another port of this host nor anywhere: the target gets no request, and so no token."""
+    with record(answer(ONE)) as target:
+        moved = answer(b'{"message": "canary"}', f"{status} Moved", Location=f"{target.base_url}/contacts?canary")
+        with recorded(moved) as (client, recorder):
+            assert problem(client, ServiceRejected) == (
+                f"contacts page 0: the service redirects ({status}) to 127.0.0.1, not followed; check base_url."
+            )
+    assert (len(recorder.sent), len(target.sent)) == (1, 0)
+
+
+def test_a_redirect_to_itself_is_asked_for_once() -> None:
+    """There is no loop where nothing is followed."""
+    with recorded(answer(b"", "302 Found", Location="/api/v1/contacts")) as (client, recorder):
+        assert "redirects (302) to the same host" in problem(client, ServiceRejected)
+    assert len(recorder.sent) == 1
+
+
+@pytest.mark.parametrize("status", [204, 206])
+def test_another_success_is_no_page(client: Client, emulator: Emulator, status: int) -> None:
+    """The interface documents one success, with an envelope."""
+    emulator.canned.always(When(), Reply(status, b"" if status == 204 else ONE))
+    assert problem(client, MalformedResponse) == f"contacts page 0: expected a status of 200, got {status}."
+    assert statuses(emulator) == [status]
+
+
+@pytest.mark.parametrize("status", [408, 425, 500, 502, 504])
+def test_failures_are_asked_again(
+    client: Client, emulator: Emulator, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As often as it takes within the budget, with a warning each."""
+    emulator.canned.once(When(), *[Reply(status, b"canary", AT_ONCE)] * 3)
+    assert get(client).count == 25
+    assert statuses(emulator) == [status] * 3 + [200]
+    assert client.traffic == {"requests": 4, "retries": 3}
+    warned = [message.partition("; ")[0] for message in caplog.messages]
+    assert warned == [f"contacts page 0: the service answered {status}"] * 3
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (429, AT_ONCE),
+        (429, {"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}),
+        (429, {}),
+        (503, {}),
+        (503, {"Retry-After": "soon"}),
+    ],
+)
+def test_an_answer_to_slow_down_is_heeded(
+    client: Client, emulator: Emulator, status: int, headers: dict[str, str]
+) -> None:
+    """The page is asked for again after a pause, and the throttle has learned of it."""
+    emulator.canned.once(When(), Reply(status, b"", headers))
+    assert get(client).count == 25
+    assert statuses(emulator) == [status, 200]
+    assert client.traffic == {"requests": 2, "retries": 1, "throttled": 1}
+    # halved by the answer, and grown by one success since
+    assert client.throttle._window == 2
+    assert client.throttle._learned is None
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_rate_is_learned_from_429_alone(client: Client, emulator: Emulator, status: int) -> None:
+    """Three pages went well in the last second; a 503 is not about their rate."""
+    for page in range(3):
+        get(client, page=page)
+    throttle = client.throttle
+    throttle._successes = deque([monotonic() + 100] * 3)
+    emulator.canned.once(When(), Reply(status, b"", AT_ONCE))
+    get(client)
+    grown = EASE * 3 + GROWTH * (throttle._successes[-1] - throttle._pushed_back)
+    assert throttle._learned == (grown if status == 429 else None)
+    assert client.traffic == {"requests": 5, "retries": 1, "throttled": 1}
+
+
+def test_an_answer_to_go_on_at_once_parks_nobody(client: Client, emulator: Emulator) -> None:
+    """A Retry-After of 0 is a wish too; without one everybody waits for a moment."""
+    throttle = client.throttle
+    emulator.canned.once(When(), Reply(429, b"", AT_ONCE))
+    get(client)
+    assert throttle._parked_until == throttle._pushed_back > 0
+    emulator.canned.once(When(), Reply(429, b""))
+    get(client)
+    assert throttle._parked_until == throttle._pushed_back + FIRST_WAIT_SECONDS
+
+
+@pytest.mark.parametrize("seconds", [86_400, 20])
+def test_a_wish_beyond_the_budget_fails_at_once(client: Client, emulator: Emulator, seconds: int) -> None:
+    """The message says how long the service asks to wait."""
+    emulator.canned.always(When(), Reply(429, b"", {"Retry-After": str(seconds)}))
+    reason = f"the service answered 429, which asks to wait {seconds} s"
+    assert problem(client, ServiceUnreachable) == given_up(client, reason)
+    assert statuses(emulator) == [429]
+    assert client.traffic == {"requests": 1, "throttled": 1}
+
+
+def test_failures_without_end_are_bounded_by_the_budget(emulator: Emulator) -> None:
+    """It is time that counts; the last failure is told."""
+    emulator.canned.always(When(), Reply(500, b"", AT_ONCE))
+    with emulator.serve() as base_url, client_of(base_url, budget=0.3) as client:
+        assert problem(client, ServiceUnreachable) == given_up(client, "the service answered 500")
+        assert set(statuses(emulator)) == {500}
+        assert client.traffic["requests"] == client.traffic["retries"] + 1 == len(emulator.hits)
+
+
+def test_a_service_that_is_not_there_is_unreachable() -> None:
+    """Nothing listens at that port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with client_of(f"http://127.0.0.1:{port}", budget=0.1) as client:
+        assert problem(client, ServiceUnreachable) == given_up(client, "no connection to the service")
+
+
+LENGTH = {"Content_Length": str(len(ONE) + 1)}
+PACKED = gzip.compress(ONE)
+CHUNKED = {"Transfer_Encoding": "chunked"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (answer(ONE, **LENGTH), "an answer cut short"),
+        (answer(ONE[:20], **LENGTH), "an answer cut short"),
+        (answer(b"", **LENGTH), "an answer cut short"),
+        (answer(chunked(ONE, end=b""), **CHUNKED), "an answer cut short"),
+        (answer(chunked(ONE)[:-20], **CHUNKED), "an answer cut short"),
+        (answer(b"zz\r\n", **CHUNKED), "an answer cut short"),
+        (answer(PACKED[:-12], **LENGTH, Content_Encoding="gzip"), "an answer cut short"),
+        (answer(b"\x1f\x8b\x08" + b"\x00" * 30, Content_Encoding="gzip"), "an answer cut short"),
+        (answer(b"canary", Content_Encoding="gzip"), "an answer cut short"),
+        (answer(ONE[:20], Content_Length=str(len(ONE))) + RESET, "an answer cut short"),
+        (answer(ONE[:-1]), "a body that is not JSON"),
+        (answer(ONE[:-1]).replace(b"Content-Length", b"X-Length"), "a body that is not JSON"),
+        (answer(b""), "a body that is not JSON"),
+        (b"", "no connection to the service"),
+        (RESET, "no connection to the service"),
+        (b"HTTP/1.1 200", "a body that is not JSON"),
+        (b"canary\r\n\r\n", "no connection to the service"),
+    ],
+)
+def test_a_broken_answer_is_asked_for_again(broken: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Cut with a length, in chunks, packed, or closed before anything came: the next answer is the page."""
+    with recorded(broken, broken, answer(ONE)) as (client, recorder):
+        assert get(client).rows["id"].to_pylist() == ["1"]
+    assert len(recorder.sent) == 3
+    assert client.traffic == {"requests": 3, "retries": 2}
+    assert [message.partition("; ")[0] for message in caplog.messages] == [f"contacts page 0: {reason}"] * 2
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        answer(ONE),
+        answer(ONE).replace(b"Content-Length", b"X-Length"),
+        answer(chunked(ONE[:1], ONE[1:20], ONE[20:]), **CHUNKED),
+        answer(PACKED, Content_Encoding="gzip"),
+        answer(
+            chunked(*(PACKED[place : place + 1] for place in range(len(PACKED)))), **CHUNKED, Content_Encoding="gzip"
+        ),
+        answer(b"\xef\xbb\xbf" + ONE, Content_Type="text/html"),
+    ],
+)
+def test_a_whole_answer_is_read_however_it_is_sent(whole: bytes) -> None:
+    """With a length, until the end, in chunks, packed, and under whatever content type."""
+    with recorded(whole) as (client, recorder):
+        assert get(client).rows["id"].to_pylist() == ["1"]
+    assert len(recorder.sent) == 1
+
+
+def test_what_is_no_json_is_tried_three_times(client: Client, emulator: Emulator) -> None:
+    """A proxy's page under a 200 may pass; then its length is told, and nothing of it."""
+    html = b"<html>canary</html>"
+    emulator.canned.always(When(), Reply(200, html, {"Content-Type": "text/html"}))
+    expected = f"contacts page 0: expected JSON, got {len(html)} bytes of something else."
+    assert problem(client, MalformedResponse) == expected
+    assert statuses(emulator) == [200] * 3
+    assert client.traffic == {"requests": 3, "retries": 2}
+
+
+def test_another_envelope_is_not_asked_for_again(client: Client, emulator: Emulator) -> None:
+    """It is what the service answers, under a 200."""
+    emulator.canned.always(When(), Reply.of({"message": "token expired"}))
+    assert problem(client, MalformedResponse) == (
+        "contacts page 0: not the documented envelope of {data: {count, rows}}: Object missing required field `data`."
+    )
+    assert statuses(emulator) == [200]
+
+
+def test_a_page_that_unpacks_without_end_is_refused() -> None:
+    """A few hundred kilobytes that become gigabytes are dropped at the bound, and not asked for again."""
+    member = gzip.compress(bytes(2**24), 1)
+    bomb = member * (MAX_BODY_BYTES // 2**24 + 20)
+    with recorded(answer(bomb, Content_Encoding="gzip")) as (client, recorder):
+        assert problem(client, MalformedResponse) == (
+            f"contacts page 0: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
+        )
+    assert len(recorder.sent) == 1
+
+
+def test_a_service_that_cannot_prove_who_it_is_gets_no_request() -> None:
+    """A failed handshake is not tried again, nor without TLS."""
+    with record(answer(ONE)) as recorder, client_of(recorder.base_url.replace("http:", "https:")) as client:
+        expected = (
+            "contacts page 0: no trusted TLS connection: its certificate cannot be verified, or it speaks no TLS."
+        )
+        assert problem(client, ServiceUnreachable) == expected
+    assert recorder.sent == []
+    assert client.traffic == {"requests": 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (requests.exceptions.ConnectTimeout("canary"), "no answer in time"),
+        (requests.exceptions.ReadTimeout("canary"), "no answer in time"),
+        (requests.exceptions.ConnectionError("canary"), "no connection to the service"),
+        (requests.exceptions.ChunkedEncodingError("canary"), "an answer cut short"),
+        (OSError("canary"), "an answer cut short"),
+    ],
+)
+def test_a_failed_connection_is_told_in_our_own_words(error: Exception, words: str) -> None:
+    """Those of the libraries quote addresses and contents."""
+    assert describe(error) == words
+
+
+def test_requests_without_an_answer_end() -> None:
+    """A minute without a byte is long enough."""
+    assert READ_SECONDS == 60
+
+
+def test_a_client_that_is_left_asks_for_nothing_more(client: Client, emulator: Emulator) -> None:
+    """Workers that wait for a turn are woken, and find that all has ended."""
+    with client:
+        get(client)
+    with pytest.raises(Stopped):
+        get(client)
+    assert len(emulator.hits) == 1
+
+
+def test_making_a_client_does_nothing() -> None:
+    """No secret is read and nothing is sent before the first page."""
+
+    def read() -> Tokens:
+        raise AssertionError
+
+    with record(answer(ONE)) as recorder, Client(recorder.base_url, TokenSource(TOKENS, read), Throttle(1), 1):
+        pass
+    assert recorder.sent == []
+
+
+Break = Callable[[Emulator], None]
+
+
+def canned(*replies: Reply) -> Break:
+    """An emulator that gives these answers."""
+    return lambda emulator: emulator.canned.once(When(), *replies)
+
+
+def rotate(emulator: Emulator) -> None:
+    """The service takes other tokens from now on."""
+    emulator.access_token = "other"
+
+
+def echo(status: int) -> Reply:
+    """An answer that repeats what it was sent."""
+    return Reply.of({"message": f"Bearer {TOKENS.access} {TOKENS.refresh} canary-row"}, status)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        canned(Reply(200, page_of({"id": "canary-row", "canary-field": 1}))), canned(echo(400)),
+        canned(echo(401)), canned(echo(404)), canned(echo(200)), rotate,
+        canned(*[Reply(200, f"<html>{TOKENS.access} canary-row".encode())] * 3),
+        canned(Reply(302, TOKENS.access.encode(), {"Location": f"https://h.example.org/?token={TOKENS.access}"})),
+        canned(Reply(500, TOKENS.access.encode(), AT_ONCE), echo(422)),
+        canned(Reply(429, TOKENS.access.encode(), {"Retry-After": "99"})),
+        canned(Reply.of({"data": {"count": "canary-row", "rows": []}})),
+    ],
+)  # fmt: skip
+def test_tokens_and_rows_are_seen_nowhere(
+    client: Client, emulator: Emulator, caplog: pytest.LogCaptureFixture, break_it: Break
+) -> None:
+    """Neither in a log of every library at DEBUG nor in the whole chain of an error."""
+    caplog.set_level(logging.DEBUG)
+    break_it(emulator)
+    shown = ""
+    try:
+        get(client)
+    except LettersError as error:
+        chain = [error, error.__cause__, None if error.__suppress_context__ else error.__context__]
+        shown = " ".join(f"{each} {each!r} {getattr(each, '__dict__', '')}" for each in chain)
+    logged = " ".join(f"{record.getMessage()} {record.exc_text} {record.args}" for record in caplog.records)
+    assert "127.0.0.1" in logged
+    for secret in (TOKENS.access, TOKENS.refresh, "canary"):
+        assert secret not in f"{shown} {logged} {client!r} {vars(client)}"
+
+
+def test_a_slow_service_is_asked_no_faster_than_it_takes(emulator: Emulator) -> None:
+    """A rate limit costs pauses, never a page."""
+    emulator.behaviour = Behaviour(rate_limit=20, retry_after=0)
+    with emulator.serve() as base_url, client_of(base_url) as client:
+        assert [get(client, page=page).rows.num_rows for page in range(3)] == [2, 2, 2]

@@ -1,0 +1,285 @@
+"""Where does a load go, what is looked at before it starts, and how does dlt load there?"""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dlt
+import duckdb
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import PluggableRunContext
+
+from letters_source.destination import (
+    DUCKDB_CONFIG,
+    Kind,
+    check_destination,
+    check_duckdb,
+    check_folder,
+    check_writable,
+    duckdb_file,
+    load_config,
+    make_pipeline,
+    plain_cause,
+)
+from letters_source.errors import DestinationError
+
+ALONE = {"load.delete_completed_jobs": True}
+STAGED = {
+    "load.delete_completed_jobs": True,
+    "destination.replace_strategy": "insert-from-staging",
+    "load.truncate_staging_dataset": True,
+}
+pytestmark = pytest.mark.usefixtures("work")
+
+
+@pytest.fixture
+def work(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that tests work in; dlt keeps its own files in another one below it."""
+    monkeypatch.setenv("DLT_DATA_DIR", str(project / "dlt"))
+    Container()[PluggableRunContext].reload_providers()
+    return project
+
+
+@pytest.fixture
+def unwritable() -> Iterator[Path]:
+    """A folder that we may enter but not write; where tests run as root, they are an ordinary user meanwhile."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o555)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(65534)
+        try:
+            yield folder
+        finally:
+            if is_root:
+                os.seteuid(0)
+            folder.chmod(0o755)
+
+
+def pipeline_to(destination: Any) -> dlt.Pipeline:
+    """A pipeline of the user's own."""
+    return dlt.pipeline("mine", destination=destination, dataset_name="my_data")
+
+
+def place_of(pipeline: dlt.Pipeline) -> Path:
+    """Where a pipeline goes."""
+    config: Any = pipeline.destination_client().config
+    return duckdb_file(pipeline) or Path(config.bucket_url.removeprefix("file://"))
+
+
+def refusal(check: Callable[[], object]) -> str:
+    """The message of the error that a check ends with."""
+    with pytest.raises(DestinationError) as caught:
+        check()
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "destination", "place"),
+    [
+        ("duckdb", "letters", "duckdb", "letters.duckdb"),
+        ("parquet", "letters_parquet", "parquet", "letters_parquet"),
+    ],
+)
+def test_pipelines_go_to_the_working_directory(work: Path, kind: Kind, name: str, destination: str, place: str) -> None:
+    """Each kind has its default place and, as dlt keeps one destination a name, a name of its own; nothing is made."""
+    pipeline = make_pipeline(kind)
+    assert (pipeline.pipeline_name, pipeline.dataset_name) == (name, "letters_data")
+    assert pipeline.destination.destination_name == destination
+    assert place_of(pipeline) == work / place
+    assert not (work / place).exists()
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+@pytest.mark.parametrize("to", ["some/where.x", Path("some/where.x")])
+def test_pipelines_go_where_they_are_told(work: Path, kind: Kind, to: Path | str) -> None:
+    """A relative place is meant from the working directory of the call, whatever that is later."""
+    pipeline = make_pipeline(kind, to, "other")
+    os.chdir(work / ".dlt")
+    assert place_of(pipeline) == work / "some/where.x"
+    assert pipeline.pipeline_name == {"duckdb": "other", "parquet": "other_parquet"}[kind]
+
+
+def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
+    """With settings that keep memory flat."""
+    pipeline = make_pipeline()
+    config: Any = pipeline.destination_client().config
+    assert duckdb_file(pipeline) == work / "letters.duckdb"
+    assert config.credentials.global_config == DUCKDB_CONFIG
+
+
+@pytest.mark.parametrize("name", ["letters_data", "letters_data.duckdb", "below/letters_data.db"])
+def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
+    """DuckDB could not tell the two apart; a folder of Parquet files may have that name."""
+    assert refusal(lambda: make_pipeline("duckdb", name)) == (
+        "A DuckDB file named letters_data cannot hold the dataset letters_data: choose another name."
+    )
+    make_pipeline("parquet", name)
+
+
+def test_the_file_of_a_duckdb_destination_is_known(work: Path) -> None:
+    """By dlt's name, relative, absolute, or open already."""
+    assert duckdb_file(pipeline_to("duckdb")) == work / "mine.duckdb"
+    assert duckdb_file(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == work / "new.duckdb"
+    assert duckdb_file(pipeline_to(dlt.destinations.duckdb(str(work / "a b.db")))) == work / "a b.db"
+    named = dlt.destinations.duckdb("named.duckdb", destination_name="warehouse")
+    assert duckdb_file(pipeline_to(named)) == work / "named.duckdb"
+    with duckdb.connect(str(work / "open.duckdb")) as connection:
+        assert duckdb_file(pipeline_to(dlt.destinations.duckdb(connection))) == work / "open.duckdb"
+
+
+@pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])
+def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
+    """Folders, buckets and what is no place at all."""
+    place = destination if destination == "dummy" else dlt.destinations.filesystem(destination)
+    assert duckdb_file(pipeline_to(place)) is None
+
+
+def test_a_duckdb_file_that_does_not_exist_yet_is_written_once() -> None:
+    """It has no old rows to keep."""
+    assert load_config(make_pipeline()) == ALONE
+    assert load_config(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == ALONE
+
+
+def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_there(work: Path) -> None:
+    """Whoever made it, and whatever it holds; staging tables are emptied again."""
+    pipeline = make_pipeline()
+    assert load_config(pipeline) == ALONE
+    duckdb.connect(str(work / "letters.duckdb")).close()
+    assert load_config(pipeline) == STAGED
+    assert load_config(make_pipeline()) == STAGED
+    assert load_config(pipeline_to(dlt.destinations.duckdb("letters.duckdb"))) == STAGED
+
+
+def test_files_are_replaced_without_staging(work: Path) -> None:
+    """dlt knows none for filesystems, be the folder new, old or a bucket."""
+    pipeline = make_pipeline("parquet")
+    assert load_config(pipeline) == ALONE
+    (work / "letters_parquet").mkdir()
+    assert load_config(pipeline) == ALONE
+    assert load_config(pipeline_to(dlt.destinations.filesystem("memory://bucket"))) == ALONE
+
+
+def test_other_databases_keep_their_old_rows_until_all_new_ones_are_there() -> None:
+    """Whether they hold any is not asked."""
+    assert load_config(pipeline_to("dummy")) == STAGED
+
+
+def test_each_load_has_a_configuration_of_its_own() -> None:
+    """What a caller does to it changes no other."""
+    pipeline = pipeline_to("dummy")
+    load_config(pipeline).clear()
+    assert load_config(pipeline) == STAGED
+
+
+def test_local_places_that_can_be_written_pass_and_stay_as_they_are(work: Path) -> None:
+    """A new file and a new folder are not made, and a file that is there is not changed."""
+    before = sorted(work.iterdir())
+    for kind, to in (("duckdb", "letters.duckdb"), ("parquet", "some/folder"), ("parquet", ".")):
+        check_destination(make_pipeline(kind, to))  # type: ignore[arg-type]
+    assert [path for path in work.iterdir() if path.name != "dlt"] == [path for path in before if path.name != "dlt"]
+    with duckdb.connect(str(work / "letters.duckdb")) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
+    content = (work / "letters.duckdb").read_bytes()
+    check_destination(make_pipeline())
+    assert (work / "letters.duckdb").read_bytes() == content
+
+
+def test_local_places_of_the_users_own_pipelines_are_looked_at_too(work: Path) -> None:
+    """Under whatever name."""
+    (work / "notes.txt").write_text("notes")
+    folder = pipeline_to(dlt.destinations.filesystem((work / "notes.txt").as_uri()))
+    assert refusal(lambda: check_destination(folder)) == (
+        f"{work / 'notes.txt'} is a file, not a folder; choose another --to."
+    )
+    file = pipeline_to(dlt.destinations.duckdb(str(work / "none/new.duckdb")))
+    assert refusal(lambda: check_destination(file)) == (
+        f"{work / 'none/new.duckdb'}: the folder {work / 'none'} does not exist, or may not be entered; "
+        "make it, or choose another --to."
+    )
+
+
+def test_a_folder_whose_name_needs_escapes_is_found(work: Path) -> None:
+    """In a file's address blanks and letters beyond ASCII are escaped."""
+    (work / "a b ü%20").write_text("notes")
+    message = refusal(lambda: check_destination(make_pipeline("parquet", "a b ü%20")))
+    assert message == f"{work / 'a b ü%20'} is a file, not a folder; choose another --to."
+
+
+@pytest.mark.parametrize("destination", ["dummy", "memory://bucket"])
+def test_places_beyond_this_machine_are_not_looked_at(destination: str) -> None:
+    """They are dlt's business."""
+    check_destination(pipeline_to(destination if destination == "dummy" else dlt.destinations.filesystem(destination)))
+
+
+def test_a_duckdb_file_in_a_missing_folder_is_refused(work: Path) -> None:
+    """So is one below a file; neither folder is made."""
+    (work / "notes.txt").touch()
+    for folder in (work / "none", work / "notes.txt"):
+        file = folder / "new.duckdb"
+        assert refusal(partial(check_duckdb, file)) == (
+            f"{file}: the folder {folder} does not exist, or may not be entered; make it, or choose another --to."
+        )
+    assert not (work / "none").exists()
+
+
+def test_what_duckdb_cannot_open_is_refused_in_one_line(work: Path) -> None:
+    """With its reason, and without its kind and its link; the file stays as it is."""
+    (work / "notes.duckdb").write_text("These are notes.\n" * 1000)
+    (work / "folder.duckdb").mkdir()
+    for name in ("notes.duckdb", "folder.duckdb"):
+        message = refusal(partial(check_duckdb, work / name))
+        assert message.startswith(f"{work / name} cannot be opened for writing: ")
+        assert "\n" not in message
+        assert "Error: " not in message
+    assert (work / "notes.duckdb").read_text() == "These are notes.\n" * 1000
+
+
+@pytest.mark.parametrize("below", ["", "new", "new/deep/down"])
+def test_the_nearest_folder_that_exists_must_be_a_folder(work: Path, below: str) -> None:
+    """New folders are made by the load, not by the check; a file can hold none."""
+    check_folder(work / below)
+    assert not (work / "new").exists()
+    (work / "notes.txt").touch()
+    assert refusal(lambda: check_folder(work / "notes.txt" / below)) == (
+        f"{work / 'notes.txt'} is a file, not a folder; choose another --to."
+    )
+
+
+@pytest.mark.parametrize(
+    ("check", "below"), [(check_writable, ""), (check_folder, ""), (check_folder, "new/deep"), (check_duckdb, "new")]
+)
+def test_a_folder_that_cannot_be_written_is_refused(
+    unwritable: Path, check: Callable[[Path], None], below: str
+) -> None:
+    """The message says what the operating system says."""
+    assert refusal(lambda: check(unwritable / below)) == f"{unwritable} cannot be written: Permission denied."
+
+
+def test_the_check_for_writing_leaves_nothing(work: Path) -> None:
+    """Its file has no name."""
+    before = sorted(work.iterdir())
+    check_writable(work)
+    assert sorted(work.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (
+            'IO Error: Could not set lock on file "a: b". See also https://duckdb.org',
+            'Could not set lock on file "a: b".',
+        ),
+        ("IO Error: no link", "no link"),
+        ("no kind", "no kind"),
+    ],
+)
+def test_a_plain_cause_is_duckdbs_reason_alone(message: str, cause: str) -> None:
+    """Who holds a lock is in it."""
+    assert plain_cause(duckdb.IOException(message)) == cause

@@ -1,0 +1,159 @@
+"""Are pages read side by side within bounds, and do spool, notes and readings keep step?"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Barrier, Event, Lock
+
+import pyarrow as pa
+import pytest
+
+from letters_source.decode import Page, decode_page
+from letters_source.errors import ServiceRejected
+from letters_source.reader import PageReader, row_keys
+from letters_source.shape import Notes, row_schema
+from letters_source.spool import Spool
+from pages import page_of
+
+Seen = list[tuple[int, int, int]]
+
+
+def fetch(page: int) -> Page:
+    """A page of two rows that tell its number; odd pages have an undocumented field."""
+    rows = [{"id": f"{page}a", **({"x": page} if page % 2 else {})}, {"id": f"{page}b"}]
+    return decode_page(page_of(*rows, count=99), "contacts", page)
+
+
+@contextmanager
+def reader(fetch_page: Callable[[int], Page], workers: int, seen: Seen | None = None) -> Iterator[PageReader]:
+    """A reader with a spool and workers of its own."""
+    told: Seen = [] if seen is None else seen
+
+    def watch(listing: str, walk: int, rows: int, count: int) -> None:
+        assert listing == "contacts"
+        told.append((walk, rows, count))
+
+    with Spool(row_schema("contacts")) as spool, ThreadPoolExecutor(workers) as pool:
+        yield PageReader("contacts", fetch_page, spool, pool, workers, watch)
+
+
+def test_readings_notes_and_spool_keep_step() -> None:
+    """The n-th reading, note and batch are of the same response, whichever page came first."""
+    late = Event()
+
+    def first_comes_last(page: int) -> Page:
+        if page == 0:
+            late.wait()
+        elif page == 3:
+            late.set()
+        return fetch(page)
+
+    with reader(first_comes_last, 2) as read:
+        readings = list(read.read(range(4), 1))
+        assert readings[0].page == 1
+        assert sorted(reading.page for reading in readings) == [0, 1, 2, 3]
+        assert [note.kept["x"] for note in read.notes] == [reading.page % 2 for reading in readings]
+        (table,) = read.spool.tables([(number, True) for number in range(4)])
+        assert table["id"].to_pylist() == [f"{reading.page}{row}" for reading in readings for row in "ab"]
+
+
+def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
+    """The answer holds the decoded page, its rows as the spool's bytes, and two ticks of the run's clock."""
+    with reader(fetch, 1) as read:
+        first, second = read._ask(3), read._ask(4)
+        assert (first.asked, first.answered, second.asked, second.answered) == (0, 1, 2, 3)
+        assert first.page.rows.equals(fetch(3).rows)
+        assert pa.ipc.read_record_batch(first.batch, row_schema("contacts")).equals(fetch(3).rows)
+        read.spool.append(second.batch)
+        assert read.spool.read(0).equals(fetch(4).rows)
+    assert read.notes == []
+
+
+def test_a_reading_tells_what_the_page_proves() -> None:
+    """Page, walk, count, keys, rejected rows, and when it was asked for and answered."""
+    seen: Seen = []
+    with reader(fetch, 1, seen) as read:
+        first, second = read.read([5, 6], 2)
+        (third,) = read.read([5], 3)
+    found = [(r.page, r.walk, r.count, r.rejected, r.asked, r.answered) for r in (first, second, third)]
+    assert found == [(5, 2, 99, 0, 0, 1), (6, 2, 99, 0, 2, 3), (5, 3, 99, 0, 4, 5)]
+    assert first.keys.to_pylist() == ["5a", "5b"]
+    assert seen == [(2, 2, 99), (2, 2, 99), (3, 2, 99)]
+    assert read.notes == [Notes(Counter(["x"])), Notes(), Notes(Counter(["x"]))]
+
+
+def test_no_pages_are_no_readings() -> None:
+    """Nothing is asked for."""
+    with reader(fetch, 3) as read:
+        assert list(read.read([], 1)) == []
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_as_many_pages_are_under_way_as_there_are_workers(workers: int) -> None:
+    """All workers are busy at once, as the barrier lets none go on alone, and never one more."""
+    together, lock, under_way, most = Barrier(workers, timeout=10), Lock(), 0, 0
+
+    def count_under_way(page: int) -> Page:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        together.wait()
+        with lock:
+            under_way -= 1
+        together.wait()
+        return fetch(page)
+
+    with reader(count_under_way, workers) as read:
+        assert len(list(read.read(range(4 * workers), 1))) == 4 * workers
+    assert most == workers
+
+
+def test_a_page_number_is_taken_only_when_a_worker_is_free() -> None:
+    """The plan may change while pages are read."""
+    taken: list[int] = []
+
+    def plan() -> Iterator[int]:
+        for page in range(5):
+            taken.append(page)
+            yield page
+
+    with reader(fetch, 2) as read:
+        readings = read.read(plan(), 1)
+        assert taken == []
+        next(readings)
+        assert taken == [0, 1]
+        assert len(list(readings)) == 4
+
+
+def test_a_failing_page_ends_the_reading() -> None:
+    """Its own error is raised, and no further page is asked for."""
+    asked: list[int] = []
+
+    def third_fails(page: int) -> Page:
+        asked.append(page)
+        if page == 2:
+            raise ServiceRejected("contacts page 2: refused")
+        return fetch(page)
+
+    with reader(third_fails, 1) as read:
+        readings = read.read(range(10), 1)
+        with pytest.raises(ServiceRejected, match=r"^contacts page 2: refused$"):
+            list(readings)
+    assert asked == [0, 1, 2]
+    assert len(read.notes) == 2
+
+
+def test_rows_are_told_apart_by_id_or_by_their_whole_text() -> None:
+    """A row without a usable id is NUL and its text, which no id can be."""
+    rows = decode_page(page_of({"id": "1"}, {"id": None}, None, {"id": 2}), "contacts", 0).rows
+    assert row_keys(rows).to_pylist() == ["1", '\x00{"id": null}', "\x00null", "2"]
+    assert row_keys(fetch(0).rows).equals(pa.array(["0a", "0b"]))
+
+
+def test_rejected_rows_are_counted_in_their_reading() -> None:
+    """They count towards the service's count."""
+    with reader(lambda page: decode_page(page_of({"id": "1"}, {"id": None}), "contacts", page), 1) as read:
+        (reading,) = read.read([0], 1)
+    assert (reading.rejected, len(reading.keys), reading.count) == (1, 2, 2)

@@ -1,0 +1,456 @@
+"""Where does each setting come from, and does a wrong one say what to do?"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dlt
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.providers import CustomLoaderDocProvider
+from dlt.common.configuration.specs import PluggableRunContext
+
+from letters_source.errors import SettingsError
+from letters_source.listing import TemplateFilters
+from letters_source.settings import (
+    SECTION,
+    Environment,
+    Overrides,
+    Settings,
+    check_base_url,
+    is_loopback,
+    look_up,
+    read_tokens_again,
+    resolve_settings,
+    resolve_template_filters,
+    sections_of,
+)
+from letters_source.tokens import Tokens
+
+URL = "https://letters.example.org/api/v1"
+CONFIG = f"""
+[sources.letters]
+base_url = "{URL}"
+page_size = 50
+account_id = 77
+[sources.letters.demo]
+base_url = "https://demo.example.org/api/v1"
+page_size = "60"
+[sources.letters.templates]
+search = 1
+product_types = "Professional Letters,Personal Letters"
+is_shared = false
+"""
+SECRETS = """
+[sources.letters]
+access_token = "file-access"
+refresh_token = "file-refresh"
+[sources.letters.demo]
+access_token = "demo-access"
+"""
+
+Resolve = Callable[..., Settings]
+
+
+@pytest.fixture
+def resolve(project: Path, monkeypatch: pytest.MonkeyPatch) -> Resolve:
+    """Resolves settings from the project's files, variables given by the end of their name, and arguments."""
+    (project / ".dlt/config.toml").write_text(CONFIG)
+    (project / ".dlt/secrets.toml").write_text(SECRETS)
+    Container()[PluggableRunContext].reload_providers()
+
+    def from_environment(overrides: Overrides | None = None, **variables: str) -> Settings:
+        with monkeypatch.context() as patched:
+            for name, value in variables.items():
+                patched.setenv(f"SOURCES__LETTERS__{name}", value)
+            return resolve_settings(overrides or {})
+
+    return from_environment
+
+
+def problem(resolve: Resolve, overrides: Overrides | None = None, **variables: str) -> str:
+    """The message of the error that the settings end with."""
+    with pytest.raises(SettingsError) as caught:
+        resolve(overrides, **variables)
+    return str(caught.value)
+
+
+def where(key: str, section: str = "sources.letters", file: str = "config") -> str:
+    """How a message says where to set a key."""
+    variable = f"{section}.{key}".replace(".", "__").upper()
+    return f"set {variable} in the environment, or {key} under [{section}] in .dlt/{file}.toml."
+
+
+def test_files_come_before_defaults(resolve: Resolve) -> None:
+    """What the files do not say is the default."""
+    assert resolve() == Settings(
+        base_url=URL, access_token="file-access", refresh_token="file-refresh", environment=None, account_id="77",
+        page_size=50, max_workers=8, requests_per_second=None, max_walks=4, proof="fenced", retry_budget=120.0,
+    )  # fmt: skip
+
+
+def test_an_environments_section_comes_before_the_general_one(resolve: Resolve) -> None:
+    """Key by key, tokens too; the environment itself may come from anywhere."""
+    for settings in (resolve({"environment": "demo"}), resolve(ENVIRONMENT="demo")):
+        assert (settings.environment, settings.base_url) == ("demo", "https://demo.example.org/api/v1")
+        assert (settings.page_size, settings.account_id) == (60, "77")
+        assert (settings.access_token, settings.refresh_token) == ("demo-access", "file-refresh")
+
+
+def test_an_environment_without_a_section_uses_the_general_one(resolve: Resolve) -> None:
+    """Nothing of the other environment's is used."""
+    settings = resolve({"environment": "production"})
+    assert (settings.environment, settings.base_url, settings.page_size) == ("production", URL, 50)
+
+
+def test_variables_come_before_files_of_their_section(resolve: Resolve) -> None:
+    """A general variable does not override the environment's own section, a variable for that section does."""
+    assert resolve(PAGE_SIZE="7").page_size == 7
+    assert resolve(ENVIRONMENT="demo", PAGE_SIZE="7").page_size == 60
+    assert resolve(ENVIRONMENT="demo", PAGE_SIZE="7", DEMO__PAGE_SIZE="8").page_size == 8
+
+
+def test_arguments_come_first(resolve: Resolve) -> None:
+    """Also before the environment's section, and None is a value."""
+    given: Overrides = {"page_size": 9, "environment": "demo", "account_id": None, "access_token": "argument"}
+    settings = resolve(given, PAGE_SIZE="7", DEMO__PAGE_SIZE="8")
+    assert (settings.page_size, settings.account_id, settings.access_token) == (9, None, "argument")
+    assert given == {"page_size": 9, "environment": "demo", "account_id": None, "access_token": "argument"}
+
+
+def test_variables_become_their_types(resolve: Resolve) -> None:
+    """Numbers, choices and texts that look like numbers."""
+    settings = resolve(
+        PAGE_SIZE=" 5 ", MAX_WORKERS="3", REQUESTS_PER_SECOND="0.5", MAX_WALKS="1", RETRY_BUDGET="7",
+        PROOF="certified", ACCOUNT_ID="007", ACCESS_TOKEN=" 0123\n",
+    )  # fmt: skip
+    assert (settings.page_size, settings.max_workers, settings.max_walks) == (5, 3, 1)
+    assert (settings.requests_per_second, settings.retry_budget, settings.proof) == (0.5, 7.0, "certified")
+    assert (settings.account_id, settings.access_token) == ("007", "0123")
+
+
+@pytest.mark.parametrize(
+    "name", ["{}", "LETTERS__{}", "SOURCES__{}", "SOURCES__LETTERS__LETTERS__{}", "SOURCES__LETTERS__PRODUCTION__{}"]
+)
+def test_other_variables_are_not_used(resolve: Resolve, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A bare ACCESS_TOKEN or ENVIRONMENT is meant for something else."""
+    expected = resolve()
+    for key in ("ACCESS_TOKEN", "REFRESH_TOKEN", "ENVIRONMENT", "BASE_URL", "PAGE_SIZE", "ACCOUNT_ID", "SEARCH"):
+        monkeypatch.setenv(name.format(key), "demo")
+    assert resolve() == expected
+    assert resolve_template_filters().search == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "file"), [("base_url", "config"), ("access_token", "secrets"), ("refresh_token", "secrets")]
+)
+def test_a_missing_setting_is_named(project: Path, key: str, file: str) -> None:
+    """In one line, with its variable, its section and its file."""
+    given: dict[str, Any] = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
+    del given[key]
+    assert problem(resolve_settings, given) == f"sources.letters.{key} is not set: {where(key, file=file)}"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
+    """An unset secret of a container arrives as an empty variable."""
+    expected = f"sources.letters.access_token is not set: {where('access_token', file='secrets')}"
+    assert problem(resolve, ACCESS_TOKEN=value) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("page_size", "abc", "a whole number, got 'abc'"),
+        ("page_size", "1.5", "a whole number, got '1.5'"),
+        ("page_size", "", "a whole number, got ''"),
+        ("page_size", "0", "more than 0, got 0"),
+        ("max_workers", "-1", "more than 0, got -1"),
+        ("max_walks", "0", "more than 0, got 0"),
+        ("requests_per_second", "fast", "a number, got 'fast'"),
+        ("requests_per_second", "0", "more than 0, got 0.0"),
+        ("retry_budget", "-1", "more than 0, got -1.0"),
+        ("retry_budget", "nan", "more than 0, got nan"),
+        ("requests_per_second", "nan", "more than 0, got nan"),
+        ("proof", "weak", "fenced or certified, got 'weak'"),
+        ("environment", "staging", "demo or production, got 'staging'"),
+        ("environment", "", "demo or production, got ''"),
+    ],
+)
+def test_a_wrong_value_is_named(resolve: Resolve, key: str, value: str, expected: str) -> None:
+    """What was expected, what came, and where to set it."""
+    assert problem(resolve, {}, **{key.upper(): value}) == f"sources.letters.{key} must be {expected}: {where(key)}"
+
+
+def test_a_wrong_value_in_an_environments_section_is_named_there(resolve: Resolve) -> None:
+    """The message names the section whose value it is."""
+    section = "sources.letters.demo"
+    expected = f"{section}.page_size must be a whole number, got 'many': {where('page_size', section)}"
+    assert problem(resolve, ENVIRONMENT="demo", DEMO__PAGE_SIZE="many") == expected
+
+
+def test_a_wrong_type_in_a_file_is_named(resolve: Resolve, project: Path) -> None:
+    """True is no whole number."""
+    (project / ".dlt/config.toml").write_text("[sources.letters]\nmax_workers = true\n")
+    Container()[PluggableRunContext].reload_providers()
+    with pytest.raises(SettingsError) as caught:
+        resolve_settings({"base_url": URL})
+    assert str(caught.value) == f"sources.letters.max_workers must be a whole number, got True: {where('max_workers')}"
+
+
+@pytest.mark.parametrize("given", [{"environment": "staging"}, {"proof": "weak"}])
+def test_a_wrong_choice_given_as_an_argument_is_named(resolve: Resolve, given: Overrides) -> None:
+    """As one from a file is; otherwise production's settings might be used for a misspelt demo."""
+    ((key, value),) = given.items()
+    choices = {"environment": "demo or production", "proof": "fenced or certified"}[key]
+    assert problem(resolve, given) == f"sources.letters.{key} must be {choices}, got {value!r}: {where(key)}"
+
+
+def test_an_empty_base_url_is_not_set(resolve: Resolve) -> None:
+    """An unset variable of a container arrives as an empty one; an empty argument counts as little."""
+    expected = f"sources.letters.base_url is not set: {where('base_url')}"
+    assert problem(resolve, BASE_URL="") == expected
+    assert problem(resolve, {"base_url": ""}) == expected
+
+
+def test_an_empty_token_given_as_an_argument_is_not_set(resolve: Resolve) -> None:
+    """It does not fall back to the files either, as an argument comes first."""
+    expected = f"sources.letters.refresh_token is not set: {where('refresh_token', file='secrets')}"
+    assert problem(resolve, {"refresh_token": ""}) == expected
+
+
+@pytest.mark.parametrize("slashes", ["", "/", "//"])
+def test_a_base_url_may_end_in_a_slash(resolve: Resolve, slashes: str) -> None:
+    """Paths begin with one, so those at its end are left out."""
+    assert resolve({"base_url": URL + slashes}).base_url == URL
+    assert resolve(BASE_URL=URL + slashes).base_url == URL
+
+
+def test_the_tokens_of_the_settings_are_both_tokens(resolve: Resolve) -> None:
+    """Blanks around configured ones are left out."""
+    assert resolve().tokens == Tokens("file-access", "file-refresh")
+    assert resolve(ACCESS_TOKEN=" a ", REFRESH_TOKEN="\tr\n").tokens == Tokens("a", "r")
+
+
+def test_secrets_are_not_looked_for_where_none_belong(project: Path) -> None:
+    """A token in config.toml, which is for all to see, is none."""
+    (project / ".dlt/config.toml").write_text('[sources.letters]\naccess_token = "canary"\naccount_id = "7"\n')
+    Container()[PluggableRunContext].reload_providers()
+    providers = Container()[PluggableRunContext].providers.providers
+    assert look_up("account_id", str, (SECTION,), providers) == "7"
+    assert look_up("access_token", str, (SECTION,), providers) is None
+
+
+def test_settings_are_looked_for_where_the_caller_says(resolve: Resolve) -> None:
+    """Without any provider arguments and defaults are all there is."""
+    given: Overrides = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
+    assert resolve_settings(given, []) == Settings(base_url=URL, access_token="a", refresh_token="r")
+    with pytest.raises(SettingsError, match=r"^sources\.letters\.base_url is not set: "):
+        resolve_settings({}, [])
+
+
+def test_the_filters_of_templates_have_their_own_section(resolve: Resolve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and variables as for the others; what is not set is not sent."""
+    both = "Professional Letters,Personal Letters"
+    assert resolve_template_filters() == TemplateFilters(1, both, None, is_shared=False)
+    monkeypatch.setenv("SOURCES__LETTERS__TEMPLATES__IS_SHARED", "true")
+    monkeypatch.setenv("SOURCES__LETTERS__TEMPLATES__CREATOR", "7")
+    assert resolve_template_filters() == TemplateFilters(1, both, "7", is_shared=True)
+
+
+@pytest.mark.parametrize(("key", "expected"), [("is_shared", "true or false"), ("search", "a whole number")])
+def test_a_wrong_filter_is_named(resolve: Resolve, monkeypatch: pytest.MonkeyPatch, key: str, expected: str) -> None:
+    """With the section of the filters."""
+    monkeypatch.setenv(f"SOURCES__LETTERS__TEMPLATES__{key.upper()}", "maybe")
+    with pytest.raises(SettingsError) as caught:
+        resolve_template_filters()
+    section = "sources.letters.templates"
+    assert str(caught.value) == f"{section}.{key} must be {expected}, got 'maybe': {where(key, section)}"
+
+
+def test_tokens_are_read_again_from_the_files(resolve: Resolve, project: Path) -> None:
+    """A rotated secret is seen without a new process; arguments stay what they are."""
+    settings, demo = resolve(), resolve({"environment": "demo"})
+    assert read_tokens_again(demo, {"environment": "demo"}) == Tokens("demo-access", "file-refresh")
+    (project / ".dlt/secrets.toml").write_text(SECRETS.replace("file", "new"))
+    assert read_tokens_again(settings, {}) == Tokens("new-access", "new-refresh")
+    assert read_tokens_again(settings, {"refresh_token": "argument"}) == Tokens("new-access", "argument")
+    assert read_tokens_again(settings, {"access_token": "argument"}) == Tokens("argument", "new-refresh")
+    assert read_tokens_again(demo, {}) == Tokens("demo-access", "new-refresh")
+
+
+def test_tokens_are_read_again_from_the_variables(resolve: Resolve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come before the files, as at first, and blanks around them are left out."""
+    settings = resolve()
+    monkeypatch.setenv("SOURCES__LETTERS__REFRESH_TOKEN", " variable\n")
+    assert read_tokens_again(settings, {}) == Tokens("file-access", "variable")
+
+
+def test_nothing_but_tokens_is_read_again(resolve: Resolve, project: Path) -> None:
+    """A file that has got other wrong values or lost its address meanwhile is no matter."""
+    settings = resolve({"environment": "demo"})
+    (project / ".dlt/config.toml").write_text('[sources.letters]\npage_size = "many"\nenvironment = "staging"\n')
+    assert read_tokens_again(settings, {}) == Tokens("demo-access", "file-refresh")
+
+
+@pytest.mark.parametrize(
+    ("environment", "sections"),
+    [
+        (None, ("sources.letters",)),
+        ("demo", ("sources.letters.demo", "sources.letters")),
+        ("production", ("sources.letters.production", "sources.letters")),
+    ],
+)
+def test_settings_know_the_sections_they_come_from(
+    resolve: Resolve, environment: Environment | None, sections: tuple[str, ...]
+) -> None:
+    """An environment's own goes before the general one."""
+    assert resolve({"environment": environment}).sections == sections_of(environment) == sections
+
+
+def test_reading_tokens_again_leaves_the_run_its_settings(resolve: Resolve, project: Path) -> None:
+    """Values set by hand and providers stay as they are, and dlt itself goes on with the files as it read them."""
+    dlt.config["sources.letters.page_size"] = 33
+    dlt.config["sources.letters.demo.max_walks"] = 9
+    dlt.secrets["sources.letters.refresh_token"] = "by-hand"
+    before = resolve({"environment": "demo"})
+    assert (before.page_size, before.max_walks, before.tokens) == (60, 9, Tokens("demo-access", "by-hand"))
+    providers = list(Container()[PluggableRunContext].providers.providers)
+    (project / ".dlt/secrets.toml").write_text(SECRETS.replace("file", "new").replace("demo-access", "new-demo"))
+    (project / ".dlt/config.toml").write_text(CONFIG.replace("50", "51").replace("60", "61"))
+    assert read_tokens_again(before, {"environment": "demo"}) == Tokens("new-demo", "new-refresh")
+    assert resolve({"environment": "demo"}) == before
+    assert resolve().page_size == 33
+    found = Container()[PluggableRunContext].providers.providers
+    assert [one is other for one, other in zip(found, providers, strict=True)] == [True] * len(providers)
+
+
+def test_tokens_are_read_again_from_providers_that_were_added(resolve: Resolve) -> None:
+    """A vault of the user's own is asked after the files, as it was before."""
+    values = {"sources": {"letters": {"access_token": "vault", "production": {"access_token": "vault-production"}}}}
+    vault = CustomLoaderDocProvider("vault", lambda: values, supports_secrets=True)
+    Container()[PluggableRunContext].providers.add_provider(vault)
+    settings = resolve({"environment": "production"})
+    assert settings.access_token == "vault-production"
+    assert read_tokens_again(settings, {}) == Tokens("vault-production", "file-refresh")
+    assert read_tokens_again(resolve(), {}) == Tokens("file-access", "file-refresh")
+
+
+@pytest.mark.parametrize("left", [None, "", '[sources.letters]\naccess_token = "new"\nrefresh_token = " "\n'])
+@pytest.mark.parametrize("given", [{}, {"access_token": "argument"}, {"access_token": ""}])
+def test_a_token_that_is_gone_cannot_be_read_again(
+    resolve: Resolve, project: Path, left: str | None, given: Overrides
+) -> None:
+    """With its file, from it, or with nothing but blanks in its place; the run goes on with what it has."""
+    settings = resolve()
+    (project / ".dlt/secrets.toml").unlink()
+    if left is not None:
+        (project / ".dlt/secrets.toml").write_text(left)
+    with pytest.raises(SettingsError) as caught:
+        read_tokens_again(settings, given)
+    assert str(caught.value) == f"sources.letters holds no tokens any more: {where('access_token', file='secrets')}"
+    assert resolve().tokens == Tokens("file-access", "file-refresh")
+
+
+@pytest.mark.parametrize("file", ["secrets.toml", "config.toml"])
+@pytest.mark.parametrize("content", [b"[sources.letters\ncanary", b'a = "canary', b"canary = '\xff'"])
+def test_files_that_cannot_be_parsed_cannot_be_read_again(
+    resolve: Resolve, project: Path, file: str, content: bytes
+) -> None:
+    """A file that is just being written ends in our own error, which quotes nothing of it."""
+    settings = resolve()
+    (project / ".dlt" / file).write_bytes(content)
+    with pytest.raises(SettingsError) as caught:
+        read_tokens_again(settings, {})
+    assert str(caught.value) == "The configuration cannot be read again: TomlProviderReadException."
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_tokens_are_read_again_for_the_environment_of_the_run(resolve: Resolve) -> None:
+    """Also where it was set by hand: the tokens of another one must not go to this one's address."""
+    dlt.config["sources.letters.environment"] = "demo"
+    settings = resolve()
+    assert settings.tokens == Tokens("demo-access", "file-refresh")
+    assert read_tokens_again(settings, {}) == Tokens("demo-access", "file-refresh")
+    dlt.config["sources.letters.environment"] = "production"
+    assert read_tokens_again(settings, {}) == Tokens("demo-access", "file-refresh")
+
+
+def test_tokens_are_read_again_where_the_address_was_set_by_hand(project: Path) -> None:
+    """It is in no file, but the tokens are."""
+    (project / ".dlt/secrets.toml").write_text(SECRETS)
+    Container()[PluggableRunContext].reload_providers()
+    dlt.config["sources.letters.base_url"] = URL
+    settings = resolve_settings({})
+    assert settings.tokens == Tokens("file-access", "file-refresh")
+    assert read_tokens_again(settings, {}) == Tokens("file-access", "file-refresh")
+
+
+def test_secrets_are_never_quoted(resolve: Resolve) -> None:
+    """Not by the settings' representation, nor by messages about a base_url that carries one."""
+    settings = resolve({"access_token": "canary", "refresh_token": "canary"})
+    assert "canary" not in f"{settings!r} {settings}"
+    assert "canary" not in problem(resolve, BASE_URL="https://user:canary@letters.example.org")
+    assert "canary" not in problem(resolve, BASE_URL="https://letters.example.org?token=canary")
+    assert "canary" not in problem(resolve, ACCESS_TOKEN="canary", MAX_WALKS="0")
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [URL, "HTTPS://LETTERS.EXAMPLE.ORG", "https://letters.example.org:8443/api/v1", "http://localhost:8000",
+     "http://127.0.0.1:8000/api/v1", "http://127.8.9.10", "http://[::1]:8000"],
+)  # fmt: skip
+def test_addresses_that_tokens_may_go_to(base_url: str) -> None:
+    """Everything over https, and this machine over http."""
+    check_base_url(base_url)
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    ["http://letters.example.org", "http://localhost.example.org", "http://127.0.0.1.example.org", "http://0.0.0.0",
+     "http://10.0.0.1", "http://127.1"],
+)  # fmt: skip
+def test_plain_http_stays_on_this_machine(base_url: str) -> None:
+    """Names that merely look like this machine's do not count."""
+    with pytest.raises(SettingsError) as caught:
+        check_base_url(base_url)
+    assert str(caught.value) == (
+        f"sources.letters.base_url must begin with https://, as tokens are sent there: {where('base_url')}"
+    )
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    ["", "letters.example.org", "//letters.example.org", "/api/v1", "https://", "https:///api/v1", "ftp://letters.example.org",
+     "file:///etc/passwd", "https://user@letters.example.org", "https://user:pass@letters.example.org", "https://:p@h",
+     "https://good.example.org\\@letters.example.org", f"{URL}?page=1", f"{URL}#part", "https://h:0", "https://h:65536",
+     "https://h:port", "https://[::1"],
+)  # fmt: skip
+def test_addresses_that_are_not_plain_are_refused(base_url: str) -> None:
+    """User information, a query, a fragment, no host, or another scheme."""
+    with pytest.raises(SettingsError) as caught:
+        check_base_url(base_url)
+    assert str(caught.value) == (
+        "sources.letters.base_url must be an address such as https://host/api/v1, without user, query or fragment: "
+        + where("base_url")
+    )
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [f"{URL}?", f"{URL}#", "https://@letters.example.org", f" {URL}", f"{URL}\n", f"{URL} ", f"{URL}/a b",
+     "https://lett\ners.example.org", "https://letters.example.org\u2028", "https://letters.example.org\x00"],
+)  # fmt: skip
+def test_addresses_with_blanks_or_empty_parts_are_refused(base_url: str) -> None:
+    """An empty query or fragment swallows the path that follows, and a blank makes another host."""
+    with pytest.raises(
+        SettingsError, match=r"^sources\.letters\.base_url must be an address such as https://host/api/v1"
+    ):
+        check_base_url(base_url)
+
+
+def test_this_machine_is_known_by_name_and_address() -> None:
+    """All of 127.0.0.0/8, ::1 and localhost."""
+    hosts = ["localhost", "127.0.0.1", "127.255.0.1", "::1", "example.org", "", "::2", "192.168.0.1"]
+    assert [is_loopback(host) for host in hosts] == [True] * 4 + [False] * 4

@@ -1,0 +1,266 @@
+"""Is the schema whole as data, and do a listing's rows become exactly its tables?"""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from letters_source.decode import decode_page
+from letters_source.flatten import to_rejected, to_table
+from letters_source.shape import row_schema
+from letters_source.tables import (
+    CONTACTS,
+    CONTACTS__CONTACT_LABELS,
+    LISTING_AUDIT,
+    LOAD_ID,
+    REJECTED_ROWS,
+    TABLES,
+    TEMPLATES,
+    TEMPLATES__CREATOR,
+    TEMPLATES__PRODUCT,
+    UNDOCUMENTED,
+    Table,
+    tables_of,
+)
+from pages import golden, page_of, page_of_text
+
+UTC_MICROSECONDS = pa.timestamp("us", "UTC")
+CONTACT_FIELDS = (
+    "id firstName lastName fullName companyName address1 address2 city state zip phoneNo extension websiteUrl orgId "
+    "email isVerified isLiveMode createdAt"
+)
+PRODUCT_FIELDS = "id paperType paperSize deliveryType productType envelopeType postageType name meta"
+
+
+def rows_of(*pages: pa.RecordBatch) -> pa.Table:
+    """Pages as the spool gives them."""
+    return pa.Table.from_batches(pages)
+
+
+def read(body: bytes, listing: str = "contacts") -> pa.Table:
+    """The rows of one page."""
+    return rows_of(decode_page(body, listing, 0).rows)
+
+
+def labels(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows of the labels table."""
+    return [tuple(row.values()) for row in to_table(rows, CONTACTS__CONTACT_LABELS).to_pylist()]
+
+
+def test_tables_and_columns_have_their_names_once() -> None:
+    """Names are unique, snake_case, and children are named after their listing's table."""
+    assert [table.name for table in TABLES] == [
+        "templates", "templates__creator", "templates__product", "contacts", "contacts__contact_labels",
+        "rejected_rows", "listing_audit",
+    ]  # fmt: skip
+    for table in TABLES:
+        names = [column.name for column in table.columns]
+        assert len(set(names)) == len(names)
+        assert [name for name in names if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name)] == []
+
+
+def test_everything_is_described() -> None:
+    """Each table and column has a sentence."""
+    texts = [text for table in TABLES for text in (table.description, *(c.description for c in table.columns))]
+    assert [text for text in texts if not re.fullmatch(r"[A-Z].+\.", text)] == []
+
+
+def test_keys_are_the_natural_ones() -> None:
+    """Listings by id, objects by their parent's, labels by contact and place; what only grows has none."""
+    assert {table.name: table.key for table in TABLES} == {
+        "templates": ("id",), "templates__creator": ("template_id",), "templates__product": ("template_id",),
+        "contacts": ("id",), "contacts__contact_labels": ("contact_id", "position"),
+        "rejected_rows": (), "listing_audit": (),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "fields"),
+    [
+        (TEMPLATES, "id title templateUrl templateType thumbnailUrl"),
+        (TEMPLATES__CREATOR, "id fullName"),
+        (TEMPLATES__PRODUCT, PRODUCT_FIELDS),
+        (CONTACTS, CONTACT_FIELDS),
+        (CONTACTS__CONTACT_LABELS, "id title"),
+        (REJECTED_ROWS, ""),
+        (LISTING_AUDIT, ""),
+    ],
+)
+def test_every_documented_field_has_a_column(table: Table, fields: str) -> None:
+    """The fields of service-interface 2.2 to 2.4, each under its own name in snake_case."""
+    assert [column.wire for column in table.documented] == fields.split()
+    snake = [re.sub(r"(?=[A-Z])", "_", wire).lower() for wire in fields.split()]
+    assert [column.name for column in table.documented] == snake
+
+
+def test_only_what_is_not_text_has_another_type() -> None:
+    """Booleans, timestamps, JSON, and our own figures."""
+    others = {f"{t.name}.{c.name}": c.kind for t in TABLES for c in t.columns if c.kind != "text"}
+    figures = [column.name for column in LISTING_AUDIT.columns if column.kind == "bigint"]
+    assert figures == [
+        "count_first", "count_last", "rows_received", "rows_yielded", "duplicates_dropped", "rows_rejected",
+        "misfit_values", "walks", "pages", "page_size_asked", "page_size_given", "requests", "retries", "throttled",
+    ]  # fmt: skip
+    assert others == {
+        "templates.undocumented": "json", "templates__creator.undocumented": "json",
+        "templates__product.meta": "json", "templates__product.undocumented": "json",
+        "contacts.is_verified": "bool", "contacts.is_live_mode": "bool", "contacts.created_at": "timestamp",
+        "contacts.undocumented": "json", "contacts__contact_labels.position": "bigint",
+        "rejected_rows.page": "bigint", "rejected_rows.position": "bigint", "rejected_rows.row": "json",
+        "listing_audit.filters": "json", "listing_audit.undocumented_fields": "json",
+        "listing_audit.started_at": "timestamp", "listing_audit.seconds": "double",
+        **{f"listing_audit.{name}": "bigint" for name in figures},
+    }  # fmt: skip
+
+
+def test_an_arrow_schema_says_what_may_be_null() -> None:
+    """Keys are never null, all else may be."""
+    key = pa.field("contact_id", pa.string(), nullable=False)
+    place = pa.field("position", pa.int64(), nullable=False)
+    assert CONTACTS__CONTACT_LABELS.schema == pa.schema([key, place, ("id", pa.string()), ("title", pa.string())])
+    assert CONTACTS.schema.field("created_at").type == UTC_MICROSECONDS
+
+
+def test_the_load_id_is_no_column_of_a_table() -> None:
+    """It is added when a row is handed to dlt, and it is never null, though no key."""
+    assert [table.name for table in TABLES if LOAD_ID.name in table.schema.names] == []
+    assert (LOAD_ID.name, LOAD_ID.key, LOAD_ID.nullable) == ("_dlt_load_id", False, False)
+    assert LOAD_ID.field == pa.field("_dlt_load_id", pa.string(), nullable=False)
+    assert [column.name for table in TABLES for column in table.columns if column.required] == []
+
+
+def test_a_listing_has_its_table_and_its_children() -> None:
+    """Each child lies in its parent's row, as an object or a list; the others belong to no listing."""
+    assert tables_of("templates") == (TEMPLATES, TEMPLATES__CREATOR, TEMPLATES__PRODUCT)
+    assert tables_of("contacts") == (CONTACTS, CONTACTS__CONTACT_LABELS)
+    assert tables_of("") == (REJECTED_ROWS, LISTING_AUDIT)
+    assert [(t.name, t.short, t.part, t.wire) for t in TABLES if t.wire] == [
+        ("templates__creator", "creator", "object", "creator"),
+        ("templates__product", "product", "object", "product"),
+        ("contacts__contact_labels", "contact_labels", "list", "ContactLabels"),
+    ]
+
+
+def test_the_tables_that_keep_undocumented_fields() -> None:
+    """Labels keep theirs in the contact, with the whole list."""
+    keeping = [table.name for table in TABLES if UNDOCUMENTED in table.columns]
+    assert keeping == ["templates", "templates__creator", "templates__product", "contacts"]
+
+
+def test_the_golden_contacts_become_tables() -> None:
+    """The contacts as decoded, their labels numbered from 0, and nothing rejected."""
+    rows = rows_of(golden("contacts").rows)
+    contacts = to_table(rows, CONTACTS)
+    assert contacts.schema == CONTACTS.schema
+    assert contacts.to_pylist()[1] == {
+        "id": "102", "first_name": "", "last_name": "", "full_name": "", "company_name": "Example Holdings",
+        "address1": "7 High St", "address2": "", "city": "Newark", "state": "New Jersey", "zip": "07102",
+        "phone_no": "", "extension": "", "website_url": "", "org_id": "1", "email": "", "is_verified": None,
+        "is_live_mode": True, "created_at": datetime(2023, 11, 21, 9, 30, 15, tzinfo=UTC), "undocumented": None,
+    }  # fmt: skip
+    assert contacts["id"].to_pylist() == ["101", "102", "103"]
+    assert to_table(rows, CONTACTS__CONTACT_LABELS).schema == CONTACTS__CONTACT_LABELS.schema
+    assert labels(rows) == [("101", 0, "4", "office"), ("101", 1, "6", 'Q4 "hot"'), ("103", 0, "5", "house")]
+    assert to_rejected(rows, "contacts").num_rows == 0
+
+
+def test_the_golden_templates_become_tables() -> None:
+    """Creators and products are rows of their own, for templates that have them."""
+    rows = rows_of(golden("templates").rows)
+    files = "https://files.example.org/org-1/user-1"
+    assert to_table(rows, TEMPLATES).to_pylist()[0] == {
+        "id": "10", "title": "Spring offer", "template_url": f"{files}/templates/10.json", "template_type": "json",
+        "thumbnail_url": f"{files}/thumbnails/10.png", "undocumented": None,
+    }  # fmt: skip
+    assert to_table(rows, TEMPLATES)["id"].to_pylist() == ["10", "9", "8"]
+    creators, products = to_table(rows, TEMPLATES__CREATOR), to_table(rows, TEMPLATES__PRODUCT)
+    assert [tuple(row.values()) for row in creators.to_pylist()] == [
+        ("10", "2", "Ada Example", None),
+        ("9", "2", "Ada Example", None),
+        ("8", "4", "Zoë O'Example", None),
+    ]
+    assert [tuple(row.values()) for row in products.to_pylist()] == [
+        ("10", "3", "60# Statement", "8.5x11", "First Class", "Professional Letters", "#10 Grey", "Live",
+         "Professional Letters, First Class", None, None),
+        ("9", "5", "80# Linen", "4.25x5.5", "Standard Class", "Personal Letters", "A7 White", "Stamped",
+         "Personal Letters, Standard Class", '{"folds": 1, "colors": ["black", "blue"]}', None),
+    ]  # fmt: skip
+    assert [creators.schema, products.schema] == [TEMPLATES__CREATOR.schema, TEMPLATES__PRODUCT.schema]
+
+
+def test_the_golden_surprises_become_tables() -> None:
+    """Four contacts, the one label that is one in its place, and the row without an id."""
+    rows = rows_of(golden("contacts-surprises", 7).rows)
+    assert to_table(rows, CONTACTS)["id"].to_pylist() == ["201", "202", "204", "205"]
+    assert labels(rows) == [("202", 0, "4", "office")]
+    rejected = to_rejected(rows, "contacts")
+    assert rejected.schema == REJECTED_ROWS.schema
+    assert rejected.to_pylist() == [
+        {
+            "listing": "contacts", "page": 7, "position": 2, "reason": "the id is null",
+            "row": '{"id": null, "firstName": "No", "lastName": "Id", "ContactLabels": [], "createdAt": null}',
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES if table.listing], ids=lambda table: table.name)
+def test_no_rows_become_empty_tables_of_the_same_types(table: Table) -> None:
+    """Whether no page came, or a page without rows, or rows without a usable id alone."""
+    schema = row_schema(table.listing)
+    without = read(page_of({"id": None}, None), table.listing)
+    for rows in (schema.empty_table(), pa.Table.from_batches([], schema), without, without.slice(0, 0)):
+        found = to_table(rows, table)
+        assert (found.schema, found.num_rows) == (table.schema, 0)
+
+
+@pytest.mark.parametrize("listing", ["contacts", "templates"])
+def test_no_rows_become_an_empty_table_of_rejected_rows(listing: str) -> None:
+    """Of the same types as one with rows."""
+    for rows in (row_schema(listing).empty_table(), pa.Table.from_batches([], row_schema(listing))):
+        assert to_rejected(rows, listing) == REJECTED_ROWS.schema.empty_table()
+
+
+def test_labels_keep_their_places_beside_nulls() -> None:
+    """A null among labels keeps its number; null and empty lists have no rows, and rejected rows' labels neither."""
+    rows = read(
+        page_of(
+            {"id": "1", "ContactLabels": [None, {"id": "a"}, None, {"title": "b"}]},
+            {"id": "2", "ContactLabels": None},
+            {"id": None, "ContactLabels": [{"id": "lost"}]},
+            {"id": "3", "ContactLabels": []},
+            {"id": "4", "ContactLabels": [None]},
+            {"id": "5"},
+            {"id": "6", "ContactLabels": [{"id": "c", "title": "d"}]},
+        )
+    )
+    assert labels(rows) == [("1", 1, "a", None), ("1", 3, None, "b"), ("6", 0, "c", "d")]
+
+
+def test_pages_are_taken_together_and_apart() -> None:
+    """Tables of several pages, of slices and of filtered rows number labels within each contact."""
+    first = golden("contacts", 0).rows
+    second = decode_page(page_of({"id": "9", "ContactLabels": [{"id": "x"}, {"id": "y"}]}), "contacts", 1).rows
+    both = rows_of(first, second, first.slice(2))
+    expected = [("101", 0, "4", "office"), ("101", 1, "6", 'Q4 "hot"'), ("103", 0, "5", "house")]
+    nine = [("9", 0, "x", None), ("9", 1, "y", None)]
+    assert labels(both) == [*expected, *nine, expected[2]]
+    assert labels(both.slice(2, 2)) == [expected[2], *nine]
+    assert labels(both.filter(pa.array([False, True, True, False, True]))) == [expected[2], expected[2]]
+    assert to_table(both, CONTACTS)["id"].to_pylist() == ["101", "102", "103", "9", "103"]
+
+
+def test_objects_of_several_pages_stay_with_their_parents() -> None:
+    """A template without a creator or product has no row there, wherever it lies."""
+    lost = '{"id": null, "creator": {"id": "lost"}}'
+    body = page_of_text(f'[{{"id": "1"}}, {lost}, {{"id": "2", "creator": {{"id": 7, "x": 1}}}}]')
+    page = decode_page(body, "templates", 1).rows
+    creators = to_table(rows_of(page, golden("templates").rows, page.slice(2)), TEMPLATES__CREATOR)
+    assert [tuple(row.values()) for row in creators.to_pylist()] == [
+        ("2", "7", None, '{"x":1}'),
+        ("10", "2", "Ada Example", None),
+        ("9", "2", "Ada Example", None),
+        ("8", "4", "Zoë O'Example", None),
+        ("2", "7", None, '{"x":1}'),
+    ]

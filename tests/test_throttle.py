@@ -1,0 +1,269 @@
+"""Does the throttle let requests start when they may, and no earlier? The schedule is looked at, nothing is timed."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from threading import Event
+from time import monotonic
+
+import pytest
+
+from letters_source.answers import LONGEST_WISH
+from letters_source.throttle import EASE, FEWEST, GROWTH, LONGEST_INTERVAL, Stopped, Throttle
+
+LONG = 1_000.0
+
+
+def begun(throttle: Throttle, requests: int) -> list[float]:
+    """The moments at which that many requests began, one after another."""
+    moments = []
+    for _ in range(requests):
+        with throttle.slot() as began:
+            moments.append(began)
+    return moments
+
+
+def taught(throttle: Throttle, successes: int) -> None:
+    """Push a throttle back after that many successes in the last second."""
+    throttle._successes.clear()
+    for _ in range(successes):
+        throttle.succeeded()
+    throttle._window = throttle.workers
+    throttle.push_back(monotonic(), LONG)
+
+
+def test_an_idle_throttle_lets_requests_start_at_once() -> None:
+    """As many as there are workers, without any distance between them."""
+    throttle = Throttle(3)
+    with ExitStack() as stack:
+        moments = [stack.enter_context(throttle.slot()) for _ in range(3)]
+        assert throttle._next_start == moments[-1]
+        assert throttle._delay() > 0
+    assert throttle._delay() <= 0
+
+
+def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
+    """The one that waits is woken by the one that ends, also by one that fails."""
+    throttle = Throttle(1)
+    entered = Event()
+
+    def enter() -> None:
+        with throttle.slot():
+            entered.set()
+
+    def fail(pool: ThreadPoolExecutor) -> None:
+        with throttle.slot():
+            pool.submit(enter)
+            assert not entered.is_set()
+            raise KeyError
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyError):
+        fail(pool)
+    assert entered.is_set()
+
+
+def test_a_rate_spaces_requests_evenly() -> None:
+    """The next start is one interval after the last one, and a start that came late is not made up for."""
+    throttle = Throttle(8, rate=200.0)
+    first, second = begun(throttle, 2)
+    assert second - first >= 1 / 200
+    assert throttle._next_start == second + 1 / 200
+    throttle = Throttle(8, rate=0.001)
+    (only,) = begun(throttle, 1)
+    assert throttle._next_start == only + LONG
+    assert throttle._delay() > LONG / 2
+
+
+@pytest.mark.parametrize(
+    ("rate", "interval"),
+    [(1 / 86_000, 86_000.0), (1 / LONGEST_INTERVAL, LONGEST_INTERVAL), (1e-9, 86_400.0), (5e-324, 86_400.0)],
+)
+def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
+    """However low the rate, the workers that wait can, and are woken when all has stopped."""
+    throttle = Throttle(2, rate)
+    assert throttle._interval() == pytest.approx(interval)
+    (first,) = begun(throttle, 1)
+    assert throttle._next_start == first + throttle._interval()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(begun, throttle, 1)
+        assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
+        throttle.stop()
+        assert isinstance(waiting.exception(timeout=10), Stopped)
+
+
+def test_a_push_back_halves_the_window_once_for_a_burst() -> None:
+    """Answers to requests that began before the last push-back belong to it; a later one counts again."""
+    throttle = Throttle(8)
+    early = begun(throttle, 3)
+    for began in early:
+        throttle.push_back(began, 0)
+    assert throttle._window == 4
+    throttle.push_back(monotonic(), 0)
+    assert throttle._window == 2
+
+
+def test_the_window_never_closes() -> None:
+    """One request at least may be under way."""
+    throttle = Throttle(3)
+    for _ in range(5):
+        throttle.push_back(monotonic(), 0)
+    assert throttle._window == 1
+
+
+def test_the_window_grows_by_one_for_each_window_of_successes() -> None:
+    """As TCP's does, up to the number of workers."""
+    throttle = Throttle(4)
+    throttle.push_back(monotonic(), 0)
+    windows = []
+    for _ in range(6):
+        throttle.succeeded()
+        windows.append(throttle._window)
+    assert windows == pytest.approx([2.5, 2.9, 3.244828, 3.553010, 3.834462, 4], abs=1e-5)
+
+
+def test_a_push_back_parks_every_worker() -> None:
+    """Until the longest wait that was asked for."""
+    throttle = Throttle(4)
+    throttle.push_back(monotonic(), LONG)
+    until = throttle._parked_until
+    throttle.push_back(monotonic(), 0)
+    assert throttle._parked_until == until
+    assert throttle._delay() > LONG / 2
+
+
+def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
+    """A tenth less than the successes of the last second, growing with each further success."""
+    throttle = Throttle(8)
+    for _ in range(100):
+        throttle.succeeded()
+    throttle._successes.extendleft([monotonic() - 5] * 50)
+    throttle.push_back(monotonic(), 0)
+    assert throttle._learned == pytest.approx(EASE * 100)
+    throttle.succeeded()
+    grown = EASE * 100 + GROWTH * (throttle._successes[-1] - throttle._pushed_back)
+    assert throttle._learned == grown
+    assert throttle._interval() == 1 / grown
+    assert len(throttle._successes) == 101
+
+
+@pytest.mark.parametrize("quiet", [1, 10, 30])
+def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) -> None:
+    """Each success adds the more, the more seconds have passed since all were parked: slowly near the limit met."""
+    throttle = Throttle(8)
+    taught(throttle, 10)
+    throttle._pushed_back -= quiet
+    throttle._parked_until = throttle._pushed_back + 0.5
+    learned = EASE * 10
+    for _ in range(3):
+        throttle.succeeded()
+        learned += GROWTH * (throttle._successes[-1] - throttle._parked_until)
+    assert throttle._learned == learned
+    assert throttle._learned >= EASE * 10 + 3 * GROWTH * (quiet - 0.5)
+
+
+def test_the_slower_of_both_rates_holds() -> None:
+    """What the user allows, and what the service taught."""
+    throttle = Throttle(8, rate=5.0)
+    assert throttle._interval() == 1 / 5
+    taught(throttle, 3)
+    assert throttle._learned == pytest.approx(EASE * 3)
+    assert throttle._interval() == pytest.approx(1 / (EASE * 3))
+    taught(throttle, 100)
+    assert throttle._interval() == 1 / 5
+    assert Throttle(8)._interval() == 0
+
+
+@pytest.mark.parametrize(("successes", "learned"), [(0, None), (1, None), (2, None), (3, 3), (4, 4), (50, 50)])
+def test_fewer_than_three_successes_tell_no_rate(successes: int, learned: int | None) -> None:
+    """The window halves and every worker is parked in any case."""
+    throttle = Throttle(8)
+    taught(throttle, successes)
+    assert throttle._learned == (learned and pytest.approx(EASE * learned))
+    assert throttle._window == 4
+    assert throttle._delay() > LONG / 2
+
+
+def test_successes_of_earlier_seconds_tell_no_rate() -> None:
+    """Only those of the last second are counted, however many there were."""
+    throttle = Throttle(8)
+    for _ in range(FEWEST - 1):
+        throttle.succeeded()
+    throttle._successes.extendleft([monotonic() - 1.5] * 50)
+    throttle.push_back(monotonic(), 0)
+    assert (throttle._learned, throttle._window) == (None, 4)
+    throttle.succeeded()
+    assert throttle._learned is None
+    assert len(throttle._successes) == FEWEST
+
+
+def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
+    """It halves the window and parks every worker; a rate that was learned stays."""
+    throttle = Throttle(8)
+    for _ in range(10):
+        throttle.succeeded()
+    throttle.push_back(monotonic(), LONG, learn=False)
+    assert (throttle._learned, throttle._window) == (None, 4)
+    assert throttle._delay() > LONG / 2
+    throttle.push_back(monotonic(), 0)
+    throttle.push_back(monotonic(), 0, learn=False)
+    assert throttle._learned == pytest.approx(EASE * 10)
+    assert throttle._window == 1
+
+
+def test_a_burst_teaches_once() -> None:
+    """Answers to requests that began before the last push-back belong to it."""
+    throttle = Throttle(8)
+    (early,) = begun(throttle, 1)
+    taught(throttle, 10)
+    for _ in range(90):
+        throttle.succeeded()
+    learned = throttle._learned
+    throttle.push_back(early, 0)
+    assert throttle._learned == learned
+    throttle.push_back(monotonic(), 0)
+    assert throttle._learned == pytest.approx(EASE * 100)
+
+
+@pytest.mark.parametrize("limit", ["window", "parking", "rate"])
+def test_stopping_wakes_whoever_waits_for_a_turn(limit: str) -> None:
+    """Whether for a place, for the end of a pause, or for the next start."""
+    throttle = Throttle(1, rate=1 / LONG if limit == "rate" else None)
+    if limit == "parking":
+        throttle.push_back(monotonic(), LONG)
+    with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
+        if limit != "parking":
+            stack.enter_context(throttle.slot())
+        waiting = [pool.submit(begun, throttle, 1) for _ in range(2)]
+        throttle.stop()
+        errors = [each.exception(timeout=10) for each in waiting]
+    assert [type(error) for error in errors] == [Stopped, Stopped]
+
+
+def test_stopping_wakes_whoever_sleeps() -> None:
+    """And whoever would go to sleep afterwards."""
+    throttle = Throttle(1)
+    with ThreadPoolExecutor(1) as pool:
+        sleeping = pool.submit(throttle.wait, LONG)
+        throttle.stop()
+        assert isinstance(sleeping.exception(timeout=10), Stopped)
+    wake: list[Callable[[], object]] = [lambda: throttle.wait(LONG), lambda: begun(throttle, 1)]
+    for each in wake:
+        with pytest.raises(Stopped):
+            each()
+
+
+def test_a_sleep_ends_by_itself() -> None:
+    """Nothing else wakes it."""
+    Throttle(1).wait(0)
+    Throttle(1).wait(0.001)
+
+
+def test_the_longest_wish_parks_like_any_other() -> None:
+    """A Retry-After of thousands of years is cut to it, and must not break the workers that wait."""
+    throttle = Throttle(2)
+    throttle.push_back(monotonic(), LONGEST_WISH)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(begun, throttle, 1)
+        assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
+        throttle.stop()
+        assert isinstance(waiting.exception(timeout=10), Stopped)
