@@ -373,6 +373,7 @@ def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, wor
 
 def test_a_destination_that_fails_ends_with_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line says at which step, and why."""
+    monkeypatch.delenv("RUNTIME__LOG_LEVEL", raising=False)
     for name, value in world.settings.items():
         monkeypatch.setenv(f"SOURCES__LETTERS__{name}".upper(), str(value))
     run(make_pipeline("duckdb", "letters.duckdb"), **world.settings)
