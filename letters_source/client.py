@@ -89,7 +89,8 @@ class Client:
                 self.throttle.push_back(began, wait, learn=again.status == TOO_MANY_REQUESTS)
                 raise
             except Again as again:
-                self.throttle.park(again.wait or 0)
+                if again.wait:
+                    self.throttle.park(again.wait)
                 raise
         self.throttle.succeeded()
         try:

@@ -87,13 +87,14 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
         yield
         return
     is_new = not os.path.exists(file)
-    try:
-        with pipeline.sql_client():
+    with pipeline.sql_client():
+        try:
             yield
-    except BaseException:
-        if is_new:
-            file.unlink(missing_ok=True)
-        raise
+        except BaseException:
+            # only once it is open, and so locked, is it ours to remove
+            if is_new:
+                file.unlink(missing_ok=True)
+            raise
 
 
 def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
