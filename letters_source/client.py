@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from random import uniform
+from threading import Lock
 from time import monotonic
 from typing import Any, Self, TypeVar
 
@@ -41,6 +42,7 @@ class Client:
     def __init__(self, base_url: str, tokens: TokenSource, throttle: Throttle, retry_budget: float) -> None:
         self.base_url, self.tokens, self.throttle, self.retry_budget = base_url, tokens, throttle, retry_budget
         self.traffic: Counter[str] = Counter()
+        self._counting = Lock()
         self.session = requests.Session()
         # no proxies, netrc or certificates from the environment: tokens go where base_url says, and nowhere else
         self.session.trust_env = False
@@ -82,9 +84,13 @@ class Client:
             try:
                 body = self._authorised(listing, params)
             except SlowDown as again:
-                self.traffic["throttled"] += 1
+                self._count("throttled")
                 wait = FIRST_WAIT_SECONDS if again.wait is None else again.wait
                 self.throttle.push_back(began, wait, learn=again.status == TOO_MANY_REQUESTS)
+                raise
+            except Again as again:
+                if again.wait:
+                    self.throttle.park(again.wait)
                 raise
         self.throttle.succeeded()
         try:
@@ -98,16 +104,16 @@ class Client:
         """The body; where the tokens are refused, the secrets are read again, once."""
         tokens = self.tokens.current()
         try:
-            return self._send(listing, params, TokenAuth(tokens, refresh=listing.refresh_token))
+            return self._send(listing, params, TokenAuth(tokens, refresh=listing.sends_refresh_token))
         except NotAuthorised:
             if not self.tokens.renew(tokens):
                 raise
         logger.info("The tokens were refused; the secrets hold others by now, which are tried.")
-        return self._send(listing, params, TokenAuth(self.tokens.current(), refresh=listing.refresh_token))
+        return self._send(listing, params, TokenAuth(self.tokens.current(), refresh=listing.sends_refresh_token))
 
     def _send(self, listing: Listing, params: Mapping[str, str], auth: TokenAuth) -> bytes:
         """The body of one response, within bounds of size and time."""
-        self.traffic["requests"] += 1
+        self._count("requests")
         where = f"{listing.name} page {params['page']}"
         try:
             response = self.session.get(
@@ -116,21 +122,24 @@ class Client:
                 auth=auth,
                 allow_redirects=False,
                 stream=True,
-                timeout=(CONNECT_SECONDS, READ_SECONDS),
+                timeout=(CONNECT_SECONDS, min(READ_SECONDS, self.retry_budget)),
             )
             with closing(response):
                 body = read_body(response, where)
         except requests.exceptions.SSLError:
-            raise ServiceUnreachable(
-                f"{where}: no trusted TLS connection: its certificate cannot be verified, or it speaks no TLS."
-            ) from None
+            untrusted = f"{where}: no trusted TLS connection: its certificate cannot be verified, or it speaks no TLS."
+            raise Again("no trusted TLS connection", tries=3, error=ServiceUnreachable(untrusted)) from None
         except (requests.RequestException, HTTPError, OSError) as error:
             raise Again(describe(error)) from None
         check_status(response, body, where, auth.tokens)
         return body
 
+    def _count(self, what: str) -> None:
+        with self._counting:
+            self.traffic[what] += 1
+
     def _before_retry(self, state: RetryCallState) -> None:
-        self.traffic["retries"] += 1
+        self._count("retries")
         again = outcome(state)
         logger.warning(
             "%s page %s: %s; asking again in %.1f s.",
@@ -154,7 +163,8 @@ def read_body(response: requests.Response, where: str) -> bytes:
     """The decoded body.
 
     Raises:
-        MalformedResponse: it is larger, or comes slower, than any page would.
+        MalformedResponse: it is larger than any page would be.
+        Again: it comes slower than any page would, or nobody waits for it any more.
     """
     deadline = monotonic() + BODY_SECONDS
     body = bytearray()

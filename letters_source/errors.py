@@ -46,7 +46,7 @@ class NotAuthorised(LettersError):
 class IncompleteListing(LettersError):
     """The rows read cannot be shown to be the whole listing, so nothing was loaded.
 
-    `count` is what the service reported last, `received` the distinct rows of the last walk.
+    `count` is what the service reported last in the last walk, `received` the distinct rows of that walk.
     """
 
     exit_code = 4

@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One response. `asked` and `answered` are ticks of one clock that all requests of a run share.
+    """One response. `asked` and `answered` are ticks of one clock that all requests of a listing share.
 
     `keys` holds a row's id, or for a row without one its whole text after a NUL, which no id holds.
     """

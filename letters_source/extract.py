@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 import pyarrow as pa
 
 from letters_source.client import Client
@@ -79,13 +80,13 @@ def read_listing(job: Job, folder: Path | None = None) -> Iterator[Rows | Audit]
     with Spool(row_schema(job.listing.name), folder) as spool:
         outcome = walk(job, spool)
         readings, keep = outcome.verdict.readings, outcome.verdict.keep
-        wanted = [(number, rows) for number, rows in enumerate(keep) if rows is not False]
+        wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
         loaded: Counter[str] = Counter()
         for rows in spool.tables(sorted(wanted, key=lambda item: (readings[item[0]].page, item[0]))):
             loaded.update(rows_rejected=rows["id"].null_count, rows_yielded=rows.num_rows - rows["id"].null_count)
             yield Rows(job.listing.name, rows)
     notes = sum((outcome.notes[number] for number, _ in wanted), Notes())
-    report(job.listing.name, outcome, notes)
+    report(job.listing.name, outcome, loaded, notes)
     # Arrow keeps what decoding has freed, a hundred megabytes, which the destination's engine needs next
     pa.default_memory_pool().release_unused()
     yield Audit(job.listing.name, audit_row(job, outcome, loaded, notes))
@@ -113,17 +114,18 @@ def fetch_page(job: Job, client: Client, page: int) -> Page:
     return client.get(job.listing, params, partial(decode_page, listing=job.listing.name, number=page))
 
 
-def report(listing: str, outcome: Outcome, notes: Notes) -> None:
+def report(listing: str, outcome: Outcome, loaded: Counter[str], notes: Notes) -> None:
     """Say how it went in a line, and what was not understood in a line for each field."""
-    newest = outcome.verdict.readings[-1]
     logger.info(
         "%s: %d rows, %s; requests: %d, seconds: %.1f",
         listing,
-        newest.count,
+        loaded["rows_yielded"],
         outcome.verdict.proof,
         outcome.traffic["requests"],
         outcome.seconds,
     )
+    if loaded["rows_rejected"]:
+        logger.warning("%s: %d rows have no usable id and went to rejected_rows", listing, loaded["rows_rejected"])
     for name, times in sorted(notes.kept.items()):
         logger.warning("%s: %s did not fit in %d rows and was kept in the column undocumented", listing, name, times)
     if notes.halves:

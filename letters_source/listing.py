@@ -10,12 +10,12 @@ class Listing:
 
     name: str
     path: str
-    refresh_token: bool = False
+    sends_refresh_token: bool = False
     """Whether requests also carry the `refreshtoken` header (service-interface 5)."""
 
 
 TEMPLATES = Listing("templates", "/templates")
-CONTACTS = Listing("contacts", "/contacts", refresh_token=True)
+CONTACTS = Listing("contacts", "/contacts", sends_refresh_token=True)
 LISTINGS = {listing.name: listing for listing in (TEMPLATES, CONTACTS)}
 
 

@@ -8,11 +8,12 @@ from time import monotonic
 from typing import Any, Unpack
 
 import dlt
+from dlt.common.configuration.exceptions import ConfigurationException
 from dlt.common.destination.exceptions import DestinationException
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import check_destination, load_config, make_pipeline
+from letters_source.destination import check_destination, hold_open, load_config, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
 from letters_source.reader import Watch
@@ -64,15 +65,17 @@ def run(
     listings = check_listings(only)
     source = letters(watch, **settings).with_resources(*chain.from_iterable(map(resource_names, listings)))
     pipeline = pipeline or make_pipeline()
-    check_destination(pipeline)
-    # what an earlier run left half done is read afresh: dlt would load its old rows and not ask the service at all
-    pipeline.abort_packages()
-    with plain_errors(), dlt.config.values(load_config(pipeline)):
-        load_id = str(pipeline.run(source).loads_ids[-1])
-        audits = verify_load(pipeline, load_id)
-        tables = [table for table in TABLES if not table.listing or table.listing in listings]
-        describe_tables(pipeline, tables)
-        return Result(load_id, count_rows(pipeline, tables), audits, monotonic() - start)
+    with plain_errors():
+        check_destination(pipeline)
+        # what an earlier run left half done is read afresh: dlt would load its old rows and not ask the service at all
+        pipeline.abort_packages()
+        with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
+            load_id = str(pipeline.run(source).loads_ids[-1])
+            audits = verify_load(pipeline, load_id, listings)
+            tables = [table for table in TABLES if not table.listing or table.listing in listings]
+            describe_tables(pipeline, tables)
+            counts = count_rows(pipeline, tables)
+    return Result(load_id, counts, audits, monotonic() - start)
 
 
 def check_listings(only: Sequence[str]) -> Sequence[str]:
@@ -98,7 +101,7 @@ def plain_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (PipelineStepFailed, DestinationException) as failure:
+    except (PipelineStepFailed, DestinationException, ConfigurationException) as failure:
         ours = (cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt))
         step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
         raise next(ours, LoadFailed(f"{step}{innermost(failure)}")) from failure

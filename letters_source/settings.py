@@ -30,7 +30,7 @@ EXPECTED = {int: "a whole number", float: "a number", bool: "true or false", str
 
 
 class Overrides(TypedDict, total=False):
-    """Settings given as arguments; what is not given comes from dlt's configuration."""
+    """Settings given as arguments; what is not given, or None, comes from dlt's configuration."""
 
     base_url: str
     access_token: str
@@ -60,7 +60,7 @@ class Settings:
         requests_per_second: requests started in a second, at most; None for no limit.
         max_walks: how often a listing may be read before it counts as incomplete.
         proof: fenced, or certified also when the listing is quiet, at twice the requests.
-        retry_budget: seconds that one page may take, retries included.
+        retry_budget: seconds after which a page is not asked for again.
     """
 
     base_url: str
@@ -81,6 +81,8 @@ class Settings:
             value = getattr(self, key)
             if value is not None and not value > 0:
                 raise wrong(key, "more than 0", value)
+        if self.proof == "certified" and self.max_walks == 1:
+            raise wrong("max_walks", "2 or more with proof certified, which takes two readings", self.max_walks)
         for key, choices in (("environment", get_args(Environment)), ("proof", get_args(Proof))):
             value = getattr(self, key)
             if value is not None and value not in choices:
@@ -113,13 +115,12 @@ def resolve_settings(overrides: Overrides, providers: Sequence[ConfigProvider] |
     sections = sections_of(environment)
     hints = get_type_hints(Settings)
     for key in fields(Settings):
-        value = given[key.name] if key.name in given else look_up(key.name, hints[key.name], sections, found)
-        if key.default is not MISSING:
-            given[key.name] = key.default if value is None else value
-        elif value:
-            given[key.name] = value
-        else:
+        value = given.get(key.name)
+        if value is None:
+            value = look_up(key.name, hints[key.name], sections, found)
+        if value in (None, "") and key.default is MISSING:
             raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
+        given[key.name] = key.default if value is None else value
     return Settings(**{**given, "environment": environment, "base_url": given["base_url"].rstrip("/")})
 
 

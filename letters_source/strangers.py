@@ -63,11 +63,11 @@ def rows_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
 def parts_decoder(listing: str) -> msgspec.json.Decoder[Any]:
     """A decoder of pages that accepts documented fields alone in nested objects."""
     _, *children = tables_of(listing)
-    fields = [(child.short, part_type(child), None) for child in children]
+    fields = [(child.short, strict_part(child), None) for child in children]
     return page_decoder(msgspec.defstruct("Row", fields, rename={child.short: child.wire for child in children}))
 
 
-def part_type(table: Table) -> Any:
+def strict_part(table: Table) -> Any:
     """The type of a nested part, fields of free contents allowed as null only."""
     fields = [(c.name, None if c.kind == "json" else msgspec.Raw, None) for c in table.documented]
     struct = msgspec.defstruct(

@@ -172,6 +172,7 @@ CONTACTS__CONTACT_LABELS = Table(
         Column("position", "", "Place of the label in the contact's list, from 0.", "bigint", key=True),
         Column("id", "id", "Label identifier."),
         Column("title", "title", "Label title."),
+        UNDOCUMENTED,
     ),
     listing="contacts",
     part="list",
@@ -208,8 +209,15 @@ LISTING_AUDIT = Table(
             "bigint",
         ),
         Column("rows_rejected", "", "Rows that went to rejected_rows.", "bigint"),
-        Column("misfit_values", "", "Values that did not fit their column and were kept in undocumented.", "bigint"),
-        Column("undocumented_fields", "", "How often each field was kept in undocumented, null for none.", "json"),
+        Column(
+            "misfit_values", "", "Values that did not fit their column, in the pages whose rows were loaded.", "bigint"
+        ),
+        Column(
+            "undocumented_fields",
+            "",
+            "How often each field was kept in undocumented, in those pages; null for none.",
+            "json",
+        ),
         Column("walks", "", "How often the whole listing was read.", "bigint"),
         Column("pages", "", "Pages of the last walk.", "bigint"),
         Column("page_size_asked", "", "Rows a page asked for.", "bigint"),

@@ -62,7 +62,7 @@ class Throttle:
             while self._successes[0] < now - 1:
                 self._successes.popleft()
             if self._learned:
-                self._learned += GROWTH * (now - max(self._pushed_back, self._parked_until))
+                self._learned += GROWTH * max(0.0, now - max(self._pushed_back, self._parked_until))
 
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
         """Tell that the service asked to wait; requests that began before the last such answer are part of it.
@@ -77,6 +77,11 @@ class Throttle:
                 if learn and (recent := self._recent(now)) >= FEWEST:
                     self._learned = EASE * recent
                 self._pushed_back = now
+
+    def park(self, seconds: float) -> None:
+        """Let nothing start for a while, without concluding anything about the window or the rate."""
+        with self._changed:
+            self._parked_until = max(self._parked_until, monotonic() + seconds)
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless stopped.

@@ -126,21 +126,25 @@ def read_part(parent: Found, table: Table, raw: bytes) -> None:
     if table.part == "list" and raw[:1] == b"[":
         read_list(parent, table, raw)
     elif table.part == "object" and (part := read_nested(raw, table)):
-        parent.values[table.short] = {**part.values, UNDOCUMENTED.name: json_object(part.kept)}
+        parent.values[table.short] = nested_values(part)
         parent.adopt(part, table.wire)
     else:
         parent.keep(table.wire, raw, parent.misfits)
 
 
 def read_list(parent: Found, table: Table, raw: bytes) -> None:
-    """Add a list's objects to their parent; it keeps the whole list when an element is no object or keeps something."""
+    """Add a list's objects to their parent, which keeps the whole list when an element is no object."""
     parts = [read_nested(bytes(element), table) for element in _LIST.decode(raw)]
-    parent.values[table.short] = [part and part.values for part in parts]
+    parent.values[table.short] = [part and nested_values(part) for part in parts]
     for part in filter(None, parts):
         parent.adopt(part, table.wire)
-    parent.misfits += [table.wire for part in parts if part is None]
-    if any(part is None or part.kept for part in parts):
-        parent.kept[table.wire] = json_text(raw)
+    for _ in range(parts.count(None)):
+        parent.keep(table.wire, raw, parent.misfits)
+
+
+def nested_values(part: Found) -> dict[str, Any]:
+    """The values of a nested object, what was kept of it among them."""
+    return {**part.values, UNDOCUMENTED.name: json_object(part.kept)}
 
 
 def read_nested(raw: bytes, table: Table) -> Found | None:

@@ -1,6 +1,6 @@
 """Does the destination hold exactly what was read?"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import dlt
@@ -11,14 +11,19 @@ from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS, Table, tables_of
 Row = Mapping[str, Any]
 
 
-def verify_load(pipeline: dlt.Pipeline, load_id: str) -> tuple[Row, ...]:
-    """The audit's rows of a load, once the tables of their listings are shown to hold what they say.
+def verify_load(pipeline: dlt.Pipeline, load_id: str, listings: Collection[str]) -> tuple[Row, ...]:
+    """The audit's rows of a load, once the tables of its listings are shown to hold what they say.
 
     Raises:
-        LoadFailed: rows, distinct ids and the audit disagree, or a child has no parent.
+        LoadFailed: a listing has no audit, rows, distinct ids and the audit disagree, or a child has no parent.
     """
     with pipeline.sql_client() as client:
         audits = read_audits(client, load_id)
+        audited = {audit["listing"] for audit in audits}
+        if audited != set(listings):
+            raise LoadFailed(
+                f"{LISTING_AUDIT.name}: expected a row for {sorted(listings)}, got {sorted(audited)}; load again."
+            )
         for audit in audits:
             root, *children = tables_of(audit["listing"])
             check_rows(client, root, audit["rows_yielded"])

@@ -98,9 +98,10 @@ def walk_listing(read: Read, terms: Terms) -> Verdict:
         readings += fence
         if verdict := certified(readings):
             return verdict
-    counts = {reading.count for reading in readings}
-    reason = "its rows moved while they were read" if len(counts) > 1 else "its rows do not add up to its count"
-    raise incomplete(terms.listing, reason, walk.readings)
+    error = incomplete(terms.listing, "its rows moved while they were read", walk.readings)
+    if error.missing and len({reading.count for reading in readings}) == 1:
+        error = incomplete(terms.listing, "its rows do not add up to its count", walk.readings)
+    raise error
 
 
 def read_pages(read: Read, walk: Walk) -> Walk:

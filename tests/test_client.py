@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 import requests
+from requests.adapters import HTTPAdapter
 
 from letters_source.client import FIRST_WAIT_SECONDS, MAX_BODY_BYTES, READ_SECONDS, Client, describe
 from letters_source.decode import Page, decode_page
@@ -31,6 +33,19 @@ AT_ONCE = {"Retry-After": "0"}
 # the first draws from this seed are close to 0: jitter stays, and nobody waits for it
 SHORT_JITTER = 152_872
 ONE = page_of({"id": "1"})
+
+
+class TimedAdapter(HTTPAdapter):
+    """Sends as ever, and keeps the time-outs that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timeouts: list[Any] = []
+
+    def send(self, *args: Any, **kwargs: Any) -> requests.Response:
+        """Send a request."""
+        self.timeouts.append(kwargs["timeout"])
+        return super().send(*args, **kwargs)
 
 
 @pytest.fixture(autouse=True)
@@ -293,6 +308,53 @@ def test_an_answer_to_go_on_at_once_parks_nobody(client: Client, emulator: Emula
     assert throttle._parked_until == throttle._pushed_back + FIRST_WAIT_SECONDS
 
 
+PAST = "Thu, 01 Jan 1970 00:00:00 GMT"
+
+
+@pytest.mark.parametrize("status", [408, 425, 500, 502, 504, 599])
+def test_everybody_waits_as_long_as_any_retried_answer_asks(client: Client, emulator: Emulator, status: int) -> None:
+    """Not the one that was answered alone; nothing is concluded about the window or the rate."""
+    throttle = client.throttle
+    before = monotonic()
+    emulator.canned.always(When(), Reply(status, b"", {"Retry-After": "86400"}))
+    reason = f"the service answered {status}, which asks to wait 86400 s"
+    assert problem(client, ServiceUnreachable) == given_up(client, reason)
+    assert statuses(emulator) == [status]
+    assert client.traffic == {"requests": 1}
+    assert before + 86_400 <= throttle._parked_until <= monotonic() + 86_400
+    assert throttle._delay() > 80_000
+    assert (throttle._window, throttle._learned, throttle._pushed_back) == (2, None, 0)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_an_answer_to_slow_down_parks_everybody_and_halves_the_window(
+    client: Client, emulator: Emulator, status: int
+) -> None:
+    """For as long as it asks; it is counted as throttled, which the other retried statuses are not."""
+    throttle = client.throttle
+    emulator.canned.always(When(), Reply(status, b"", {"Retry-After": "86400"}))
+    reason = f"the service answered {status}, which asks to wait 86400 s"
+    assert problem(client, ServiceUnreachable) == given_up(client, reason)
+    assert client.traffic == {"requests": 1, "throttled": 1}
+    assert throttle._parked_until == throttle._pushed_back + 86_400
+    assert (throttle._window, throttle._learned) == (1, None)
+
+
+@pytest.mark.parametrize("headers", [{}, AT_ONCE, {"Retry-After": PAST}, {"Retry-After": "soon"}])
+def test_a_retried_answer_without_a_wish_parks_nobody(
+    client: Client, emulator: Emulator, headers: dict[str, str]
+) -> None:
+    """Only its own page waits; the learned rate grows on as if it had not been."""
+    throttle = client.throttle
+    throttle._learned, throttle._pushed_back, throttle._parked_until = 100.0, monotonic() - 30, monotonic() - 20
+    pushed_back, parked_until = throttle._pushed_back, throttle._parked_until
+    emulator.canned.once(When(), Reply(500, b"", headers))
+    assert get(client).count == 25
+    assert statuses(emulator) == [500, 200]
+    assert (throttle._pushed_back, throttle._parked_until) == (pushed_back, parked_until)
+    assert throttle._learned == 100 + GROWTH * (throttle._successes[-1] - parked_until)
+
+
 @pytest.mark.parametrize("seconds", [86_400, 20])
 def test_a_wish_beyond_the_budget_fails_at_once(client: Client, emulator: Emulator, seconds: int) -> None:
     """The message says how long the service asks to wait."""
@@ -406,15 +468,18 @@ def test_a_page_that_unpacks_without_end_is_refused() -> None:
     assert len(recorder.sent) == 1
 
 
-def test_a_service_that_cannot_prove_who_it_is_gets_no_request() -> None:
-    """A failed handshake is not tried again, nor without TLS."""
+def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    """A failed handshake may be a cut one, and is tried three times, never without TLS."""
     with record(answer(ONE)) as recorder, client_of(recorder.base_url.replace("http:", "https:")) as client:
         expected = (
             "contacts page 0: no trusted TLS connection: its certificate cannot be verified, or it speaks no TLS."
         )
         assert problem(client, ServiceUnreachable) == expected
     assert recorder.sent == []
-    assert client.traffic == {"requests": 1}
+    assert client.traffic == {"requests": 3, "retries": 2}
+    assert [message.partition("; ")[0] for message in caplog.messages] == [
+        "contacts page 0: no trusted TLS connection"
+    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -432,9 +497,23 @@ def test_a_failed_connection_is_told_in_our_own_words(error: Exception, words: s
     assert describe(error) == words
 
 
-def test_requests_without_an_answer_end() -> None:
-    """A minute without a byte is long enough."""
+@pytest.mark.parametrize(("budget", "seconds"), [(0.25, 0.25), (59.5, 59.5), (60, 60), (61, 60), (1e9, 60)])
+def test_requests_without_an_answer_end(budget: float, seconds: float) -> None:
+    """A minute without a byte is long enough, and so is the retry budget."""
+    with recorded(answer(ONE), budget=budget) as (client, _):
+        client.session.mount(client.base_url, adapter := TimedAdapter())
+        get(client)
     assert READ_SECONDS == 60
+    assert adapter.timeouts == [(10, seconds)]
+
+
+def test_a_service_that_is_silent_is_not_waited_for_beyond_the_budget() -> None:
+    """It takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with client_of(f"http://127.0.0.1:{port}", budget=0.1) as client:
+            assert problem(client, ServiceUnreachable) == given_up(client, "no answer in time")
+            assert client.traffic["requests"] == client.traffic["retries"] + 1
 
 
 def test_a_client_that_is_left_asks_for_nothing_more(client: Client, emulator: Emulator) -> None:

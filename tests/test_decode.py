@@ -21,6 +21,11 @@ def at(*moment: int) -> datetime:
     return datetime(*moment, tzinfo=UTC)  # type: ignore[misc, arg-type]
 
 
+def label(number: str | None = None, title: str | None = None, undocumented: str | None = None) -> dict[str, Any]:
+    """A label as it lies in its contact's row."""
+    return {"id": number, "title": title, "undocumented": undocumented}
+
+
 def read(body: bytes, listing: str = "contacts") -> tuple[list[dict[str, Any]], Notes]:
     """What is not null in each row of a page, and what was noticed."""
     page = decode_page(body, listing, 0)
@@ -63,7 +68,7 @@ def test_the_golden_contacts_are_decoded() -> None:
             "city": "Springfield", "state": "Illinois", "zip": "62704", "phone_no": "217-555-0123", "extension": "123",
             "website_url": "https://abc.example.org", "org_id": "1", "email": "alex@example.org", "is_verified": None,
             "is_live_mode": False, "created_at": at(2023, 11, 21, 9, 30, 15, 123_000),
-            "contact_labels": [{"id": "4", "title": "office"}, {"id": "6", "title": 'Q4 "hot"'}],
+            "contact_labels": [label("4", "office"), label("6", 'Q4 "hot"')],
             "page": 3, "position": 0, **NO_PART,
         },
         {
@@ -78,7 +83,7 @@ def test_the_golden_contacts_are_decoded() -> None:
             "company_name": None, "address1": "9 Rue de l'Été", "address2": None, "city": "Portland", "state": "Maine",
             "zip": "04101", "phone_no": None, "extension": None, "website_url": None, "org_id": "2", "email": None,
             "is_verified": True, "is_live_mode": True, "created_at": at(2024, 2, 29, 23, 59, 59, 999_000),
-            "contact_labels": [{"id": "5", "title": "house"}],
+            "contact_labels": [label("5", "house")],
             "page": 3, "position": 2, **NO_PART,
         },
     ]  # fmt: skip
@@ -139,7 +144,7 @@ def test_the_golden_surprises_are_decoded() -> None:
         },
         {
             "id": "202", "first_name": "No", "last_name": "Extras",
-            "contact_labels": [{"id": "4", "title": "office"}, None],
+            "contact_labels": [label("4", "office", '{"color":"red"}'), None],
             "undocumented": '{"ContactLabels":[{"id": 4, "title": "office", "color": "red"}, null],'
             '"createdAt":"21-11-2023"}',
         },
@@ -496,7 +501,7 @@ def test_the_last_of_equal_keys_wins() -> None:
     assert read_text('"id": "0", "id": "1", "zip": "a", "zip": null')[0] == {"id": "1"}
     assert read_text('"id": "1", "x": 1, "x": [2]')[0] == {"id": "1", "undocumented": '{"x":[2]}'}
     labels = '"ContactLabels": [{"id": "1"}], "ContactLabels": [{"id": "2", "id": "3"}]'
-    assert read_text(f'"id": "1", {labels}')[0] == {"id": "1", "contact_labels": [{"id": "3", "title": None}]}
+    assert read_text(f'"id": "1", {labels}')[0] == {"id": "1", "contact_labels": [label("3")]}
     twice = b'{"data": {"count": 1, "rows": []}, "data": {"count": 2, "rows": [], "rows": [{"id": "1"}], "count": 3}}'
     page = decode_page(twice, "contacts", 0)
     assert (page.count, page.rows["id"].to_pylist()) == (3, ["1"])
@@ -541,26 +546,32 @@ def test_nul_in_an_undocumented_name_is_replaced() -> None:
     [
         ("null", None, Notes()),
         ("[]", [], Notes()),
-        ("[{}]", [{"id": None, "title": None}], Notes()),
+        ("[{}]", [label()], Notes()),
         ("[null]", [None], Notes(Counter(["ContactLabels"]), 1)),
         ('["office", []]', [None, None], Notes(Counter({"ContactLabels": 2}), 2)),
         ('"office"', None, Notes(Counter(["ContactLabels"]), 1)),
         ('{"id": "4"}', None, Notes(Counter(["ContactLabels"]), 1)),
-        ('[{"id": 4}]', [{"id": "4", "title": None}], Notes(numbers=Counter(["ContactLabels.id"]))),
-        ('[{"id": {}, "title": "t"}]', [{"id": None, "title": "t"}], Notes(Counter(["ContactLabels.id"]), 1)),
-        ('[{"id": "4", "color": "red"}]', [{"id": "4", "title": None}], Notes(Counter(["ContactLabels.color"]))),
+        ('[{"id": 4}]', [label("4")], Notes(numbers=Counter(["ContactLabels.id"]))),
+        ('[{"id": {}, "title": "t"}]', [label(None, "t", '{"id":{}}')], Notes(Counter(["ContactLabels.id"]), 1)),
+        (
+            '[{"id": "4", "color": "red"}]',
+            [label("4", None, '{"color":"red"}')],
+            Notes(Counter(["ContactLabels.color"])),
+        ),
         (
             '[{"id": "4"}, null, {"id": true, "color": 1}]',
-            [{"id": "4", "title": None}, None, {"id": None, "title": None}],
+            [label("4"), None, label(None, None, '{"color":1,"id":true}')],
             Notes(Counter(["ContactLabels", "ContactLabels.id", "ContactLabels.color"]), 2),
         ),
     ],
 )  # fmt: skip
 def test_labels_keep_their_places(sent: str, labels: list[Any] | None, notes: Notes) -> None:
-    """What is no label is null in its place, and the whole list is kept wherever something of it did not fit."""
+    """What is no label is null in its place, and the contact keeps the whole list then; labels keep their own."""
     page = decode_page(page_of_text(f'[{{"id": "1", "ContactLabels": {sent}}}]'), "contacts", 0)
     assert page.rows["contact_labels"].to_pylist() == [labels]
-    assert page.rows["undocumented"].to_pylist() == [f'{{"ContactLabels":{sent}}}' if notes.kept else None]
+    assert page.rows["undocumented"].to_pylist() == [
+        f'{{"ContactLabels":{sent}}}' if notes.kept["ContactLabels"] else None
+    ]
     assert page.notes == notes
 
 

@@ -21,6 +21,7 @@ from letters_source.destination import (
     check_folder,
     check_writable,
     duckdb_file,
+    hold_open,
     load_config,
     make_pipeline,
     plain_cause,
@@ -114,6 +115,15 @@ def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
     assert config.credentials.global_config == DUCKDB_CONFIG
 
 
+@pytest.mark.parametrize("kind", ["postgres", "DuckDB", ""])
+def test_an_unknown_kind_of_destination_is_refused(work: Path, kind: Any) -> None:
+    """Wherever it is to go; the message names those that there are."""
+    before = sorted(work.iterdir())
+    for to in (None, "there"):
+        assert refusal(partial(make_pipeline, kind, to)) == f"The destination must be duckdb or parquet, got {kind}."
+    assert sorted(work.iterdir()) == before
+
+
 @pytest.mark.parametrize("name", ["letters_data", "letters_data.duckdb", "below/letters_data.db"])
 def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
     """DuckDB could not tell the two apart; a folder of Parquet files may have that name."""
@@ -155,6 +165,60 @@ def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_the
     assert load_config(pipeline) == STAGED
     assert load_config(make_pipeline()) == STAGED
     assert load_config(pipeline_to(dlt.destinations.duckdb("letters.duckdb"))) == STAGED
+
+
+def test_a_new_duckdb_file_is_removed_when_nothing_came_of_it(work: Path) -> None:
+    """It is there while the block runs, and stays when that ends well."""
+    file = work / "letters.duckdb"
+
+    def fail() -> None:
+        assert file.exists()
+        raise KeyError
+
+    with pytest.raises(KeyError), hold_open(make_pipeline()):
+        fail()
+    assert not file.exists()
+    with hold_open(make_pipeline()):
+        assert file.exists()
+    assert file.exists()
+
+
+def test_a_duckdb_file_that_was_there_stays_when_a_load_fails(work: Path) -> None:
+    """With what it holds."""
+    file = work / "letters.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
+    with pytest.raises(KeyError), hold_open(make_pipeline()):
+        raise KeyError
+    with duckdb.connect(str(file)) as connection:
+        assert connection.sql("FROM kept").fetchall() == [(1,)]
+
+
+def test_a_new_file_that_another_process_made_first_is_not_removed(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two loads may begin at once: the one that cannot open the file must leave it to the other."""
+    pipeline, file = make_pipeline(), work / "letters.duckdb"
+
+    def lose() -> None:
+        """Find the file made and locked by another process, which was quicker."""
+        file.write_text("another's")
+        raise duckdb.IOException
+
+    monkeypatch.setattr(pipeline, "sql_client", lose)
+    with pytest.raises(duckdb.IOException), hold_open(pipeline):
+        pass
+    assert file.read_text() == "another's"
+
+
+@pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])
+def test_other_destinations_are_not_held(work: Path, destination: str) -> None:
+    """There is nothing to hold, and errors pass."""
+    before = sorted(work.iterdir())
+    place = destination if destination == "dummy" else dlt.destinations.filesystem(destination)
+    with pytest.raises(KeyError), hold_open(pipeline_to(place)):
+        raise KeyError
+    assert [path for path in sorted(work.iterdir()) if path.name != "dlt"] == [
+        path for path in before if path.name != "dlt"
+    ]
 
 
 def test_files_are_replaced_without_staging(work: Path) -> None:

@@ -111,20 +111,54 @@ def test_variables_come_before_files_of_their_section(resolve: Resolve) -> None:
 
 
 def test_arguments_come_first(resolve: Resolve) -> None:
-    """Also before the environment's section, and None is a value."""
+    """Also before the environment's section, and they stay as they were given."""
     given: Overrides = {"page_size": 9, "environment": "demo", "account_id": None, "access_token": "argument"}
     settings = resolve(given, PAGE_SIZE="7", DEMO__PAGE_SIZE="8")
-    assert (settings.page_size, settings.account_id, settings.access_token) == (9, None, "argument")
+    assert (settings.page_size, settings.account_id, settings.access_token) == (9, "77", "argument")
     assert given == {"page_size": 9, "environment": "demo", "account_id": None, "access_token": "argument"}
+
+
+def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
+    """For every key it means what the configuration says, or else the default."""
+    nothing: Any = dict.fromkeys(Overrides.__annotations__)
+    assert resolve(nothing) == resolve()
+    variables = {
+        "MAX_WORKERS": "3", "REQUESTS_PER_SECOND": "0.5", "MAX_WALKS": "5", "RETRY_BUDGET": "7", "PROOF": "certified",
+        "ENVIRONMENT": "demo",
+    }  # fmt: skip
+    assert resolve(nothing, **variables) == Settings(
+        base_url="https://demo.example.org/api/v1", access_token="demo-access", refresh_token="file-refresh",
+        environment="demo", account_id="77", page_size=60, max_workers=3, requests_per_second=0.5, max_walks=5,
+        proof="certified", retry_budget=7.0,
+    )  # fmt: skip
+
+
+def test_none_for_a_key_that_is_nowhere_set_is_named(project: Path) -> None:
+    """As where it is left out."""
+    nothing: Any = dict.fromkeys(Overrides.__annotations__)
+    assert problem(resolve_settings, nothing) == f"sources.letters.base_url is not set: {where('base_url')}"
+
+
+def test_a_certificate_takes_two_walks_at_least(resolve: Resolve) -> None:
+    """One walk can never prove more than one page; wherever the two settings come from."""
+    expected = (
+        "sources.letters.max_walks must be 2 or more with proof certified, which takes two readings, got 1: "
+        + where("max_walks")
+    )
+    assert problem(resolve, {"proof": "certified", "max_walks": 1}) == expected
+    assert problem(resolve, {"proof": "certified"}, MAX_WALKS="1") == expected
+    assert problem(resolve, {"max_walks": 1}, PROOF="certified") == expected
+    assert resolve({"proof": "certified", "max_walks": 2}).max_walks == 2
+    assert resolve({"proof": "fenced", "max_walks": 1}).max_walks == 1
 
 
 def test_variables_become_their_types(resolve: Resolve) -> None:
     """Numbers, choices and texts that look like numbers."""
     settings = resolve(
-        PAGE_SIZE=" 5 ", MAX_WORKERS="3", REQUESTS_PER_SECOND="0.5", MAX_WALKS="1", RETRY_BUDGET="7",
+        PAGE_SIZE=" 5 ", MAX_WORKERS="3", REQUESTS_PER_SECOND="0.5", MAX_WALKS="2", RETRY_BUDGET="7",
         PROOF="certified", ACCOUNT_ID="007", ACCESS_TOKEN=" 0123\n",
     )  # fmt: skip
-    assert (settings.page_size, settings.max_workers, settings.max_walks) == (5, 3, 1)
+    assert (settings.page_size, settings.max_workers, settings.max_walks) == (5, 3, 2)
     assert (settings.requests_per_second, settings.retry_budget, settings.proof) == (0.5, 7.0, "certified")
     assert (settings.account_id, settings.access_token) == ("007", "0123")
 

@@ -11,6 +11,7 @@ from letters_source.decode import decode_page
 from letters_source.flatten import to_rejected, to_table
 from letters_source.shape import row_schema
 from letters_source.tables import (
+    ARROW_TYPES,
     CONTACTS,
     CONTACTS__CONTACT_LABELS,
     LISTING_AUDIT,
@@ -108,6 +109,7 @@ def test_only_what_is_not_text_has_another_type() -> None:
         "templates__product.meta": "json", "templates__product.undocumented": "json",
         "contacts.is_verified": "bool", "contacts.is_live_mode": "bool", "contacts.created_at": "timestamp",
         "contacts.undocumented": "json", "contacts__contact_labels.position": "bigint",
+        "contacts__contact_labels.undocumented": "json",
         "rejected_rows.page": "bigint", "rejected_rows.position": "bigint", "rejected_rows.row": "json",
         "listing_audit.filters": "json", "listing_audit.undocumented_fields": "json",
         "listing_audit.started_at": "timestamp", "listing_audit.seconds": "double",
@@ -119,7 +121,9 @@ def test_an_arrow_schema_says_what_may_be_null() -> None:
     """Keys are never null, all else may be."""
     key = pa.field("contact_id", pa.string(), nullable=False)
     place = pa.field("position", pa.int64(), nullable=False)
-    assert CONTACTS__CONTACT_LABELS.schema == pa.schema([key, place, ("id", pa.string()), ("title", pa.string())])
+    texts = [pa.field(name, ARROW_TYPES["text"]) for name in ("id", "title")]
+    kept = pa.field("undocumented", ARROW_TYPES["json"])
+    assert CONTACTS__CONTACT_LABELS.schema == pa.schema([key, place, *texts, kept])
     assert CONTACTS.schema.field("created_at").type == UTC_MICROSECONDS
 
 
@@ -144,9 +148,11 @@ def test_a_listing_has_its_table_and_its_children() -> None:
 
 
 def test_the_tables_that_keep_undocumented_fields() -> None:
-    """Labels keep theirs in the contact, with the whole list."""
+    """All that have a part of the listing's rows, labels too; what only grows has none."""
     keeping = [table.name for table in TABLES if UNDOCUMENTED in table.columns]
-    assert keeping == ["templates", "templates__creator", "templates__product", "contacts"]
+    assert keeping == [
+        "templates", "templates__creator", "templates__product", "contacts", "contacts__contact_labels",
+    ]  # fmt: skip
 
 
 def test_the_golden_contacts_become_tables() -> None:
@@ -162,7 +168,11 @@ def test_the_golden_contacts_become_tables() -> None:
     }  # fmt: skip
     assert contacts["id"].to_pylist() == ["101", "102", "103"]
     assert to_table(rows, CONTACTS__CONTACT_LABELS).schema == CONTACTS__CONTACT_LABELS.schema
-    assert labels(rows) == [("101", 0, "4", "office"), ("101", 1, "6", 'Q4 "hot"'), ("103", 0, "5", "house")]
+    assert labels(rows) == [
+        ("101", 0, "4", "office", None),
+        ("101", 1, "6", 'Q4 "hot"', None),
+        ("103", 0, "5", "house", None),
+    ]
     assert to_rejected(rows, "contacts").num_rows == 0
 
 
@@ -194,7 +204,7 @@ def test_the_golden_surprises_become_tables() -> None:
     """Four contacts, the one label that is one in its place, and the row without an id."""
     rows = rows_of(golden("contacts-surprises", 7).rows)
     assert to_table(rows, CONTACTS)["id"].to_pylist() == ["201", "202", "204", "205"]
-    assert labels(rows) == [("202", 0, "4", "office")]
+    assert labels(rows) == [("202", 0, "4", "office", '{"color":"red"}')]
     rejected = to_rejected(rows, "contacts")
     assert rejected.schema == REJECTED_ROWS.schema
     assert rejected.to_pylist() == [
@@ -226,7 +236,7 @@ def test_labels_keep_their_places_beside_nulls() -> None:
     """A null among labels keeps its number; null and empty lists have no rows, and rejected rows' labels neither."""
     rows = read(
         page_of(
-            {"id": "1", "ContactLabels": [None, {"id": "a"}, None, {"title": "b"}]},
+            {"id": "1", "ContactLabels": [None, {"id": "a"}, None, {"title": "b", "x": 1}]},
             {"id": "2", "ContactLabels": None},
             {"id": None, "ContactLabels": [{"id": "lost"}]},
             {"id": "3", "ContactLabels": []},
@@ -235,7 +245,7 @@ def test_labels_keep_their_places_beside_nulls() -> None:
             {"id": "6", "ContactLabels": [{"id": "c", "title": "d"}]},
         )
     )
-    assert labels(rows) == [("1", 1, "a", None), ("1", 3, None, "b"), ("6", 0, "c", "d")]
+    assert labels(rows) == [("1", 1, "a", None, None), ("1", 3, None, "b", '{"x":1}'), ("6", 0, "c", "d", None)]
 
 
 def test_pages_are_taken_together_and_apart() -> None:
@@ -243,8 +253,12 @@ def test_pages_are_taken_together_and_apart() -> None:
     first = golden("contacts", 0).rows
     second = decode_page(page_of({"id": "9", "ContactLabels": [{"id": "x"}, {"id": "y"}]}), "contacts", 1).rows
     both = rows_of(first, second, first.slice(2))
-    expected = [("101", 0, "4", "office"), ("101", 1, "6", 'Q4 "hot"'), ("103", 0, "5", "house")]
-    nine = [("9", 0, "x", None), ("9", 1, "y", None)]
+    expected = [
+        ("101", 0, "4", "office", None),
+        ("101", 1, "6", 'Q4 "hot"', None),
+        ("103", 0, "5", "house", None),
+    ]
+    nine = [("9", 0, "x", None, None), ("9", 1, "y", None, None)]
     assert labels(both) == [*expected, *nine, expected[2]]
     assert labels(both.slice(2, 2)) == [expected[2], *nine]
     assert labels(both.filter(pa.array([False, True, True, False, True]))) == [expected[2], expected[2]]

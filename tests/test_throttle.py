@@ -161,6 +161,79 @@ def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) 
     assert throttle._learned >= EASE * 10 + 3 * GROWTH * (quiet - 0.5)
 
 
+def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
+    """Requests that were under way end well meanwhile; that shows nothing about the rate, neither way."""
+    throttle = Throttle(8)
+    taught(throttle, 10)
+    learned = throttle._learned
+    assert learned
+    assert learned == pytest.approx(EASE * 10)
+    for _ in range(50):
+        throttle.succeeded()
+    assert throttle._learned == learned
+    assert throttle._interval() == 1 / learned
+
+
+@pytest.mark.parametrize("quiet", [1, 10, 30])
+def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: int) -> None:
+    """Whatever it had grown by stays, and it grows on from the end of the pause."""
+    throttle = Throttle(8)
+    taught(throttle, 10)
+    throttle._pushed_back -= quiet
+    throttle._parked_until = throttle._pushed_back
+    throttle.succeeded()
+    learned = throttle._learned
+    assert learned is not None
+    assert learned > EASE * 10
+    throttle.park(LONG)
+    throttle.succeeded()
+    assert throttle._learned == learned
+    throttle._parked_until = monotonic() - quiet
+    throttle.succeeded()
+    assert throttle._learned == learned + GROWTH * (throttle._successes[-1] - throttle._parked_until)
+
+
+def test_parking_concludes_nothing() -> None:
+    """Nothing starts until the longest pause is over; window, rate and the moment of the push-back stay."""
+    throttle = Throttle(8)
+    for _ in range(10):
+        throttle.succeeded()
+    before = monotonic()
+    throttle.park(LONG)
+    assert before + LONG <= throttle._parked_until <= monotonic() + LONG
+    until = throttle._parked_until
+    throttle.park(1)
+    throttle.park(0)
+    assert throttle._parked_until == until
+    assert (throttle._window, throttle._learned, throttle._pushed_back) == (8, None, 0)
+    assert throttle._delay() > LONG / 2
+
+
+def test_parking_and_push_backs_share_the_longest_pause() -> None:
+    """A shorter one of the other kind does not end it."""
+    throttle = Throttle(8)
+    throttle.push_back(monotonic(), LONG)
+    until = throttle._parked_until
+    throttle.park(0)
+    assert throttle._parked_until == until
+    throttle.park(2 * LONG)
+    assert throttle._parked_until >= until + LONG / 2
+    until = throttle._parked_until
+    throttle.push_back(monotonic(), 0)
+    assert throttle._parked_until == until
+
+
+def test_stopping_wakes_whoever_is_parked() -> None:
+    """As after a push-back."""
+    throttle = Throttle(2)
+    throttle.park(LONGEST_WISH)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(begun, throttle, 1)
+        assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
+        throttle.stop()
+        assert isinstance(waiting.exception(timeout=10), Stopped)
+
+
 def test_the_slower_of_both_rates_holds() -> None:
     """What the user allows, and what the service taught."""
     throttle = Throttle(8, rate=5.0)

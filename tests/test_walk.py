@@ -363,6 +363,20 @@ def test_a_count_that_changes_is_told_in_the_error() -> None:
     )
 
 
+@pytest.mark.parametrize("size", [1, 10])
+def test_rows_that_add_up_and_yet_moved_are_told_so(size: int) -> None:
+    """Under one count throughout, with as many rows, each walk's fence shows others than before."""
+
+    def answer(page: int, turn: int) -> tuple[int, list[str]]:
+        return 3 * size, cut(ids(3 * size, start=1_000 * turn), page, size)
+
+    error = Reader(answer).refusal()
+    assert str(error) == (
+        f"contacts: its rows moved while they were read: count {3 * size}, received {3 * size}, missing 0, walks 4; "
+        f"{ADVICE}"
+    )
+
+
 @pytest.mark.parametrize(("shown", "walk", "received"), [(0, [0, 3, 1, 0, 3], 20), (9, [0, 3, 1, 2, 0, 3], 39)])
 def test_an_empty_or_short_page_in_the_middle_is_no_success(shown: int, walk: list[int], received: int) -> None:
     """Behind a short page the walk goes on, behind an empty one it ends; as rows stay away, the listing is refused."""
@@ -402,8 +416,11 @@ def test_a_certificate_for_a_quiet_listing_takes_two_walks() -> None:
 def test_a_certificate_is_not_replaced_by_a_fence() -> None:
     """Where it was asked for and one walk is allowed, a quiet listing of several pages is refused."""
     reader = quiet(ids(50))
-    with pytest.raises(IncompleteListing, match="do not add up"):
+    with pytest.raises(IncompleteListing) as caught:
         reader.walk("certified", max_walks=1)
+    assert str(caught.value) == (
+        f"contacts: its rows moved while they were read: count 50, received 50, missing 0, walks 1; {ADVICE}"
+    )
     assert reader.asked == [0, 4, 1, 2, 3, 0, 4]
 
 

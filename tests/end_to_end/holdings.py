@@ -26,7 +26,7 @@ COLUMNS = {
         "website_url org_id email is_verified:BOOLEAN is_live_mode:BOOLEAN created_at:TIMESTAMP_WITH_TIME_ZONE "
         "undocumented:JSON"
     ),
-    "contacts__contact_labels": "contact_id position:BIGINT id title",
+    "contacts__contact_labels": "contact_id position:BIGINT id title undocumented:JSON",
     "rejected_rows": "listing page:BIGINT position:BIGINT reason row:JSON",
     "listing_audit": (
         "listing filters:JSON account_id environment verdict count_first:BIGINT count_last:BIGINT rows_received:BIGINT "
@@ -72,7 +72,7 @@ def held_tables(emulator: Emulator) -> dict[str, Rows]:
         "contacts__contact_labels": in_order(
             "contacts__contact_labels",
             [
-                {"contact_id": row["id"], "position": position, **label}
+                {"contact_id": row["id"], "position": position, **label, "undocumented": None}
                 for row in contacts
                 for position, label in enumerate(row["ContactLabels"])
             ],

@@ -169,7 +169,7 @@ def test_a_later_page_that_is_not_the_envelope_is_malformed(world: World) -> Non
 def test_a_200_that_is_not_json_is_malformed_in_the_end(world: World, body: bytes) -> None:
     """It may come of a broken connection, and is asked for again as long as the budget lasts."""
     world.emulator.canned.always(CONTACTS, Reply(200, body))
-    error = refused(world, MalformedResponse, retry_budget=0.001)
+    error = refused(world, MalformedResponse, retry_budget=1)
     assert str(error) == f"contacts page 0: expected JSON, got {len(body)} bytes of something else."
 
 
@@ -245,8 +245,8 @@ def test_a_redirect_is_not_followed(world: World) -> None:
 def test_a_failure_for_ever_ends_with_the_budget(world: World, status: int) -> None:
     """The message says what failed, how long it was tried, and what to do."""
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "no"}, status))
-    assert str(refused(world, ServiceUnreachable, retry_budget=0.001)) == (
-        f"contacts page 0: the service answered {status}; given up after the retry_budget of 0 s. "
+    assert str(refused(world, ServiceUnreachable, retry_budget=1)) == (
+        f"contacts page 0: the service answered {status}; given up after the retry_budget of 1 s. "
         f"Check base_url ({world.settings['base_url']}), or raise sources.letters.retry_budget."
     )
 
@@ -263,7 +263,7 @@ def test_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
 def test_a_page_that_fails_for_ever_ends_the_load(world: World) -> None:
     """Nine good pages do not excuse it."""
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "no"}, 500))
-    error = refused(world, ServiceUnreachable, retry_budget=0.001)
+    error = refused(world, ServiceUnreachable, retry_budget=1)
     assert str(error).startswith("contacts page 2: the service answered 500;")
 
 

@@ -75,7 +75,7 @@ def test_a_failed_load_leaves_the_files_as_they_were(loaded: tuple[World, Result
         world.load()
     world.emulator.behaviour = Behaviour(fault_every=1)
     with pytest.raises(ServiceUnreachable):
-        world.load(retry_budget=0.001)
+        world.load(retry_budget=1)
     assert contents(world.place) == before
     assert not world.pipeline.has_pending_data
 

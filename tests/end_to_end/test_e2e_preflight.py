@@ -10,12 +10,17 @@ from tempfile import TemporaryDirectory
 import dlt
 import duckdb
 import pytest
+from dlt.common.configuration.exceptions import ConfigurationException
+from holdings import change
 from terminals import open_process
 from worlds import Begin
 
-from letters_source import DestinationError, make_pipeline, run
+from letters_source import DestinationError, LoadFailed, make_pipeline, run
 from letters_source.destination import Kind, check_destination, check_duckdb, check_folder
 from letters_source.emulator import Emulator
+from letters_source.listing import LISTINGS
+from letters_source.load import plain_errors
+from letters_source.verify import verify_load
 
 Refuse = Callable[[Kind, Path | str], str]
 
@@ -126,6 +131,35 @@ def test_a_file_named_as_the_dataset_is_refused(tmp_path: Path, name: str) -> No
     assert str(caught.value) == (
         "A DuckDB file named letters_data cannot hold the dataset letters_data: choose another name."
     )
+
+
+@pytest.mark.parametrize(
+    ("destination", "missing"),
+    [
+        ("filesystem", "`FilesystemDestinationClientConfiguration`: `bucket_url`"),
+        ("postgres", "`PostgresClientConfiguration`: `credentials`"),
+    ],
+)
+def test_a_destination_without_its_settings_is_a_failed_load(begin: Begin, destination: str, missing: str) -> None:
+    """The message is dlt's first line, which names what is missing; the service is not asked."""
+    world = begin(Emulator(1, 1))
+    pipeline = dlt.pipeline("unset", destination=destination, dataset_name="unset")
+    with pytest.raises(LoadFailed) as caught:
+        run(pipeline, **world.settings)
+    assert str(caught.value) == f"Missing 1 field(s) in configuration {missing}"
+    assert isinstance(caught.value.__cause__, ConfigurationException)
+    assert world.emulator.hits == []
+
+
+def test_a_table_that_cannot_be_verified_is_a_failed_load(begin: Begin) -> None:
+    """Also once all is loaded, what the destination says is told in one line."""
+    world = begin(Emulator(1, 1))
+    load_id = world.load().load_id
+    change(world.place, "drop table letters_data.rejected_rows")
+    with pytest.raises(LoadFailed) as caught, plain_errors():
+        verify_load(world.pipeline, load_id, tuple(LISTINGS))
+    assert "rejected_rows" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("check", [check_duckdb, check_folder])

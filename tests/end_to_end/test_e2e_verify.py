@@ -8,6 +8,7 @@ from worlds import World, serve_world
 
 from letters_source import LoadFailed, Result
 from letters_source.emulator import Emulator
+from letters_source.listing import LISTINGS
 from letters_source.verify import verify_load
 
 
@@ -29,7 +30,7 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
         for statement in statements:
             change(world.place, statement)
         with pytest.raises(LoadFailed) as caught:
-            verify_load(world.pipeline, result.load_id)
+            verify_load(world.pipeline, result.load_id, tuple(LISTINGS))
     finally:
         world.place.write_bytes(kept)
     return str(caught.value)
@@ -38,8 +39,29 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
 def test_a_sound_load_is_verified(loaded: tuple[World, Result]) -> None:
     """The audit's rows of the load come back."""
     world, result = loaded
-    assert verify_load(world.pipeline, result.load_id) == result.audits
+    assert verify_load(world.pipeline, result.load_id, tuple(LISTINGS)) == result.audits
     assert [audit["listing"] for audit in result.audits] == ["templates", "contacts"]
+
+
+def test_a_load_without_an_audit_is_noticed(loaded: tuple[World, Result]) -> None:
+    """Whether all of it is gone, or of one listing; the message says which were expected, and which are there."""
+    expected = "listing_audit: expected a row for ['contacts', 'templates'], got {}; load again."
+    assert complaint(loaded, "delete from letters_data.listing_audit") == expected.format("[]")
+    one = "delete from letters_data.listing_audit where listing = 'contacts'"
+    assert complaint(loaded, one) == expected.format("['templates']")
+
+
+def test_an_audit_of_another_load_is_none_of_this_one(loaded: tuple[World, Result]) -> None:
+    """It is of another listing, or has another load's id."""
+    world, result = loaded
+    with pytest.raises(LoadFailed) as caught:
+        verify_load(world.pipeline, "1.5", tuple(LISTINGS))
+    assert str(caught.value) == ("listing_audit: expected a row for ['contacts', 'templates'], got []; load again.")
+    with pytest.raises(LoadFailed) as caught:
+        verify_load(world.pipeline, result.load_id, ("contacts",))
+    assert str(caught.value) == (
+        "listing_audit: expected a row for ['contacts'], got ['contacts', 'templates']; load again."
+    )
 
 
 def test_a_lost_row_is_noticed(loaded: tuple[World, Result]) -> None:
@@ -67,7 +89,7 @@ def test_a_replaced_row_is_noticed(loaded: tuple[World, Result]) -> None:
 def test_a_child_without_its_parent_is_noticed(loaded: tuple[World, Result]) -> None:
     """The message names both tables."""
     _, result = loaded
-    orphan = f"insert into letters_data.contacts__contact_labels values ('none', 0, '1', 'x', '{result.load_id}')"
+    orphan = f"insert into letters_data.contacts__contact_labels values ('none', 0, '1', 'x', null, '{result.load_id}')"
     assert complaint(loaded, orphan) == ("contacts__contact_labels: 1 rows have no row in contacts; load again.")
 
 
