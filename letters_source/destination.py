@@ -20,7 +20,7 @@ DATASET = "letters_data"
 DEFAULT_PLACES: dict[Kind, str] = {"duckdb": "letters.duckdb", "parquet": "letters_parquet"}
 # the limit and the free order keep a load's memory flat whatever the size of a listing (10 million rows fit); with a
 # larger log, staging tables that are emptied again are not written to the file in between, which halves a small load
-DUCKDB_CONFIG = {"memory_limit": "150MB", "preserve_insertion_order": False, "wal_autocheckpoint": "256MB"}
+DUCKDB_CONFIG = {"memory_limit": "120MB", "preserve_insertion_order": False, "wal_autocheckpoint": "256MB"}
 
 
 def make_pipeline(kind: Kind = "duckdb", to: Path | str | None = None, name: str = "letters") -> dlt.Pipeline:
