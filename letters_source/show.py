@@ -1,5 +1,6 @@
 """What does a person at a terminal see of a load, a check or the emulator?"""
 
+import json
 import logging
 import os
 import shlex
@@ -98,10 +99,10 @@ def query(place: Path) -> str:
     """A command that shows something of what was loaded, whatever the destination."""
     columns = "state, count(*) as contacts group by state order by contacts desc limit 5"
     if place.is_dir():
-        files = f"duckdb.read_parquet({str(place / DATASET / 'contacts' / '*.parquet')!r})"
+        files = f"duckdb.read_parquet({json.dumps(str(place / DATASET / 'contacts' / '*.parquet'))})"
         rows = f'{files}.query("contacts", "from contacts select {columns}")'
     else:
-        rows = f'duckdb.connect({str(place)!r}).sql("from {DATASET}.contacts select {columns}")'
+        rows = f'duckdb.connect({json.dumps(str(place))}).sql("from {DATASET}.contacts select {columns}")'
     # uv tells what it runs; there the environment's Python is not on the path
     python = "uv run python" if "UV" in os.environ else "python"
     return f"{python} -c {shlex.quote(f'import duckdb; {rows}.show()')}"
