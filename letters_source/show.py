@@ -4,16 +4,14 @@ import json
 import logging
 import os
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dlt
-from rich.console import Console
-from rich.logging import RichHandler
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from letters_source.check import Finding
 from letters_source.destination import DATASET
@@ -22,26 +20,51 @@ from letters_source.reader import Watch
 from letters_source.source import ignore
 
 if TYPE_CHECKING:
-    # at run time a load would wait for a web server's import
+    # at run time a load would wait for a web server's import, and a quiet one for rich's
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+
     from letters_source.emulator import Emulator
 
-STDOUT, STDERR = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+
+@cache
+def stdout() -> "Console":
+    """Where results are shown."""
+    from rich.console import Console
+
+    return Console(soft_wrap=True)
+
+
+@cache
+def stderr() -> "Console":
+    """Where progress and the log are shown."""
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=True)
 
 
 def start_logging(*, quiet: bool, debug: bool) -> None:
     """Our log on stderr: warnings; where nobody sees bars, a line a listing too; with `debug` a line a page."""
     logger = logging.getLogger("letters_source")
-    # rich lays lines out for a terminal's width, which a log file has not
-    handler = (
-        RichHandler(console=STDERR, show_path=False, show_time=debug, markup=False)
-        if STDERR.is_terminal
-        else logging.StreamHandler()
-    )
-    if not STDERR.is_terminal:
-        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-    logger.addHandler(handler)
-    usual = logging.WARNING if quiet or STDERR.is_terminal else logging.INFO
+    watched = sys.stderr.isatty()
+    logger.addHandler(terminal_handler(show_time=debug) if watched else plain_handler())
+    usual = logging.WARNING if quiet or watched else logging.INFO
     logger.setLevel(logging.DEBUG if debug else usual)
+
+
+def terminal_handler(*, show_time: bool) -> logging.Handler:
+    """Log lines that stay clear of the bars."""
+    from rich.logging import RichHandler
+
+    return RichHandler(console=stderr(), show_path=False, show_time=show_time, markup=False)
+
+
+def plain_handler() -> logging.Handler:
+    """A line each, whatever its length: rich would lay it out for a terminal's width, which a log file has not."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    return handler
 
 
 def load_shown(pipeline: dlt.Pipeline, place: Path, only: Sequence[str], settings: Any, *, quiet: bool) -> None:
@@ -55,7 +78,7 @@ def load_shown(pipeline: dlt.Pipeline, place: Path, only: Sequence[str], setting
 class Bars:
     """A bar for each listing and walk: rows read of the service's count."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: "Progress") -> None:
         self.progress = progress
         self.tasks: dict[tuple[str, int], TaskID] = {}
 
@@ -72,11 +95,13 @@ class Bars:
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Watch]:
     """Bars on stderr while the block runs, where a person can see them."""
-    if quiet or not STDERR.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield ignore
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rows"))
-    with Progress(*columns, TimeElapsedColumn(), console=STDERR) as bars:
+    with Progress(*columns, TimeElapsedColumn(), console=stderr()) as bars:
         yield Bars(bars).watch
 
 
@@ -88,11 +113,11 @@ def show_result(result: Result, place: Path) -> None:
         audit = audits.get(name)
         read = (audit["verdict"], f"{audit['seconds']:.1f}", f"{audit['requests']:,}") if audit else ()
         table.add_row(name, f"{rows:,}", *read)
-    STDOUT.print(table)
-    STDOUT.print(
+    stdout().print(table)
+    stdout().print(
         f"Loaded and verified in {result.seconds:.1f} s: {place.absolute()}, dataset {DATASET}", highlight=False
     )
-    STDOUT.print(f"Try: {query(place)}", highlight=False, markup=False)
+    stdout().print(f"Try: {query(place)}", highlight=False, markup=False)
 
 
 def query(place: Path) -> str:
@@ -121,13 +146,13 @@ def show_findings(findings: Sequence[Finding]) -> None:
             f"{found.seconds:.1f} s",
         )
         table.add_row(found.listing, *figures)
-    STDOUT.print(table)
-    STDOUT.print("The service is reachable and accepts the tokens.")
+    stdout().print(table)
+    stdout().print("The service is reachable and accepts the tokens.")
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:
     """Where the emulator is, and how to use it: lines that a shell can take."""
-    STDOUT.print(
+    stdout().print(
         f"export SOURCES__LETTERS__BASE_URL={base_url}\n"
         f"export SOURCES__LETTERS__ACCESS_TOKEN={emulator.access_token}\n"
         f"export SOURCES__LETTERS__REFRESH_TOKEN={emulator.refresh_token}\n"
@@ -137,8 +162,10 @@ def show_service(base_url: str, emulator: "Emulator") -> None:
     )
 
 
-def make_table(first: str, *figures: str) -> Table:
+def make_table(first: str, *figures: str) -> "Table":
     """A table of names and right-aligned figures."""
+    from rich.table import Table
+
     table = Table(first)
     for name in figures:
         table.add_column(name, justify="right")
