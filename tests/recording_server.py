@@ -5,8 +5,10 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BufferedReader
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Lock, Thread
+from typing import Any
 
 TLS = b"\x16"
 RESET = b"\x00reset"
@@ -60,10 +62,11 @@ class Handler(StreamRequestHandler):
     """Reads the head of one request, writes one answer, and closes."""
 
     server: "Server"
+    rfile: BufferedReader
 
     def handle(self) -> None:
         """Answer one request; TLS is answered in plain text, as servers do."""
-        if self.rfile.peek(1)[:1] == TLS:  # type: ignore[attr-defined]
+        if self.rfile.peek(1)[:1] == TLS:
             self.wfile.write(answer(b"", "400 Bad Request"))
             return
         line, *lines = iter(lambda: self.rfile.readline().decode("latin-1").rstrip("\r\n"), "")
@@ -86,9 +89,9 @@ class Server(ThreadingTCPServer):
         self.recorder = recorder
         super().__init__(("127.0.0.1", 0), Handler)
 
-    def shutdown_request(self, request: object) -> None:
+    def shutdown_request(self, request: Any) -> None:
         """Close a connection, which may be closed already."""
-        self.close_request(request)  # type: ignore[arg-type]
+        self.close_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away, or that speaks TLS, is no matter."""

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import Any
 
 import pytest
 import requests
@@ -105,8 +106,13 @@ def test_every_status_has_a_meaning() -> None:
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 504])
 def test_an_answer_to_ask_again_tells_how(status: int) -> None:
     """With the service's own wish, for as long as the budget lasts; an answer to slow down has its status too."""
-    for headers, wait in (({}, None), ({"Retry_After": "7"}, 7.0), ({"Retry_After": "0"}, 0.0)):
-        again = meaning(status, **headers)  # type: ignore[arg-type]
+    wishes: tuple[tuple[dict[str, Any], float | None], ...] = (
+        ({}, None),
+        ({"Retry_After": "7"}, 7.0),
+        ({"Retry_After": "0"}, 0.0),
+    )
+    for headers, wait in wishes:
+        again = meaning(status, **headers)
         assert isinstance(again, Again)
         assert (str(again), again.wait, again.tries, again.error) == (
             f"the service answered {status}",

@@ -18,7 +18,7 @@ NO_PART = {"reason": None, "raw": None, "undocumented": None}
 
 def at(*moment: int) -> datetime:
     """A moment in UTC."""
-    return datetime(*moment, tzinfo=UTC)  # type: ignore[misc, arg-type]
+    return datetime(*moment, tzinfo=UTC)  # type: ignore[misc, arg-type]  # mypy takes a star for all positions, tzinfo among them
 
 
 def label(number: str | None = None, title: str | None = None, undocumented: str | None = None) -> dict[str, Any]:

@@ -245,8 +245,9 @@ def test_each_load_has_a_configuration_of_its_own() -> None:
 def test_local_places_that_can_be_written_pass_and_stay_as_they_are(work: Path) -> None:
     """A new file and a new folder are not made, and a file that is there is not changed."""
     before = sorted(work.iterdir())
-    for kind, to in (("duckdb", "letters.duckdb"), ("parquet", "some/folder"), ("parquet", ".")):
-        check_destination(make_pipeline(kind, to))  # type: ignore[arg-type]
+    places: tuple[tuple[Kind, str], ...] = (("duckdb", "letters.duckdb"), ("parquet", "some/folder"), ("parquet", "."))
+    for kind, to in places:
+        check_destination(make_pipeline(kind, to))
     assert [path for path in work.iterdir() if path.name != "dlt"] == [path for path in before if path.name != "dlt"]
     with duckdb.connect(str(work / "letters.duckdb")) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 1 AS n")

@@ -180,9 +180,9 @@ def test_other_variables_are_not_used(resolve: Resolve, monkeypatch: pytest.Monk
 )
 def test_a_missing_setting_is_named(project: Path, key: str, file: str) -> None:
     """In one line, with its variable, its section and its file."""
-    given: dict[str, Any] = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
+    given: Any = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
     del given[key]
-    assert problem(resolve_settings, given) == f"sources.letters.{key} is not set: {where(key, file=file)}"  # type: ignore[arg-type]
+    assert problem(resolve_settings, given) == f"sources.letters.{key} is not set: {where(key, file=file)}"
 
 
 @pytest.mark.parametrize("value", ["", "  "])

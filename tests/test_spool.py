@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +18,12 @@ def batch(*numbers: int) -> pa.RecordBatch:
     return pa.record_batch({"n": list(numbers), "text": [str(number) for number in numbers]}, SCHEMA)
 
 
-def spooled(batches: Sequence[pa.RecordBatch], wanted: Sequence[tuple[int, object]]) -> list[pa.Table]:
+def spooled(batches: Sequence[pa.RecordBatch], wanted: Sequence[tuple[int, Any]]) -> list[pa.Table]:
     """The tables that a spool of these batches gives."""
     with Spool(SCHEMA) as spool:
         for each in batches:
             spool.append(each.serialize())
-        return list(spool.tables(wanted))  # type: ignore[arg-type]
+        return list(spool.tables(wanted))
 
 
 def test_wanted_rows_come_back_in_the_order_asked_for() -> None:
