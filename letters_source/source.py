@@ -145,8 +145,10 @@ def take_table(item: Rows | Audit, table: Table) -> pa.Table | None:
 
 
 def take_rejected(item: Rows | Audit) -> pa.Table | None:
-    """The rows without a usable id."""
-    return stamped(to_rejected(item.rows, item.listing)) if isinstance(item, Rows) else None
+    """The rows without a usable id; at the end an empty table, which sees to it that theirs exists."""
+    if isinstance(item, Audit):
+        return stamped(REJECTED_ROWS.schema.empty_table())
+    return stamped(to_rejected(item.rows, item.listing)) if item.rows["id"].null_count else None
 
 
 def take_audit(item: Rows | Audit) -> pa.Table | None:
