@@ -10,12 +10,13 @@ from typing import Literal
 
 import pyarrow as pa
 
-Kind = Literal["text", "bool", "timestamp", "json", "bigint", "double"]
+Kind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "double"]
 
 ARROW_TYPES: dict[Kind, pa.DataType] = {
     "text": pa.string(),
     "bool": pa.bool_(),
     "timestamp": pa.timestamp("us", "UTC"),
+    "date": pa.date32(),
     "json": pa.string(),
     "bigint": pa.int64(),
     "double": pa.float64(),
@@ -33,6 +34,8 @@ class Column:
     key: bool = False
     required: bool = False
     """Whether a column that is no key is never null either."""
+    personal: bool = False
+    """Whether it tells something about a person."""
 
     @property
     def field(self) -> pa.Field:
@@ -47,13 +50,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; `part` says where its rows lie: the listing's row itself, one object in it, or a list of objects."""
+    """A table; `part` says where its rows lie: the listing's row itself, one object in it, a list of objects, or
+    in no row: the listing's ids under each value of a filter (`facet`), or of a window of days (`window`)."""
 
     name: str
     description: str
     columns: tuple[Column, ...]
     listing: str = ""
-    part: Literal["row", "object", "list"] = "row"
+    part: Literal["row", "object", "list", "facet", "window"] = "row"
     wire: str = ""
 
     @cached_property
@@ -111,7 +115,7 @@ TEMPLATES__CREATOR = Table(
     (
         Column("template_id", "", "The template, templates.id.", key=True),
         Column("id", "id", "Creator identifier."),
-        Column("full_name", "fullName", "Creator's full name."),
+        Column("full_name", "fullName", "Creator's full name.", personal=True),
         UNDOCUMENTED,
     ),
     listing="templates",
@@ -143,20 +147,20 @@ CONTACTS = Table(
     "Recipients and addresses, one row each.",
     (
         Column("id", "id", "Contact identifier.", key=True),
-        Column("first_name", "firstName", "First name."),
-        Column("last_name", "lastName", "Last name."),
-        Column("full_name", "fullName", "Full name."),
-        Column("company_name", "companyName", "Company name."),
-        Column("address1", "address1", "First address line."),
-        Column("address2", "address2", "Second address line."),
-        Column("city", "city", "City."),
+        Column("first_name", "firstName", "First name.", personal=True),
+        Column("last_name", "lastName", "Last name.", personal=True),
+        Column("full_name", "fullName", "Full name.", personal=True),
+        Column("company_name", "companyName", "Company name.", personal=True),
+        Column("address1", "address1", "First address line.", personal=True),
+        Column("address2", "address2", "Second address line.", personal=True),
+        Column("city", "city", "City.", personal=True),
         Column("state", "state", "Full state name."),
-        Column("zip", "zip", "Postal code as text, leading zeros kept."),
-        Column("phone_no", "phoneNo", "Phone number."),
-        Column("extension", "extension", "Phone extension."),
-        Column("website_url", "websiteUrl", "Website."),
+        Column("zip", "zip", "Postal code as text, leading zeros kept.", personal=True),
+        Column("phone_no", "phoneNo", "Phone number.", personal=True),
+        Column("extension", "extension", "Phone extension.", personal=True),
+        Column("website_url", "websiteUrl", "Website.", personal=True),
         Column("org_id", "orgId", "Owning organisation's identifier."),
-        Column("email", "email", "E-mail address."),
+        Column("email", "email", "E-mail address.", personal=True),
         Column("is_verified", "isVerified", "Whether the contact is verified; often null.", "bool"),
         Column("is_live_mode", "isLiveMode", "Whether the contact belongs to live mode.", "bool"),
         Column("created_at", "createdAt", "When the contact was created, UTC.", "timestamp"),
@@ -171,12 +175,60 @@ CONTACTS__CONTACT_LABELS = Table(
         Column("contact_id", "", "The contact, contacts.id.", key=True),
         Column("position", "", "Place of the label in the contact's list, from 0.", "bigint", key=True),
         Column("id", "id", "Label identifier."),
-        Column("title", "title", "Label title."),
+        Column("title", "title", "Label title.", personal=True),
         UNDOCUMENTED,
     ),
     listing="contacts",
     part="list",
     wire="ContactLabels",
+)
+CONTACTS__ADDRESS_STATUSES = Table(
+    "contacts__address_statuses",
+    "Address statuses of contacts, one row for each status under which the service lists a contact.",
+    (
+        Column("contact_id", "", "The contact, contacts.id.", key=True),
+        Column("address_status", "", "Failed or Verified.", key=True),
+    ),
+    listing="contacts",
+    part="facet",
+)
+CONTACTS__LAST_MAILED_STATUSES = Table(
+    "contacts__last_mailed_statuses",
+    "Last mailed statuses of contacts, one row for each status under which the service lists a contact.",
+    (
+        Column("contact_id", "", "The contact, contacts.id.", key=True),
+        Column("last_mailed_status", "", "In Transit, Mailed, Scheduled, or another that was configured.", key=True),
+    ),
+    listing="contacts",
+    part="facet",
+)
+CONTACTS__RETURN_ADDRESSES = Table(
+    "contacts__return_addresses",
+    "The contacts that are return addresses.",
+    (Column("contact_id", "", "The contact, contacts.id.", key=True),),
+    listing="contacts",
+    part="facet",
+)
+TEMPLATES__SHARED = Table(
+    "templates__shared",
+    "Whether a template is shared, one row for each template.",
+    (
+        Column("template_id", "", "The template, templates.id.", key=True),
+        Column("is_shared", "", "Whether the service lists it among the shared ones.", "bool", required=True),
+    ),
+    listing="templates",
+    part="facet",
+)
+MAILINGS = Table(
+    "mailings",
+    "Which contact was last mailed when, one row for each contact and day; the service tells the last mailing only.",
+    (
+        Column("contact_id", "", "The contact, contacts.id.", key=True),
+        Column("mailed_on", "", "The day, or the first day of a longer window.", "date", key=True),
+        Column("mailed_until", "", "The same day, or the last day of a longer window.", "date", required=True),
+    ),
+    listing="contacts",
+    part="window",
 )
 REJECTED_ROWS = Table(
     "rejected_rows",
@@ -191,12 +243,13 @@ REJECTED_ROWS = Table(
 )
 LISTING_AUDIT = Table(
     "listing_audit",
-    "How each listing was read, one row for each listing and load.",
+    "How each listing was read, one row for each load and listing, value of a facet, and window of mailings.",
     (
-        Column("listing", "", "The listing."),
-        Column("filters", "", "The filters that were sent, null for none.", "json"),
+        Column("listing", "", "The listing, or the table of the facet or the mailings that it was read for."),
+        Column("filters", "", "The filters that were set, by their settings' names; null for none.", "json"),
         Column("account_id", "", "The account asked for, null for the token's own."),
         Column("environment", "", "The environment asked for, null when none is configured."),
+        Column("mode", "", "How rows were written: replace, sync or history; merge for mailings."),
         Column("verdict", "", "How completeness was shown: fenced or certified."),
         Column("count_first", "", "The count in the first response.", "bigint"),
         Column("count_last", "", "The count in the last response.", "bigint"),
@@ -209,6 +262,12 @@ LISTING_AUDIT = Table(
             "bigint",
         ),
         Column("rows_rejected", "", "Rows that went to rejected_rows.", "bigint"),
+        Column(
+            "adds_up",
+            "",
+            "Whether the counts of a facet's values add up to the listing's count; null where that says nothing.",
+            "bool",
+        ),
         Column(
             "misfit_values", "", "Values that did not fit their column, in the pages whose rows were loaded.", "bigint"
         ),
@@ -236,11 +295,21 @@ TABLES = (
     TEMPLATES__PRODUCT,
     CONTACTS,
     CONTACTS__CONTACT_LABELS,
+    TEMPLATES__SHARED,
+    CONTACTS__ADDRESS_STATUSES,
+    CONTACTS__LAST_MAILED_STATUSES,
+    CONTACTS__RETURN_ADDRESSES,
+    MAILINGS,
     REJECTED_ROWS,
     LISTING_AUDIT,
 )
 
 
 def tables_of(listing: str) -> tuple[Table, ...]:
-    """The listing's own table, then its children."""
-    return tuple(table for table in TABLES if table.listing == listing)
+    """The listing's own table, then its children: what its rows hold."""
+    return tuple(table for table in TABLES if table.listing == listing and table.part in ("row", "object", "list"))
+
+
+def facets_of(listing: str) -> tuple[Table, ...]:
+    """The tables of what the listing can be filtered by but does not show."""
+    return tuple(table for table in TABLES if table.listing == listing and table.part == "facet")
