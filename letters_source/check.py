@@ -10,7 +10,6 @@ from letters_source.client import Client
 from letters_source.decode import decode_page
 from letters_source.listing import LISTINGS, encode_page
 from letters_source.settings import Overrides, Settings, read_tokens_again, resolve_settings
-from letters_source.source import filters_of
 from letters_source.throttle import Throttle
 from letters_source.tokens import TokenSource, check_tokens
 from letters_source.walk import pages_of
@@ -55,7 +54,7 @@ def check_service(**overrides: Unpack[Overrides]) -> Iterator[Finding]:
 def check_listing(name: str, settings: Settings, client: Client) -> Finding:
     """What page 0 of a listing shows."""
     listing = LISTINGS[name]
-    params = encode_page(0, settings.page_size, filters_of(listing, settings.account_id))
+    params = encode_page(0, settings.page_size, settings.filters(name).encode(settings.form))
     start = monotonic()
     page = client.get(listing, params, partial(decode_page, listing=name, number=0))
     latency = monotonic() - start

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,6 +17,19 @@ from letters_source.errors import LettersError
 INTERRUPTED = 130
 
 
+def day(text: str) -> date:
+    """An option's day."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"expected a day such as 2024-01-31, got {text}.") from None
+
+
+def flag(name: str, words: str) -> Any:
+    """An option that raises a setting; without it, the configuration decides."""
+    return click.option(name, is_flag=True, default=None, help=words)
+
+
 def settings_options(command: Any) -> Any:
     """The options that are settings; all other settings come from dlt's configuration."""
     for option in (
@@ -24,6 +38,34 @@ def settings_options(command: Any) -> Any:
         click.option("--max-workers", type=int, metavar="N", help="Requests under way at once, at most."),
         click.option("--page-size", type=int, metavar="N", help="Rows to ask for in a page."),
     ):
+        command = option(command)
+    return command
+
+
+CONTACT_OPTIONS = (
+    click.option("--search", metavar="TEXT", help="Contacts that this text finds."),
+    click.option("--address-status", metavar="STATUS", multiple=True, help="Contacts with it: Failed or Verified."),
+    click.option("--last-mailed-status", metavar="STATUS", multiple=True, help="Contacts with it, for example Mailed."),
+    click.option("--last-mailed-from", type=day, help="Contacts last mailed from this day."),
+    click.option("--last-mailed-to", type=day, help="Contacts last mailed until this day."),
+    click.option("--tag", "tags", metavar="LABEL", multiple=True, help="Contacts with this label, by id or title."),
+    click.option(
+        "--with-property-addresses/--without-property-addresses", default=None, help="Whether to include them."
+    ),
+    click.option(
+        "--return-addresses/--no-return-addresses", "is_return_address", default=None, help="Only these, or none."
+    ),
+)
+TEMPLATE_OPTIONS = (
+    click.option("--product-type", "product_types", metavar="TYPE", multiple=True, help="Templates of this product."),
+    click.option("--creator", metavar="NAME", help="Templates by this creator."),
+    click.option("--shared/--not-shared", "is_shared", default=None, help="Templates that are shared, or are not."),
+)
+
+
+def filter_options(command: Any) -> Any:
+    """The options that choose contacts and templates."""
+    for option in reversed((*CONTACT_OPTIONS, *TEMPLATE_OPTIONS)):
         command = option(command)
     return command
 
@@ -60,7 +102,7 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
     start_logging(quiet=quiet, debug=debug)
     emulator = Emulator(contacts)
     with emulator.serve() as base_url:
-        pipeline = make_pipeline("duckdb", to, "letters_demo")
+        pipeline = make_pipeline("duckdb", to, name="letters_demo")
         tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
         load_shown(pipeline, to, (), {"base_url": base_url, **tokens}, quiet=quiet)
 
@@ -68,19 +110,51 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 @cli.command(short_help="Load both listings, complete and verified.")
 @click.option("--destination", type=click.Choice(["duckdb", "parquet"]), default="duckdb", show_default=True)
 @click.option("--to", type=click.Path(path_type=Path), help="The DuckDB file, or the folder for Parquet.")
-@click.option("--only", metavar="LISTINGS", default="", help="templates or contacts; both by default.")
+@click.option("--dataset", metavar="NAME", help="The schema that the tables go to.  [default: letters_data]")
+@click.option("--only", metavar="PARTS", default="", help="templates, contacts or mailings, with commas.")
+@click.option("--account-id", metavar="ID", multiple=True, help="The account; several go to a dataset each.")
+@click.option(
+    "--facets",
+    is_flag=True,
+    default=None,
+    help="Also what can be filtered by but is not in the rows, such as statuses.",
+)
+@click.option(
+    "--history",
+    is_flag=True,
+    default=None,
+    help="Keep former versions of rows, with the time from when and until when.",
+)
+@click.option(
+    "--sync", is_flag=True, default=None, help="Write changed rows only, for destinations that charge by write."
+)
+@click.option(
+    "--mailings", is_flag=True, default=None, help="Also who was last mailed on which day, since the last load."
+)
+@click.option("--mailings-since", type=day, help="The first day of mailings.")
+@filter_options
 @settings_options
 @output_options
-def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bool, **settings: Any) -> None:
-    """Load both listings into DuckDB or Parquet, verify them, and show what is there."""
+def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bool, **options: Any) -> None:
+    """Load both listings into DuckDB or Parquet, verify them, and show what is there.
+
+    A dataset remembers its filters, account and mode: rows that were chosen otherwise go to another --dataset.
+    """
     with lasting():
-        from letters_source.destination import DEFAULT_PLACES, make_pipeline
-        from letters_source.show import load_shown, start_logging
+        from letters_source.destination import DATASET, DEFAULT_PLACES, account_pipelines, make_pipeline
+        from letters_source.show import load_accounts_shown, load_shown, start_logging
 
     start_logging(quiet=quiet, debug=debug)
     place = to or Path(DEFAULT_PLACES[destination])
-    listings = tuple(name.strip() for name in only.split(",") if name.strip())
-    load_shown(make_pipeline(destination, place), place, listings, given(settings), quiet=quiet)
+    parts = tuple(name.strip() for name in only.split(",") if name.strip())
+    dataset, accounts = options.pop("dataset") or DATASET, options.pop("account_id")
+    settings = with_filters(given(options))
+    if len(accounts) > 1:
+        pipelines = account_pipelines(destination, place, dataset, accounts)
+        load_accounts_shown(pipelines, place, parts, settings, quiet=quiet)
+    else:
+        settings["account_id"] = next(iter(accounts), None)
+        load_shown(make_pipeline(destination, place, dataset), place, parts, settings, quiet=quiet)
 
 
 @cli.command(short_help="See what a load would find and take.")
@@ -95,6 +169,22 @@ def check(*, quiet: bool, debug: bool, **settings: Any) -> None:
     findings = list(check_service(**given(settings)))
     if not quiet:
         show_findings(findings)
+
+
+@cli.command(short_help="Print the data dictionary.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json", "mermaid", "dbml"]),
+    default="text",
+    show_default=True,
+    help="json for programs; mermaid and dbml for diagrams.",
+)
+def schema(form: Any) -> None:
+    """Print every table and column: type, key, meaning, and whether it tells something about a person."""
+    from letters_source.dictionary import render
+
+    click.echo(render(form))
 
 
 @cli.command(short_help="Serve a stand-in of the service.")
@@ -127,9 +217,20 @@ def lasting() -> Iterator[None]:
         gc.enable()
 
 
-def given(settings: dict[str, Any]) -> Any:
-    """The settings that options gave."""
-    return {name: value for name, value in settings.items() if value is not None}
+def given(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that options gave; a flag that was not raised is left to the configuration."""
+    return {name: value for name, value in settings.items() if value not in (None, ())}
+
+
+def with_filters(options: dict[str, Any]) -> dict[str, Any]:
+    """The settings, with the options that choose contacts and templates gathered into filters."""
+    from letters_source.listing import ContactFilters, TemplateFilters
+
+    contacts = {name: value for name, value in options.items() if name in ContactFilters.__dataclass_fields__}
+    rest = {name: value for name, value in options.items() if name not in contacts}
+    templates = {name: rest.pop(name) for name in TemplateFilters.__dataclass_fields__ if name in rest}
+    filters = {"contact_filters": ContactFilters(**contacts), "template_filters": TemplateFilters(**templates)}
+    return rest | filters
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from random import uniform
 from threading import Lock
 from time import monotonic
 from typing import Any, Self, TypeVar
+from urllib.parse import quote, urlencode
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -118,7 +119,7 @@ class Client:
         try:
             response = self.session.get(
                 self.base_url + listing.path,
-                params=dict(params),
+                params=urlencode(params, quote_via=quote),
                 auth=auth,
                 allow_redirects=False,
                 stream=True,

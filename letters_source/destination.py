@@ -1,7 +1,8 @@
 """Where may a load go, and can it go there? Pipelines for the command's destinations, and their preflight."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -23,13 +24,17 @@ DEFAULT_PLACES: dict[Kind, str] = {"duckdb": "letters.duckdb", "parquet": "lette
 DUCKDB_CONFIG = {"memory_limit": "120MB", "preserve_insertion_order": False, "wal_autocheckpoint": "256MB"}
 
 
-def make_pipeline(kind: Kind = "duckdb", to: Path | str | None = None, name: str = "letters") -> dlt.Pipeline:
-    """A dlt pipeline into a DuckDB file or a folder of Parquet files, dataset `letters_data`.
+def make_pipeline(
+    kind: Kind = "duckdb", to: Path | str | None = None, dataset: str = DATASET, name: str = "letters"
+) -> dlt.Pipeline:
+    """A dlt pipeline into a DuckDB file or a folder of Parquet files.
 
     Args:
         kind: duckdb or parquet.
         to: the file or the folder; `letters.duckdb` or `letters_parquet` in the working directory when None.
-        name: dlt's name of the pipeline and its working folder; Parquet adds its own, dlt keeps one destination a name.
+        dataset: the schema in the file, or the folder in the folder, that the tables go to.
+        name: dlt's name of the pipeline and its working folder; other datasets than the usual one and Parquet add
+            their own, as dlt keeps one dataset and one destination a name.
 
     Raises:
         DestinationError: there is no such kind, or the file's stem is the dataset's name, which DuckDB could not tell
@@ -38,10 +43,24 @@ def make_pipeline(kind: Kind = "duckdb", to: Path | str | None = None, name: str
     if kind not in DEFAULT_PLACES:
         raise DestinationError(f"The destination must be {' or '.join(DEFAULT_PLACES)}, got {kind}.")
     place = Path(to or DEFAULT_PLACES[kind]).absolute()
-    if kind == "duckdb" and place.stem == DATASET:
-        raise DestinationError(f"A DuckDB file named {DATASET} cannot hold the dataset {DATASET}: choose another name.")
-    name = name if kind == "duckdb" else f"{name}_{kind}"
-    return dlt.pipeline(name, destination=make_destination(kind, place), dataset_name=DATASET)
+    if kind == "duckdb" and place.stem == dataset:
+        raise DestinationError(f"A DuckDB file named {dataset} cannot hold the dataset {dataset}: choose another name.")
+    parts = (name, dataset if dataset != DATASET else "", kind if kind != "duckdb" else "")
+    return dlt.pipeline("_".join(filter(None, parts)), destination=make_destination(kind, place), dataset_name=dataset)
+
+
+def account_pipelines(
+    kind: Kind, to: Path | str | None, dataset: str, accounts: Sequence[str]
+) -> dict[str, dlt.Pipeline]:
+    """A pipeline for each account, into a dataset of its own: `<dataset>_<account>`.
+
+    Raises:
+        DestinationError: as for `make_pipeline`, or two accounts would share a dataset.
+    """
+    datasets = {account: f"{dataset}_{re.sub('[^0-9a-z]+', '_', account.lower())}" for account in accounts}
+    if len(set(datasets.values())) < len(accounts):
+        raise DestinationError(f"The accounts {', '.join(accounts)} would not each have a dataset of their own.")
+    return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
 
 
 def make_destination(kind: Kind, place: Path) -> Any:

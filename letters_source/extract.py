@@ -3,9 +3,9 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from letters_source.client import Client
 from letters_source.decode import Page, decode_page
-from letters_source.listing import Listing, encode_page
+from letters_source.listing import ContactFilters, Filters, Listing, TemplateFilters, encode_page, given
 from letters_source.reader import PageReader, Watch
 from letters_source.settings import Settings
 from letters_source.shape import Notes, row_schema
@@ -31,13 +31,23 @@ logger = logging.getLogger("letters_source")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A listing to read, with what it takes."""
+    """A listing to read, with what it takes.
 
+    `name` is what it is read for: its own tables, a facet's or the mailings; `detail` which value or days of those.
+    """
+
+    name: str
     listing: Listing
     settings: Settings
     tokens: TokenSource
-    filters: Mapping[str, str]
+    filters: Filters
     watch: Watch
+    detail: str = ""
+
+    @property
+    def title(self) -> str:
+        """What people are told of."""
+        return f"{self.name} {self.detail}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +60,8 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """How a listing was read: the one row of `listing_audit`."""
+    """How a listing was read: a row of `listing_audit`."""
 
-    listing: str
     row: pa.Table
 
 
@@ -66,9 +75,33 @@ class Outcome:
     started_at: datetime
     seconds: float
 
+    @property
+    def count(self) -> int:
+        """The count of the newest response."""
+        return max(self.verdict.readings, key=lambda reading: reading.answered).count
 
-def read_listing(job: Job, folder: Path | None = None) -> Iterator[Rows | Audit]:
-    """All rows of a listing, once they are shown to be whole, then the audit.
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What became of the rows of a walk.
+
+    Args:
+        rows: how many were yielded.
+        rejected: how many had no usable id.
+        notes: what decoding noticed in the pages whose rows were yielded.
+        mode: how they are written, if not in the mode of the settings.
+        adds_up: whether a facet's values add up to the listing.
+    """
+
+    rows: int = 0
+    rejected: int = 0
+    notes: Notes = field(default_factory=Notes)
+    mode: str = ""
+    adds_up: bool | None = None
+
+
+def read_listing(job: Job, folder: Path | None = None) -> Generator[Rows | Audit, None, int]:
+    """All rows of a listing, once they are shown to be whole, then the audit; returns the service's count.
 
     Args:
         job: what to read.
@@ -81,51 +114,76 @@ def read_listing(job: Job, folder: Path | None = None) -> Iterator[Rows | Audit]
         outcome = walk(job, spool)
         readings, keep = outcome.verdict.readings, outcome.verdict.keep
         wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
-        loaded: Counter[str] = Counter()
+        total = rejected = 0
         for rows in spool.tables(sorted(wanted, key=lambda item: (readings[item[0]].page, item[0]))):
-            loaded.update(rows_rejected=rows["id"].null_count, rows_yielded=rows.num_rows - rows["id"].null_count)
+            total, rejected = total + rows.num_rows, rejected + rows["id"].null_count
             yield Rows(job.listing.name, rows)
-    notes = sum((outcome.notes[number] for number, _ in wanted), Notes())
-    report(job.listing.name, outcome, loaded, notes)
+    loaded = Loaded(total - rejected, rejected, sum((outcome.notes[number] for number, _ in wanted), Notes()))
+    report(job, outcome, loaded)
     # Arrow keeps what decoding has freed, a hundred megabytes, which the destination's engine needs next
     pa.default_memory_pool().release_unused()
-    yield Audit(job.listing.name, audit_row(job, outcome, loaded, notes))
+    yield Audit(audit_row(job, outcome, loaded))
+    return outcome.count
 
 
-def walk(job: Job, spool: Spool) -> Outcome:
-    """Read the listing until it is shown to be whole, its rows into the spool."""
-    settings, listing = job.settings, job.listing
+def walk(job: Job, spool: Spool | None = None) -> Outcome:
+    """Read the listing until it is shown to be whole, its rows into the spool; without one, for the ids alone."""
+    settings = job.settings
     started_at, start = datetime.now(UTC), monotonic()
     throttle = Throttle(settings.max_workers, settings.requests_per_second)
-    terms = Terms(listing.name, settings.proof, settings.max_walks)
+    terms = Terms(job.title, settings.proof, settings.max_walks)
     with (
-        ThreadPoolExecutor(settings.max_workers, f"letters-{listing.name}") as pool,
+        ThreadPoolExecutor(settings.max_workers, f"letters-{job.name}") as pool,
         Client(settings.base_url, job.tokens, throttle, settings.retry_budget) as client,
     ):
         fetch = partial(fetch_page, job, client)
-        reader = PageReader(listing.name, fetch, spool, pool, settings.max_workers, job.watch)
+        reader = PageReader(job.title, fetch, spool, pool, settings.max_workers, job.watch)
         verdict = walk_listing(reader.read, terms)
     return Outcome(verdict, reader.notes, client.traffic, started_at, monotonic() - start)
 
 
+def ask_count(job: Job) -> int:
+    """How many rows the service counts: one request, of one row."""
+    settings = job.settings
+    with Client(settings.base_url, job.tokens, Throttle(1), settings.retry_budget) as client:
+        return fetch_page(replace(job, settings=replace(settings, page_size=1)), client, 0).count
+
+
+def report_ignored(job: Job, count: int) -> None:
+    """Warn where filters select nothing less than the whole listing: the service may not heed them.
+
+    That takes a request of one row where there are filters, and none where there are not.
+    """
+    chosen = given(job.filters).keys() - {"account_id"}
+    kind = ContactFilters if isinstance(job.filters, ContactFilters) else TemplateFilters
+    if count and chosen and ask_count(replace(job, filters=kind(account_id=job.filters.account_id))) == count:
+        logger.warning(
+            "%s: the service gives all %d rows with %s as without; it may ignore that filter",
+            job.name,
+            count,
+            ", ".join(sorted(chosen)),
+        )
+
+
 def fetch_page(job: Job, client: Client, page: int) -> Page:
     """One page of the listing, decoded."""
-    params = encode_page(page, job.settings.page_size, job.filters)
+    params = encode_page(page, job.settings.page_size, job.filters.encode(job.settings.form))
     return client.get(job.listing, params, partial(decode_page, listing=job.listing.name, number=page))
 
 
-def report(listing: str, outcome: Outcome, loaded: Counter[str], notes: Notes) -> None:
+def report(job: Job, outcome: Outcome, loaded: Loaded) -> None:
     """Say how it went in a line, and what was not understood in a line for each field."""
+    listing, notes = job.title, loaded.notes
     logger.info(
         "%s: %d rows, %s; requests: %d, seconds: %.1f",
         listing,
-        loaded["rows_yielded"],
+        loaded.rows,
         outcome.verdict.proof,
         outcome.traffic["requests"],
         outcome.seconds,
     )
-    if loaded["rows_rejected"]:
-        logger.warning("%s: %d rows have no usable id and went to rejected_rows", listing, loaded["rows_rejected"])
+    if loaded.rejected:
+        logger.warning("%s: %d rows have no usable id and went to rejected_rows", listing, loaded.rejected)
     for name, times in sorted(notes.kept.items()):
         logger.warning("%s: %s did not fit in %d rows and was kept in the column undocumented", listing, name, times)
     if notes.halves:
@@ -134,26 +192,29 @@ def report(listing: str, outcome: Outcome, loaded: Counter[str], notes: Notes) -
         logger.warning("%s: %s came as a number in %d rows and was kept as its text", listing, name, times)
 
 
-def audit_row(job: Job, outcome: Outcome, loaded: Counter[str], notes: Notes) -> pa.Table:
-    """The listing's row of `listing_audit`."""
+def audit_row(job: Job, outcome: Outcome, loaded: Loaded) -> pa.Table:
+    """A row of `listing_audit`."""
     readings, traffic = outcome.verdict.readings, outcome.traffic
     last_walk = [reading for reading in readings if reading.walk == readings[-1].walk]
     pages = {reading.page for reading in last_walk}
     received = sum(len(reading.keys) for reading in readings)
+    filters = {name: value for name, value in given(job.filters).items() if name != "account_id"}
     row = {
-        "listing": job.listing.name,
-        "filters": json.dumps(dict(job.filters)) if job.filters else None,
-        "account_id": job.settings.account_id,
+        "listing": job.name,
+        "filters": json.dumps(filters) if filters else None,
+        "account_id": job.filters.account_id,
         "environment": job.settings.environment,
+        "mode": loaded.mode or job.settings.mode,
         "verdict": outcome.verdict.proof,
         "count_first": readings[0].count,
-        "count_last": max(readings, key=lambda reading: reading.answered).count,
+        "count_last": outcome.count,
         "rows_received": received,
-        "rows_yielded": loaded["rows_yielded"],
-        "duplicates_dropped": received - loaded.total(),
-        "rows_rejected": loaded["rows_rejected"],
-        "misfit_values": notes.misfits,
-        "undocumented_fields": json.dumps(dict(sorted(notes.kept.items()))) if notes.kept else None,
+        "rows_yielded": loaded.rows,
+        "duplicates_dropped": received - loaded.rows - loaded.rejected,
+        "rows_rejected": loaded.rejected,
+        "adds_up": loaded.adds_up,
+        "misfit_values": loaded.notes.misfits,
+        "undocumented_fields": json.dumps(dict(sorted(loaded.notes.kept.items()))) if loaded.notes.kept else None,
         "walks": readings[-1].walk,
         "pages": len(pages),
         "page_size_asked": job.settings.page_size,

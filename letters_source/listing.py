@@ -1,7 +1,20 @@
-"""Which listings are there: where does each lie, and which parameters does a request for a page of it send?"""
+"""Which listings are there: where does each lie, what can it be filtered by, and what does a page's request send?"""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import date
+from typing import Any, Literal, TypeAlias, cast
+
+from letters_source.errors import SettingsError
+
+DateFormat = Literal["%Y-%m-%d", "%d-%m-%Y"]
+FilterEncoding = Literal["json", "compact"]
+
+ADDRESS_STATUSES = ("Failed", "Verified")
+LAST_MAILED_STATUSES = ("In Transit", "Mailed", "Scheduled")
+"""The documented ones; the interface leaves the list open."""
+PRODUCT_TYPES = ("Professional Letters", "Personal Letters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +33,169 @@ LISTINGS = {listing.name: listing for listing in (TEMPLATES, CONTACTS)}
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """How a request writes what the interface documents in more than one way (service-interface 4.2).
+
+    Args:
+        date_format: of startDate and endDate; the examples use both.
+        encoding: arrays and objects as JSON with a blank after each comma and colon, or compact without.
+    """
+
+    date_format: DateFormat = "%Y-%m-%d"
+    encoding: FilterEncoding = "json"
+
+    def text(self, value: Any) -> str:
+        """A parameter's text, not yet percent-encoded."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, list | dict):
+            separators = (",", ":") if self.encoding == "compact" else None
+            return json.dumps(value, ensure_ascii=False, separators=separators)
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContactFilters:
+    """The parameters of `GET /contacts` that select contacts (service-interface 4.2); what is not given is not sent.
+
+    Args:
+        search: free text.
+        address_status: Failed, Verified, or both.
+        last_mailed_status: In Transit, Mailed, Scheduled, or others: the list is open.
+        last_mailed_from: the first day of the last mailing; goes with the last day.
+        last_mailed_to: the last day of the last mailing.
+        tags: identifiers or titles of labels.
+        with_property_addresses: whether property addresses are included.
+        is_return_address: whether the contact is a return address.
+        account_id: the account; the one of the settings when None.
+
+    Raises:
+        SettingsError: a value that the interface does not know.
+    """
+
+    search: str | None = None
+    address_status: tuple[str, ...] = ()
+    last_mailed_status: tuple[str, ...] = ()
+    last_mailed_from: date | None = None
+    last_mailed_to: date | None = None
+    tags: tuple[str, ...] = ()
+    with_property_addresses: bool | None = None
+    is_return_address: bool | None = None
+    account_id: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choices("contacts.address_status", self.address_status, ADDRESS_STATUSES)
+        if (self.last_mailed_from is None) != (self.last_mailed_to is None):
+            raise SettingsError("contacts.last_mailed_from and last_mailed_to go together: set both, or neither.")
+        if self.last_mailed_from and self.last_mailed_to and self.last_mailed_from > self.last_mailed_to:
+            raise SettingsError("contacts.last_mailed_from must not be after last_mailed_to.")
+
+    def encode(self, form: Form) -> dict[str, str]:
+        """The query parameters, not yet percent-encoded."""
+        days = (("startDate", self.last_mailed_from), ("endDate", self.last_mailed_to))
+        return encode_values(
+            {
+                "search": self.search,
+                "addressStatus": list(self.address_status) or None,
+                "lastMailedStatus": list(self.last_mailed_status) or None,
+                "lastMailedDate": {name: day.strftime(form.date_format) for name, day in days if day} or None,
+                "tags": [int(tag) if is_identifier(tag) else tag for tag in self.tags] or None,
+                "withPropertyAddresses": self.with_property_addresses,
+                "isReturnAddress": self.is_return_address,
+                "meta.account_id": self.account_id,
+            },
+            form,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateFilters:
-    """The parameters of `GET /templates` that select templates (service-interface 4.1); None is not sent.
+    """The parameters of `GET /templates` that select templates (service-interface 4.1); what is not given is not sent.
 
     The interface calls all but `creator` required, and its example sends none; so do we until one is configured.
+
+    Args:
+        search: the flag that enables search; 1 is the value in use.
+        product_types: Professional Letters, Personal Letters, or both; an empty tuple sends an empty text.
+        creator: the creator; may be empty.
+        is_shared: whether shared templates are asked for.
+        account_id: the account; the one of the settings when None.
+
+    Raises:
+        SettingsError: a value that the interface does not know.
     """
 
     search: int | None = None
-    product_types: str | None = None
+    product_types: tuple[str, ...] | None = None
     creator: str | None = None
     is_shared: bool | None = None
+    account_id: str | None = None
 
-    def encode(self) -> dict[str, str]:
-        """The query parameters: a flag, a comma-separated list, a text, a boolean."""
-        shared = None if self.is_shared is None else str(self.is_shared).lower()
-        pairs = {"search": self.search, "productTypes": self.product_types, "creator": self.creator, "isShared": shared}
-        return {name: str(value) for name, value in pairs.items() if value is not None}
+    def __post_init__(self) -> None:
+        check_choices("templates.product_types", self.product_types or (), PRODUCT_TYPES)
+
+    def encode(self, form: Form) -> dict[str, str]:
+        """The query parameters, not yet percent-encoded."""
+        return encode_values(
+            {
+                "search": self.search,
+                "productTypes": None if self.product_types is None else ",".join(self.product_types),
+                "creator": self.creator,
+                "isShared": self.is_shared,
+                "meta.account_id": self.account_id,
+            },
+            form,
+        )
+
+
+Filters: TypeAlias = ContactFilters | TemplateFilters
 
 
 def encode_page(page: int, page_size: int, filters: Mapping[str, str]) -> dict[str, str]:
     """The query parameters of one page; the first page is 0."""
     return {"page": str(page), "pageSize": str(page_size), **filters}
+
+
+def encode_values(values: Mapping[str, Any], form: Form) -> dict[str, str]:
+    """The parameters that have a value, as text."""
+    return {name: form.text(value) for name, value in values.items() if value is not None}
+
+
+def check_choices(key: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    """See that all values are documented.
+
+    Raises:
+        SettingsError: one is not.
+    """
+    if unknown := [value for value in values if value not in allowed]:
+        raise SettingsError(f"{key} must be {' or '.join(allowed)}, got {', '.join(unknown)}.")
+
+
+def is_identifier(tag: str) -> bool:
+    """Whether a tag is a whole number, which the interface sends without quotes."""
+    return tag.isascii() and tag.isdigit() and str(int(tag)) == tag
+
+
+def given(filters: Filters) -> dict[str, Any]:
+    """The filters that are set, by name, as JSON values: what the audit holds and a dataset is known by."""
+    values = ((field.name, getattr(filters, field.name), field.default) for field in fields(filters))
+    return {name: plain(value) for name, value, default in values if value != default}
+
+
+def refined(filters: Filters, **changes: Any) -> Filters:
+    """The filters with others in place of some."""
+    changed: Filters = replace(cast("Any", filters), **changes)
+    return changed
+
+
+def plain(value: Any) -> Any:
+    """A filter's value as JSON knows it."""
+    if isinstance(value, date):
+        return value.isoformat()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def unknown_statuses(filters: Filters) -> Iterator[str]:
+    """The last mailed statuses that the interface does not name; they are allowed, as its list is open."""
+    if isinstance(filters, ContactFilters):
+        yield from (status for status in filters.last_mailed_status if status not in LAST_MAILED_STATUSES)

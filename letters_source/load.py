@@ -3,24 +3,27 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from time import monotonic
 from typing import Any, Unpack
 
 import dlt
 from dlt.common.configuration.exceptions import ConfigurationException
 from dlt.common.destination.exceptions import DestinationException
+from dlt.extract import DltSource
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import check_destination, hold_open, load_config, make_pipeline
+from letters_source.destination import DATASET, check_destination, hold_open, load_config, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
-from letters_source.reader import Watch
+from letters_source.reader import Watch, ignore
 from letters_source.settings import Overrides
-from letters_source.source import ignore, letters, resource_names
-from letters_source.tables import TABLES
+from letters_source.source import SHARED, letters
+from letters_source.tables import MAILINGS, TABLES
 from letters_source.verify import count_rows, verify_load
+from letters_source.views import create_account_views, create_current_views
+
+PARTS = (*LISTINGS, MAILINGS.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Result:
     Args:
         load_id: dlt's id of the load, `_dlt_load_id` of its rows.
         tables: how many rows each table holds now.
-        audits: the load's rows of `listing_audit`, one for each listing.
+        audits: the load's rows of `listing_audit`, one for each listing, value of a facet, and window of mailings.
         seconds: how long it all took.
     """
 
@@ -54,7 +57,7 @@ def run(
 
     Args:
         pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None.
-        only: the listings to load, `templates` or `contacts`; both when empty.
+        only: what to load: `templates`, `contacts`, `mailings`; when empty, both listings, and mailings if set.
         watch: told of each response: listing, number of the walk, rows in it, the service's count.
         **settings: as in `Settings`; what is not given comes from dlt's configuration, `[sources.letters]`.
 
@@ -62,8 +65,8 @@ def run(
         LettersError: see `letters_source.errors`.
     """
     start = monotonic()
-    listings = check_listings(only)
-    source = letters(watch, **settings).with_resources(*chain.from_iterable(map(resource_names, listings)))
+    source = choose_parts(letters(watch, **settings), only)
+    tables = [table for table in TABLES if table.name in source.selected_resources]
     pipeline = pipeline or make_pipeline()
     with plain_errors():
         check_destination(pipeline)
@@ -71,24 +74,53 @@ def run(
         pipeline.abort_packages()
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
             load_id = str(pipeline.run(source).loads_ids[-1])
-            audits = verify_load(pipeline, load_id, listings)
-            tables = [table for table in TABLES if not table.listing or table.listing in listings]
-            describe_tables(pipeline, tables)
-            counts = count_rows(pipeline, tables)
+            audits = verify_load(pipeline, load_id, tables)
+            describe_tables(pipeline, (*tables, *SHARED))
+            if any(audit["mode"] == "history" for audit in audits):
+                create_current_views(pipeline, (table for table in tables if table.part != "window"))
+            counts = count_rows(pipeline, (*tables, *SHARED))
     return Result(load_id, counts, audits, monotonic() - start)
 
 
-def check_listings(only: Sequence[str]) -> Sequence[str]:
-    """The listings to load.
+def run_accounts(
+    pipelines: Mapping[str, dlt.Pipeline],
+    *,
+    only: Sequence[str] = (),
+    watch: Watch = ignore,
+    **settings: Unpack[Overrides],
+) -> dict[str, Result]:
+    """Load accounts one after the other, each into a dataset of its own, and unite them by views where that is DuckDB.
+
+    Args:
+        pipelines: where to, by account, for example of `account_pipelines`; their datasets begin alike.
+        only: as for `run`.
+        watch: as for `run`.
+        **settings: as for `run`.
 
     Raises:
-        SettingsError: one of them does not exist.
+        LettersError: as `run` does; the accounts that came before are loaded then.
     """
-    only = (only,) if isinstance(only, str) else only
-    unknown = set(only) - LISTINGS.keys()
-    if unknown:
-        raise SettingsError(f"only must name {' or '.join(LISTINGS)}, got {', '.join(sorted(unknown))}.")
-    return only or tuple(LISTINGS)
+    results = {}
+    for account, pipeline in pipelines.items():
+        settings["account_id"] = account
+        results[account] = run(pipeline, only=only, watch=watch, **settings)
+    create_account_views(pipelines, f"{DATASET}_all")
+    return results
+
+
+def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
+    """The source with the resources of the parts that are asked for; as it is when none is.
+
+    Raises:
+        SettingsError: there is no such part.
+    """
+    parts = {only} if isinstance(only, str) else set(only)
+    if unknown := parts - set(PARTS):
+        raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")
+    if not parts:
+        return source
+    # the hidden resources that read pages belong to no part by their names
+    return source.with_resources(*(name for name in source.resources if name.partition("__")[0] in parts))
 
 
 @contextmanager

@@ -21,26 +21,30 @@ Watch = Callable[[str, int, int, int], None]
 """Told of each response: the listing, the number of the walk, the rows in it, the service's count."""
 
 
+def ignore(listing: str, walk: int, rows: int, count: int) -> None:
+    """The watch of who does not watch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A decoded page, its rows ready for the spool, and when it was asked for and answered, by the run's clock."""
 
     page: Page
-    batch: pa.Buffer
+    batch: pa.Buffer | None
     asked: int
     answered: int
 
 
 @dataclass(slots=True)
 class PageReader:
-    """Reads pages with a bounded number of workers; their rows go to the spool in order of arrival.
+    """Reads pages with a bounded number of workers; their rows go to the spool, if there is one, in order of arrival.
 
     `notes` holds what decoding noticed in each response, in the same order.
     """
 
     listing: str
     fetch: Callable[[int], Page]
-    spool: Spool
+    spool: Spool | None
     pool: ThreadPoolExecutor
     workers: int
     watch: Watch
@@ -62,11 +66,12 @@ class PageReader:
     def _ask(self, page: int) -> Answer:
         asked = next(self.clock)
         decoded = self.fetch(page)
-        return Answer(decoded, decoded.rows.serialize(), asked, next(self.clock))
+        return Answer(decoded, decoded.rows.serialize() if self.spool else None, asked, next(self.clock))
 
     def _keep(self, answer: Answer, page: int, walk: int) -> Reading:
         rows, count = answer.page.rows, answer.page.count
-        self.spool.append(answer.batch)
+        if self.spool and answer.batch:
+            self.spool.append(answer.batch)
         self.notes.append(answer.page.notes)
         self.watch(self.listing, walk, rows.num_rows, count)
         logger.debug("%s page %d of walk %d: %d rows, count %d", self.listing, page, walk, rows.num_rows, count)

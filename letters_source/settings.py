@@ -1,32 +1,39 @@
-"""Which settings are there, where do they come from, and are they right?
-
-dlt's own providers are asked (environment variables, config.toml, secrets.toml, vaults) for exactly
-`sources.letters.<environment>.<key>`, then `sources.letters.<key>`. dlt's further fallback to a bare `<key>` is left
-out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
-"""
+"""Which settings are there, and are they right?"""
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
+from datetime import date
 from ipaddress import ip_address
-from types import NoneType
-from typing import Any, Literal, TypedDict, get_args, get_type_hints
+from typing import Any, Literal, TypedDict, TypeVar, get_args, get_type_hints
 from urllib.parse import urlsplit
 
-from dlt.common.configuration.container import Container
-from dlt.common.configuration.exceptions import ConfigProviderException
-from dlt.common.configuration.providers import ConfigProvider
-from dlt.common.configuration.specs import PluggableRunContext
-from dlt.common.configuration.utils import deserialize_value
-from dlt.common.typing import TSecretStrValue
-
 from letters_source.errors import SettingsError
-from letters_source.listing import TemplateFilters
+from letters_source.listing import (
+    LAST_MAILED_STATUSES,
+    ContactFilters,
+    DateFormat,
+    FilterEncoding,
+    Filters,
+    Form,
+    TemplateFilters,
+)
+from letters_source.lookup import (
+    SECTION,
+    Providers,
+    fresh_providers,
+    look_up,
+    present_providers,
+    sections_of,
+    where_to_set,
+    wrong,
+)
 from letters_source.tokens import Tokens
 from letters_source.walk import Proof
 
-SECTION = "sources.letters"
 Environment = Literal["demo", "production"]
-EXPECTED = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+Mode = Literal["replace", "sync", "history"]
+F = TypeVar("F", ContactFilters, TemplateFilters)
+CHOICES = {"environment": Environment, "proof": Proof, "date_format": DateFormat, "filter_encoding": FilterEncoding}
 
 
 class Overrides(TypedDict, total=False):
@@ -43,6 +50,18 @@ class Overrides(TypedDict, total=False):
     max_walks: int
     proof: Proof
     retry_budget: float
+    facets: bool
+    last_mailed_statuses: Sequence[str]
+    history: bool
+    sync: bool
+    mailings: bool
+    mailings_since: date | None
+    mailings_lag: int
+    mailings_window: int
+    date_format: DateFormat
+    filter_encoding: FilterEncoding
+    contact_filters: ContactFilters
+    template_filters: TemplateFilters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +80,18 @@ class Settings:
         max_walks: how often a listing may be read before it counts as incomplete.
         proof: fenced, or certified also when the listing is quiet, at twice the requests.
         retry_budget: seconds after which a page is not asked for again.
+        facets: whether to load what can be filtered by but is not in the rows.
+        last_mailed_statuses: the statuses that the facet of last mailed statuses asks for.
+        history: whether tables keep former versions of their rows.
+        sync: whether rows that did not change are left untouched, for destinations that charge by write.
+        mailings: whether to load who was mailed on which day.
+        mailings_since: the first day of mailings; needed with `mailings`.
+        mailings_lag: days before the last loaded one that are asked for again.
+        mailings_window: days that are asked for at once.
+        date_format: how requests write days; the interface shows both.
+        filter_encoding: how requests write lists and objects; the interface allows both.
+        contact_filters: which contacts to load.
+        template_filters: which templates to load.
     """
 
     base_url: str
@@ -74,19 +105,35 @@ class Settings:
     max_walks: int = 4
     proof: Proof = "fenced"
     retry_budget: float = 120.0
+    facets: bool = False
+    last_mailed_statuses: tuple[str, ...] = LAST_MAILED_STATUSES
+    history: bool = False
+    sync: bool = False
+    mailings: bool = False
+    mailings_since: date | None = None
+    mailings_lag: int = 7
+    mailings_window: int = 1
+    date_format: DateFormat = "%Y-%m-%d"
+    filter_encoding: FilterEncoding = "json"
+    contact_filters: ContactFilters = field(default_factory=ContactFilters)
+    template_filters: TemplateFilters = field(default_factory=TemplateFilters)
 
     def __post_init__(self) -> None:
         check_base_url(self.base_url)
-        for key in ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget"):
+        for key in ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget", "mailings_window"):
             value = getattr(self, key)
             if value is not None and not value > 0:
                 raise wrong(key, "more than 0", value)
+        if self.mailings_lag < 0:
+            raise wrong("mailings_lag", "0 or more", self.mailings_lag)
         if self.proof == "certified" and self.max_walks == 1:
             raise wrong("max_walks", "2 or more with proof certified, which takes two readings", self.max_walks)
-        for key, choices in (("environment", get_args(Environment)), ("proof", get_args(Proof))):
+        if self.history and self.sync:
+            raise SettingsError(f"{SECTION}.history and sync exclude each other: history keeps what sync would delete.")
+        for key, choices in CHOICES.items():
             value = getattr(self, key)
-            if value is not None and value not in choices:
-                raise wrong(key, " or ".join(choices), value)
+            if value is not None and value not in get_args(choices):
+                raise wrong(key, " or ".join(get_args(choices)), value)
 
     @property
     def tokens(self) -> Tokens:
@@ -94,12 +141,22 @@ class Settings:
         return Tokens(self.access_token, self.refresh_token)
 
     @property
-    def sections(self) -> tuple[str, ...]:
-        """The sections that these settings come from."""
-        return sections_of(self.environment)
+    def mode(self) -> Mode:
+        """How listings are written."""
+        return "history" if self.history else "sync" if self.sync else "replace"
+
+    @property
+    def form(self) -> Form:
+        """How requests write filters."""
+        return Form(self.date_format, self.filter_encoding)
+
+    def filters(self, listing: str) -> Filters:
+        """The filters of a listing, its account among them."""
+        filters: Filters = self.contact_filters if listing == "contacts" else self.template_filters
+        return replace(filters, account_id=filters.account_id or self.account_id)
 
 
-def resolve_settings(overrides: Overrides, providers: Sequence[ConfigProvider] | None = None) -> Settings:
+def resolve_settings(overrides: Overrides, providers: Providers | None = None) -> Settings:
     """The settings: arguments first, then dlt's configuration, then defaults.
 
     Args:
@@ -109,26 +166,32 @@ def resolve_settings(overrides: Overrides, providers: Sequence[ConfigProvider] |
     Raises:
         SettingsError: one is missing or wrong; the message names the key, its environment variable and its file.
     """
-    found = Container()[PluggableRunContext].providers.providers if providers is None else providers
+    found = present_providers() if providers is None else providers
     given: dict[str, Any] = dict(overrides)
     environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
-    sections = sections_of(environment)
     hints = get_type_hints(Settings)
     for key in fields(Settings):
+        if key.name in ("contact_filters", "template_filters"):
+            section = sections_of(environment, key.name.replace("_filters", "s"))
+            given[key.name] = resolve_filters(given.get(key.name) or hints[key.name](), section, found)
+            continue
         value = given.get(key.name)
         if value is None:
-            value = look_up(key.name, hints[key.name], sections, found)
+            value = look_up(key.name, hints[key.name], sections_of(environment), found)
         if value in (None, "") and key.default is MISSING:
             raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
         given[key.name] = key.default if value is None else value
     return Settings(**{**given, "environment": environment, "base_url": given["base_url"].rstrip("/")})
 
 
-def resolve_template_filters() -> TemplateFilters:
-    """The filters of templates, from `[sources.letters.templates]`."""
-    section, hints = (f"{SECTION}.templates",), get_type_hints(TemplateFilters)
-    providers = Container()[PluggableRunContext].providers.providers
-    return TemplateFilters(**{key: look_up(key, hint, section, providers) for key, hint in hints.items()})
+def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> F:
+    """The filters that were given as arguments, and those of a listing's section where none was."""
+    found = {
+        key.name: look_up(key.name, get_type_hints(type(given))[key.name], sections, providers)
+        for key in fields(given)
+        if getattr(given, key.name) == key.default
+    }
+    return replace(given, **{name: value for name, value in found.items() if value is not None})
 
 
 def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
@@ -137,62 +200,12 @@ def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
     Raises:
         SettingsError: one of them is not set any more, or a file cannot be read.
     """
-    context = Container()[PluggableRunContext]
-    try:
-        fresh = context.context.initial_providers()
-    except ConfigProviderException as error:
-        raise SettingsError(f"The configuration cannot be read again: {type(error).__name__}.") from None
-    names = {provider.name for provider in fresh}
-    providers = [*fresh, *(provider for provider in context.providers.providers if provider.name not in names)]
-    access = overrides.get("access_token") or look_up("access_token", str, settings.sections, providers)
-    refresh = overrides.get("refresh_token") or look_up("refresh_token", str, settings.sections, providers)
+    providers, sections = fresh_providers(), sections_of(settings.environment)
+    access = overrides.get("access_token") or look_up("access_token", str, sections, providers)
+    refresh = overrides.get("refresh_token") or look_up("refresh_token", str, sections, providers)
     if not (access and refresh):
         raise SettingsError(f"{SECTION} holds no tokens any more: {where_to_set('access_token')}.")
     return Tokens(access, refresh)
-
-
-def sections_of(environment: str | None) -> tuple[str, ...]:
-    """The sections that hold settings, the ones to look into first in front."""
-    return (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
-
-
-def look_up(key: str, hint: Any, sections: Sequence[str], providers: Sequence[ConfigProvider]) -> Any:
-    """The first section's value of a key, of the hinted type; None where no provider has one."""
-    secret = key.endswith("_token")
-    plain = get_args(hint)[0] if NoneType in get_args(hint) else hint
-    for section in sections:
-        for provider in providers:
-            if secret and not provider.supports_secrets:
-                continue
-            value, _ = provider.get_value(key, TSecretStrValue if secret else plain, None, *section.split("."))
-            if value is not None:
-                return convert(f"{section}.{key}", value, plain)
-    return None
-
-
-def convert(key: str, value: Any, hint: Any) -> Any:
-    """A configured value as the hinted type."""
-    if key.endswith("_token"):
-        return str(value).strip()
-    try:
-        return deserialize_value(key, value, hint)
-    except ValueError:
-        expected = EXPECTED.get(hint) or " or ".join(get_args(hint))
-        raise wrong(key.removeprefix(f"{SECTION}."), expected, value) from None
-
-
-def wrong(key: str, expected: str, value: object) -> SettingsError:
-    """The error of a value that cannot be used; never for a secret."""
-    return SettingsError(f"{SECTION}.{key} must be {expected}, got {value!r}: {where_to_set(key)}.")
-
-
-def where_to_set(key: str) -> str:
-    """Where a user sets a key."""
-    *parts, name = key.split(".")
-    section = ".".join((SECTION, *parts))
-    variable = f"{section}.{name}".replace(".", "__").upper()
-    file = ".dlt/secrets.toml" if name.endswith("_token") else ".dlt/config.toml"
-    return f"set {variable} in the environment, or {name} under [{section}] in {file}"
 
 
 def check_base_url(base_url: str) -> None:

@@ -5,7 +5,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import dlt
 
 from letters_source.check import Finding
-from letters_source.destination import DATASET
-from letters_source.load import Result, run
-from letters_source.reader import Watch
-from letters_source.source import ignore
+from letters_source.load import Result, run, run_accounts
+from letters_source.reader import Watch, ignore
 
 if TYPE_CHECKING:
     # at run time a load would wait for a web server's import, and a quiet one for rich's
@@ -72,7 +70,19 @@ def load_shown(pipeline: dlt.Pipeline, place: Path, only: Sequence[str], setting
     with progress(quiet=quiet) as watch:
         result = run(pipeline, only=only, watch=watch, **settings)
     if not quiet:
-        show_result(result, place)
+        show_result(result, place, str(pipeline.dataset_name))
+
+
+def load_accounts_shown(
+    pipelines: Mapping[str, dlt.Pipeline], place: Path, only: Sequence[str], settings: Any, *, quiet: bool
+) -> None:
+    """Load accounts with progress, then show what is there of each."""
+    with progress(quiet=quiet) as watch:
+        results = run_accounts(pipelines, only=only, watch=watch, **settings)
+    for account, result in results.items():
+        if not quiet:
+            stdout().print(f"Account {account}:", highlight=False)
+            show_result(result, place, str(pipelines[account].dataset_name))
 
 
 class Bars:
@@ -105,29 +115,29 @@ def progress(*, quiet: bool) -> Iterator[Watch]:
         yield Bars(bars).watch
 
 
-def show_result(result: Result, place: Path) -> None:
+def show_result(result: Result, place: Path, dataset: str) -> None:
     """The tables, how each listing was read, where the data lies, and a query to try."""
-    audits = {audit["listing"]: audit for audit in result.audits}
     table = make_table("table", "rows", "verdict", "seconds", "requests")
     for name, rows in result.tables.items():
-        audit = audits.get(name)
-        read = (audit["verdict"], f"{audit['seconds']:.1f}", f"{audit['requests']:,}") if audit else ()
-        table.add_row(name, f"{rows:,}", *read)
+        own = [audit for audit in result.audits if audit["listing"] == name]
+        verdicts = " and ".join(sorted({audit["verdict"] for audit in own}))
+        seconds, requests = (sum(audit[key] for audit in own) for key in ("seconds", "requests"))
+        table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
     stdout().print(table)
     stdout().print(
-        f"Loaded and verified in {result.seconds:.1f} s: {place.absolute()}, dataset {DATASET}", highlight=False
+        f"Loaded and verified in {result.seconds:.1f} s: {place.absolute()}, dataset {dataset}", highlight=False
     )
-    stdout().print(f"Try: {query(place)}", highlight=False, markup=False)
+    stdout().print(f"Try: {query(place, dataset)}", highlight=False, markup=False)
 
 
-def query(place: Path) -> str:
+def query(place: Path, dataset: str) -> str:
     """A command that shows something of what was loaded, whatever the destination."""
     columns = "state, count(*) as contacts group by state order by contacts desc limit 5"
     if place.is_dir():
-        files = f"duckdb.read_parquet({json.dumps(str(place / DATASET / 'contacts' / '*.parquet'))})"
+        files = f"duckdb.read_parquet({json.dumps(str(place / dataset / 'contacts' / '*.parquet'))})"
         rows = f'{files}.query("contacts", "from contacts select {columns}")'
     else:
-        rows = f'duckdb.connect({json.dumps(str(place))}).sql("from {DATASET}.contacts select {columns}")'
+        rows = f'duckdb.connect({json.dumps(str(place))}).sql("from {dataset}.contacts select {columns}")'
     # uv tells what it runs; there the environment's Python is not on the path
     python = "uv run python" if "UV" in os.environ else "python"
     return f"{python} -c {shlex.quote(f'import duckdb; {rows}.show()')}"

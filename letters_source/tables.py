@@ -50,8 +50,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; `part` says where its rows lie: the listing's row itself, one object in it, a list of objects, or
-    in no row: the listing's ids under each value of a filter (`facet`), or of a window of days (`window`)."""
+    """A table.
+
+    `part` says where its rows lie: the listing's row itself, one object in it, a list of objects, or in no row, as it
+    takes the listing's ids under each value of a filter (`facet`), or in each window of days (`window`).
+    """
 
     name: str
     description: str

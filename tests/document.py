@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from letters_source.tables import LOAD_ID, TABLES, Column, Table
+from letters_source.dictionary import render, to_mermaid
+from letters_source.tables import TABLES, Column
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,29 +20,21 @@ def in_short(column: Column) -> str:
     return f"{column.name}{star}" if column.kind == "text" else f"{column.name}{star} {column.kind}"
 
 
+def diagram() -> str:
+    """README's diagram: without meanings, which the data dictionary has."""
+    return f"```mermaid\n{to_mermaid(TABLES, described=False)}\n```"
+
+
 def dictionary() -> str:
     """The data dictionary: a table of columns for each table."""
-    return "\n\n".join(map(section, TABLES))
+    return render("markdown")
 
 
-def section(table: Table) -> str:
-    """One table of the dictionary."""
-    lines = [
-        f"### {table.name}",
-        "",
-        table.description,
-        "",
-        "| column | type | key | meaning |",
-        "|---|---|---|---|",
-        *(
-            f"| `{column.name}` | {column.kind} | {'*' if column.key else ''} | {column.description} |"
-            for column in (*table.columns, LOAD_ID)
-        ),
-    ]
-    return "\n".join(lines)
-
-
-BLOCKS = {("README.md", "tables"): table_list, ("letters_source/README.md", "dictionary"): dictionary}
+BLOCKS = {
+    ("README.md", "tables"): table_list,
+    ("README.md", "diagram"): diagram,
+    ("letters_source/README.md", "dictionary"): dictionary,
+}
 
 
 def block_pattern(marker: str) -> re.Pattern[str]:

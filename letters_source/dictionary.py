@@ -1,0 +1,182 @@
+"""What does the data dictionary say, as text, Markdown, JSON, Mermaid or DBML?"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any, Literal
+
+from letters_source.tables import LOAD_ID, TABLES, Column, Table
+
+Form = Literal["text", "markdown", "json", "mermaid", "dbml"]
+Tables = Sequence[Table]
+
+HEADINGS = ("column", "type", "key", "personal", "meaning")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A child's column that names the row's parent; `single` where a parent has one such row at most."""
+
+    child: str
+    column: str
+    parent: str
+    parent_column: str
+    single: bool
+
+
+def render(form: Form, tables: Tables = TABLES) -> str:
+    """The dictionary of the tables in one form, without a newline at its end."""
+    return WRITERS[form](tables)
+
+
+def columns_of(table: Table) -> tuple[Column, ...]:
+    """The columns that a table has in a destination."""
+    return (*table.columns, LOAD_ID)
+
+
+def find_references(tables: Tables) -> tuple[Reference, ...]:
+    """How children name their parents, in the tables' order; tables of no listing stand alone."""
+    roots = {table.listing: table for table in tables if table.part == "row"}
+    return tuple(to_reference(table, roots[table.listing]) for table in tables if table.part != "row")
+
+
+def to_reference(child: Table, parent: Table) -> Reference:
+    """The reference of a child, whose key begins with its parent's, and goes on where a parent has several rows."""
+    return Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
+
+
+def cells(column: Column) -> tuple[str, ...]:
+    """What stands below the headings."""
+    key, personal = "*" if column.key else "", "yes" if column.personal else ""
+    return column.name, column.kind, key, personal, column.description
+
+
+def note(column: Column) -> str:
+    """A column's meaning where there is no place of its own for what is personal."""
+    return f"Personal: {column.description}" if column.personal else column.description
+
+
+def to_text(tables: Tables) -> str:
+    """The tables for a terminal."""
+    return "\n\n".join(map(text_section, tables))
+
+
+def text_section(table: Table) -> str:
+    """One table, a line for each column, aligned."""
+    rows = [HEADINGS, *map(cells, columns_of(table))]
+    widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join([f"{table.name}: {table.description}", *(f"  {line}" for line in lines)])
+
+
+def to_markdown(tables: Tables) -> str:
+    """The tables as sections of a document."""
+    return "\n\n".join(map(markdown_section, tables))
+
+
+def markdown_section(table: Table) -> str:
+    """One table, a row for each column."""
+    rows = [HEADINGS, *map(markdown_cells, columns_of(table))]
+    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([f"### {table.name}", "", table.description, "", head, "|---" * len(HEADINGS) + "|", *body])
+
+
+def markdown_cells(column: Column) -> tuple[str, ...]:
+    """The cells of a column, its name as code; a bare pipe would end a cell."""
+    name, *others = (cell.replace("|", r"\|") for cell in cells(column))
+    return f"`{name}`", *others
+
+
+def to_json(tables: Tables) -> str:
+    """The tables for programs, with the version of the package that they belong to."""
+    document = {
+        "version": version("letters-source"),
+        "tables": [
+            {"name": table.name, "description": table.description, "columns": list(map(json_column, columns_of(table)))}
+            for table in tables
+        ],
+        "references": list(map(asdict, find_references(tables))),
+    }
+    return json.dumps(document, indent=2)
+
+
+def json_column(column: Column) -> dict[str, Any]:
+    """One column as JSON holds it."""
+    return {
+        "name": column.name,
+        "type": column.kind,
+        "key": column.key,
+        "nullable": column.nullable,
+        "personal": column.personal,
+        "description": column.description,
+        "wire": column.wire,
+    }
+
+
+def to_mermaid(tables: Tables, *, described: bool = True) -> str:
+    """The tables as an entity relationship diagram; undescribed, its comments mark personal columns and no more."""
+    references = find_references(tables)
+    foreign = {(reference.child, reference.column) for reference in references}
+    lines = ["erDiagram", *map(mermaid_relation, references)]
+    for table in tables:
+        attributes = (
+            mermaid_attribute(column, foreign=(table.name, column.name) in foreign, described=described)
+            for column in columns_of(table)
+        )
+        lines += [f"  {table.name} {{", *attributes, "  }"]
+    return "\n".join(lines)
+
+
+def mermaid_relation(reference: Reference) -> str:
+    """One parent and what it has: zero or one, or zero or more."""
+    many = "o|" if reference.single else "o{"
+    return f"  {reference.parent} ||--{many} {reference.child} : {reference.column}"
+
+
+def mermaid_attribute(column: Column, *, foreign: bool, described: bool) -> str:
+    """One column; a comment lies between double quotes and cannot hold any."""
+    keys = ", ".join(mark for mark, holds in (("PK", column.key), ("FK", foreign)) if holds)
+    comment = note(column).replace('"', "'") if described else "personal" if column.personal else ""
+    quoted = f'"{comment}"' if comment else ""
+    return "    " + " ".join(filter(None, (column.kind, column.name, keys, quoted)))
+
+
+def to_dbml(tables: Tables) -> str:
+    """The tables as dbdiagram.io and its kin read them."""
+    references = "\n".join(map(dbml_reference, find_references(tables)))
+    return "\n\n".join(filter(None, [*map(dbml_table, tables), references]))
+
+
+def dbml_table(table: Table) -> str:
+    """One table; a key of several columns is an index."""
+    compound = f"  indexes {{\n    ({', '.join(table.key)}) [pk]\n  }}\n" if len(table.key) > 1 else ""
+    columns = "".join(dbml_column(column, alone=len(table.key) == 1) for column in columns_of(table))
+    return f"Table {table.name} {{\n{columns}{compound}  Note: {dbml_text(table.description)}\n}}"
+
+
+def dbml_column(column: Column, *, alone: bool) -> str:
+    """One column; `alone` says that a key is of one column."""
+    constraint = "pk, " if column.key and alone else "" if column.nullable else "not null, "
+    return f"  {column.name} {column.kind} [{constraint}note: {dbml_text(note(column))}]\n"
+
+
+def dbml_text(text: str) -> str:
+    """A text between single quotes."""
+    escaped = text.replace("\\", r"\\").replace("'", r"\'")
+    return f"'{escaped}'"
+
+
+def dbml_reference(reference: Reference) -> str:
+    """One parent and what it has: one, or several."""
+    has = "-" if reference.single else "<"
+    return f"Ref: {reference.parent}.{reference.parent_column} {has} {reference.child}.{reference.column}"
+
+
+WRITERS: Mapping[Form, Callable[[Tables], str]] = {
+    "text": to_text,
+    "markdown": to_markdown,
+    "json": to_json,
+    "mermaid": to_mermaid,
+    "dbml": to_dbml,
+}

@@ -1,0 +1,123 @@
+"""Where does a setting's value come from, and is it of the setting's type?
+
+dlt's own providers are asked (environment variables, config.toml, secrets.toml, vaults) for exactly
+`sources.letters.<environment>.<key>`, then `sources.letters.<key>`. dlt's further fallback to a bare `<key>` is left
+out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.exceptions import ConfigProviderException
+from dlt.common.configuration.providers import ConfigProvider
+from dlt.common.configuration.specs import PluggableRunContext
+from dlt.common.configuration.utils import deserialize_value
+from dlt.common.typing import TSecretStrValue
+
+from letters_source.errors import SettingsError
+
+SECTION = "sources.letters"
+EXPECTED = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    date: "a day such as 2024-01-31",
+    tuple: "a list of texts",
+}
+SECRETS = ("access_token", "refresh_token", "pii_key")
+
+Providers = Sequence[ConfigProvider]
+
+
+def present_providers() -> Providers:
+    """dlt's providers, as it set them up."""
+    return Container()[PluggableRunContext].providers.providers
+
+
+def fresh_providers() -> Providers:
+    """dlt's providers with files read again; those that a program added stay.
+
+    Raises:
+        SettingsError: a file cannot be read.
+    """
+    context = Container()[PluggableRunContext]
+    try:
+        fresh = context.context.initial_providers()
+    except ConfigProviderException as error:
+        raise SettingsError(f"The configuration cannot be read again: {type(error).__name__}.") from None
+    names = {provider.name for provider in fresh}
+    return [*fresh, *(provider for provider in context.providers.providers if provider.name not in names)]
+
+
+def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
+    """The sections that hold settings, or one part of them, the ones to look into first in front."""
+    sections = (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
+    return tuple(f"{section}.{part}" for section in sections) if part else sections
+
+
+def look_up(key: str, hint: Any, sections: Sequence[str], providers: Providers) -> Any:
+    """The first section's value of a key, of the hinted type; None where no provider has one."""
+    plain = get_args(hint)[0] if NoneType in get_args(hint) else hint
+    for section, value in found_values(key, sections, providers):
+        if value is not None:
+            return convert(f"{section}.{key}", value, plain)
+    return None
+
+
+def found_values(key: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, Any]]:
+    """What each provider has for a key in each section; secrets come from those that keep secrets."""
+    secret = key in SECRETS
+    for section in sections:
+        for provider in providers:
+            if not secret or provider.supports_secrets:
+                yield section, provider.get_value(key, TSecretStrValue if secret else Any, None, *section.split("."))[0]
+
+
+def convert(key: str, value: Any, hint: Any) -> Any:
+    """A configured value as the hinted type.
+
+    Raises:
+        SettingsError: it is of another.
+    """
+    if key.rpartition(".")[2] in SECRETS:
+        return str(value).strip()
+    try:
+        if hint is date:
+            return read_day(value)
+        return read_texts(value) if get_origin(hint) is tuple else deserialize_value(key, value, hint)
+    except (ValueError, TypeError):
+        expected = EXPECTED.get(get_origin(hint) or hint) or " or ".join(get_args(hint))
+        raise wrong(key.removeprefix(f"{SECTION}."), expected, value) from None
+
+
+def read_day(value: Any) -> date:
+    """A TOML date, or an ISO 8601 text."""
+    if isinstance(value, datetime):
+        return value.date()
+    return value if isinstance(value, date) else date.fromisoformat(str(value))
+
+
+def read_texts(value: Any) -> tuple[str, ...]:
+    """A TOML list, a JSON list, or texts with commas between them."""
+    if isinstance(value, str):
+        value = json.loads(value) if value.startswith("[") else [part.strip() for part in value.split(",")]
+    return tuple(str(text) for text in value if text != "")
+
+
+def wrong(key: str, expected: str, value: object) -> SettingsError:
+    """The error of a value that cannot be used; never for a secret."""
+    return SettingsError(f"{SECTION}.{key} must be {expected}, got {value!r}: {where_to_set(key)}.")
+
+
+def where_to_set(key: str) -> str:
+    """Where a user sets a key."""
+    *parts, name = key.split(".")
+    section = ".".join((SECTION, *parts))
+    variable = f"{section}.{name}".replace(".", "__").upper()
+    file = ".dlt/secrets.toml" if name in SECRETS else ".dlt/config.toml"
+    return f"set {variable} in the environment, or {name} under [{section}] in {file}"

@@ -1,0 +1,48 @@
+"""Who was last mailed when? The listing of contacts, asked window by window of days."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+
+import pyarrow as pa
+
+from letters_source.extract import Audit, Job, audit_row, report, walk
+from letters_source.facets import Members, kept_ids, loaded_ids
+from letters_source.listing import refined
+from letters_source.reader import ignore
+from letters_source.tables import MAILINGS
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Days in a row, the last one included."""
+
+    first: date
+    last: date
+
+
+def plan_windows(start: date, end: date, days: int) -> list[Window]:
+    """The windows of so many days that hold all days from `start` until before `end`.
+
+    Where a window begins does not depend on `start`, so that one day is never in two windows of different loads.
+    """
+    first = start.toordinal() // days * days
+    starts = range(first, end.toordinal(), days)
+    return [Window(date.fromordinal(day), date.fromordinal(day + days - 1)) for day in starts]
+
+
+def read_window(job: Job, window: Window) -> Iterator[Members | Audit]:
+    """The mailings of one window, and the walk's audit.
+
+    Raises:
+        LettersError: as `read_listing` does.
+    """
+    filters = refined(job.filters, last_mailed_from=window.first, last_mailed_to=window.last)
+    asked = replace(job, filters=filters, watch=ignore, detail=window.first.isoformat())
+    outcome = walk(asked)
+    ids = kept_ids(outcome.verdict)
+    loaded = loaded_ids(outcome, ids, mode="merge")
+    report(asked, outcome, loaded)
+    days = [pa.repeat(pa.scalar(day, pa.date32()), len(ids)) for day in (window.first, window.last)]
+    yield Members(MAILINGS.name, pa.Table.from_arrays([ids, *days], schema=MAILINGS.schema))
+    yield Audit(audit_row(asked, outcome, loaded))

@@ -1,0 +1,52 @@
+"""Which views make a DuckDB file easier to read? Present rows of a history, and all accounts as one."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import dlt
+
+from letters_source.tables import LISTING_AUDIT, Table
+from letters_source.versions import ROW_HASH
+
+FIND_RELATIONS = """
+    SELECT table_name FROM information_schema.tables
+    WHERE table_schema = %s AND NOT starts_with(table_name, '_dlt') ORDER BY table_name
+"""
+
+
+def create_current_views(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
+    """A view `<table>_current` for each table with history: the rows that are valid now, without history's columns."""
+    if not pipeline.destination.destination_type.endswith(".duckdb"):
+        return
+    with pipeline.sql_client() as client:
+        for table in tables:
+            view, name = (client.make_qualified_table_name(each) for each in (f"{table.name}_current", table.name))
+            client.execute_sql(
+                f"CREATE OR REPLACE VIEW {view} AS SELECT * EXCLUDE ({ROW_HASH.name}, _dlt_valid_from, _dlt_valid_to) "
+                f"FROM {name} WHERE _dlt_valid_to IS NULL"
+            )
+
+
+def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> None:
+    """Views in a schema of their own: each table of all accounts, with a column `account_id` in front.
+
+    Args:
+        pipelines: the pipeline of each account, all of one destination; any other than DuckDB is left alone.
+        schema: the schema's name.
+    """
+    first = next(iter(pipelines.values()))
+    if not first.destination.destination_type.endswith(".duckdb"):
+        return
+    with first.sql_client() as client:
+        client.execute_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        found: Any = client.execute_sql(FIND_RELATIONS, client.dataset_name)
+        for [name] in found:
+            parts = (account_rows(account, pipeline, name) for account, pipeline in pipelines.items())
+            client.execute_sql(f'CREATE OR REPLACE VIEW "{schema}"."{name}" AS {" UNION ALL BY NAME ".join(parts)}')
+
+
+def account_rows(account_id: str, pipeline: dlt.Pipeline, name: str) -> str:
+    """The query of one account's rows; the audit has the account already."""
+    literal = account_id.replace("'", "''")
+    first = "" if name == LISTING_AUDIT.name else f"'{literal}' AS account_id, "
+    return f'SELECT {first}* FROM "{pipeline.dataset_name}"."{name}"'
