@@ -37,11 +37,13 @@ def make_pipeline(
             their own, as dlt keeps one dataset and one destination a name.
 
     Raises:
-        DestinationError: there is no such kind, or the file's stem is the dataset's name, which DuckDB could not tell
-            apart.
+        DestinationError: there is no such kind, no dataset can have that name, or the file's stem is the dataset's
+            name, which DuckDB could not tell apart.
     """
     if kind not in DEFAULT_PLACES:
         raise DestinationError(f"The destination must be {' or '.join(DEFAULT_PLACES)}, got {kind}.")
+    if not re.fullmatch("[a-z][a-z0-9_]{0,40}", dataset):
+        raise DestinationError(f"The dataset's name must be of small letters, digits and underscores, got {dataset}.")
     place = Path(to or DEFAULT_PLACES[kind]).absolute()
     if kind == "duckdb" and place.stem == dataset:
         raise DestinationError(f"A DuckDB file named {dataset} cannot hold the dataset {dataset}: choose another name.")

@@ -18,8 +18,8 @@ from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
 from letters_source.reader import Watch, ignore
 from letters_source.settings import Overrides
-from letters_source.source import SHARED, letters
-from letters_source.tables import MAILINGS, TABLES
+from letters_source.source import letters
+from letters_source.tables import MAILINGS, TABLES, Table
 from letters_source.verify import count_rows, verify_load
 from letters_source.views import create_account_views, create_current_views
 
@@ -66,7 +66,7 @@ def run(
     """
     start = monotonic()
     source = choose_parts(letters(watch, **settings), only)
-    tables = [table for table in TABLES if table.name in source.selected_resources]
+    tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
     with plain_errors():
         check_destination(pipeline)
@@ -74,11 +74,11 @@ def run(
         pipeline.abort_packages()
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
             load_id = str(pipeline.run(source).loads_ids[-1])
-            audits = verify_load(pipeline, load_id, tables)
-            describe_tables(pipeline, (*tables, *SHARED))
+            audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
+            describe_tables(pipeline, tables)
             if any(audit["mode"] == "history" for audit in audits):
-                create_current_views(pipeline, (table for table in tables if table.part != "window"))
-            counts = count_rows(pipeline, (*tables, *SHARED))
+                create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
+            counts = count_rows(pipeline, tables)
     return Result(load_id, counts, audits, monotonic() - start)
 
 
@@ -121,6 +121,11 @@ def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
         return source
     # the hidden resources that read pages belong to no part by their names
     return source.with_resources(*(name for name in source.resources if name.partition("__")[0] in parts))
+
+
+def loads_into(source: DltSource, table: Table) -> bool:
+    """Whether a selected resource loads a table, under its own name or that of a listing before it."""
+    return any(f"__{name}".endswith(f"__{table.name}") for name in source.selected_resources)
 
 
 @contextmanager
