@@ -1,17 +1,19 @@
-"""What would a load find? One page of each listing, and what follows from it."""
+"""What would a load find? A page of each listing, what follows from it, and what the service does with filters."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from time import monotonic
 from typing import Unpack
 
 from letters_source.client import Client
-from letters_source.decode import decode_page
+from letters_source.decode import Page, decode_page
 from letters_source.listing import LISTINGS, encode_page
+from letters_source.probe import Effect, find_largest_page, try_filters
 from letters_source.settings import Overrides, Settings, read_tokens_again, resolve_settings
 from letters_source.throttle import Throttle
-from letters_source.tokens import TokenSource, check_tokens
+from letters_source.tokens import TokenSource, check_tokens, expiry
 from letters_source.walk import pages_of
 
 PATIENCE_SECONDS = 15.0
@@ -19,7 +21,7 @@ PATIENCE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one page of a listing shows.
+    """What a listing shows.
 
     Args:
         count: rows that the listing holds.
@@ -27,6 +29,8 @@ class Finding:
         requests: how many a quiet load takes.
         latency: seconds that the page took.
         seconds: an estimate of how long reading the listing takes.
+        filters: for each filter whether the service heeds it.
+        largest_page: the most rows a page that the service gives, as far as the listing has so many; None unprobed.
     """
 
     listing: str
@@ -35,10 +39,24 @@ class Finding:
     requests: int
     latency: float
     seconds: float
+    filters: Mapping[str, Effect]
+    largest_page: int | None
 
 
-def check_service(**overrides: Unpack[Overrides]) -> Iterator[Finding]:
-    """Ask for page 0 of each listing.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found: when the access token expires, if it says so, and each listing."""
+
+    expires: datetime | None
+    listings: tuple[Finding, ...]
+
+
+def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Report:
+    """Ask for page 0 of each listing, then for one row with each value of each filter.
+
+    Args:
+        probe: also ask for larger and larger pages, to learn which the service gives.
+        **overrides: as in `Settings`.
 
     Raises:
         LettersError: as a load would; an unreachable service is given up after `PATIENCE_SECONDS`.
@@ -46,17 +64,18 @@ def check_service(**overrides: Unpack[Overrides]) -> Iterator[Finding]:
     settings = resolve_settings(overrides)
     tokens = TokenSource(check_tokens(settings.tokens), partial(read_tokens_again, settings, overrides))
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
-    with Client(settings.base_url, tokens, Throttle(1), budget) as client:
-        for name in LISTINGS:
-            yield check_listing(name, settings, client)
+    throttle = Throttle(1, settings.requests_per_second)
+    with Client(settings.base_url, tokens, throttle, budget) as client:
+        listings = tuple(check_listing(name, settings, client, probe=probe) for name in LISTINGS)
+    return Report(expiry(tokens.current().access), listings)
 
 
-def check_listing(name: str, settings: Settings, client: Client) -> Finding:
-    """What page 0 of a listing shows."""
-    listing = LISTINGS[name]
-    params = encode_page(0, settings.page_size, settings.filters(name).encode(settings.form))
+def check_listing(name: str, settings: Settings, client: Client, *, probe: bool) -> Finding:
+    """What a listing shows."""
+    ask = partial(ask_page, name, client)
+    filters = settings.filters(name).encode(settings.form)
     start = monotonic()
-    page = client.get(listing, params, partial(decode_page, listing=name, number=0))
+    page = ask(settings.page_size, filters)
     latency = monotonic() - start
     pages = pages_of(page.count, page.rows.num_rows)
     requests = pages + 2 if pages > 1 else 1
@@ -68,4 +87,12 @@ def check_listing(name: str, settings: Settings, client: Client) -> Finding:
         latency,
         # the first, the last and the fence's two are read one after the other
         latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
+        try_filters(name, settings, lambda filters: ask(1, filters).count),
+        find_largest_page(page.count, lambda size: ask(size, filters).rows.num_rows) if probe else None,
     )
+
+
+def ask_page(name: str, client: Client, page_size: int, filters: Mapping[str, str]) -> Page:
+    """Page 0 of a listing."""
+    params = encode_page(0, page_size, filters)
+    return client.get(LISTINGS[name], params, partial(decode_page, listing=name, number=0))

@@ -3,18 +3,19 @@
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from letters_source.errors import LettersError
 
 INTERRUPTED = 130
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def day(text: str) -> date:
@@ -25,7 +26,7 @@ def day(text: str) -> date:
         raise click.BadParameter(f"expected a day such as 2024-01-31, got {text}.") from None
 
 
-def flag(name: str, words: str) -> Any:
+def flag(name: str, words: str) -> Callable[[F], F]:
     """An option that raises a setting; without it, the configuration decides."""
     return click.option(name, is_flag=True, default=None, help=words)
 
@@ -158,17 +159,23 @@ def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bo
 
 
 @cli.command(short_help="See what a load would find and take.")
+@click.option("--account-id", metavar="ID", help="The account.")
+@flag("--probe", "Ask for larger and larger pages too, to find the largest that the service gives.")
 @settings_options
 @output_options
-def check(*, quiet: bool, debug: bool, **settings: Any) -> None:
-    """Ask the service for a page of each listing: reachable, authorised, how many rows, how long a load takes."""
+def check(*, probe: bool | None, quiet: bool, debug: bool, **settings: Any) -> None:
+    """Ask the service for a page of each listing, and for a row with each filter.
+
+    Tells whether it can be reached and accepts the tokens, how many rows there are, how long a load takes, which
+    filters it heeds, and when the access token expires.
+    """
     from letters_source.check import check_service
-    from letters_source.show import show_findings, start_logging
+    from letters_source.show import show_report, start_logging
 
     start_logging(quiet=quiet, debug=debug)
-    findings = list(check_service(**given(settings)))
+    report = check_service(probe=bool(probe), **given(settings))
     if not quiet:
-        show_findings(findings)
+        show_report(report)
 
 
 @cli.command(short_help="Print the data dictionary.")

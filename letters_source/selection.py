@@ -5,9 +5,8 @@ from datetime import date
 from typing import Any
 
 from dlt.common.configuration.container import Container
-from dlt.common.destination.exceptions import SqlClientNotAvailable
+from dlt.common.destination.exceptions import DestinationUndefinedEntity, SqlClientNotAvailable
 from dlt.common.pipeline import PipelineContext
-from dlt.destinations.exceptions import DatabaseUndefinedRelation
 
 from letters_source.errors import SettingsError
 from letters_source.extract import Job
@@ -68,7 +67,8 @@ def read_selection(pipeline: Any, name: str) -> dict[str, Any] | None:
                 f"(SELECT load_id FROM {loads} WHERE status = 0) ORDER BY started_at DESC LIMIT 1",
                 name,
             )
-    except (DatabaseUndefinedRelation, SqlClientNotAvailable):
+    except (DestinationUndefinedEntity, SqlClientNotAvailable):
+        # nothing was loaded yet, to tables or to files, or there is no SQL to ask with
         return None
     return remembered(dict(zip(COLUMNS, rows[0], strict=True))) if rows else None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import dlt
 
-from letters_source.check import Finding
+from letters_source.check import Report
 from letters_source.load import Result, run, run_accounts
 from letters_source.reader import Watch, ignore
 
@@ -143,21 +143,27 @@ def query(place: Path, dataset: str) -> str:
     return f"{python} -c {shlex.quote(f'import duckdb; {rows}.show()')}"
 
 
-def show_findings(findings: Sequence[Finding]) -> None:
-    """What a load would find and take."""
-    table = make_table("listing", "rows", "rows a page", "requests", "latency", "estimate")
-    for found in findings:
-        size = f"{found.page_size:,}" if found.page_size else "all in one"
+def show_report(report: Report) -> None:
+    """What a load would find and take, what filters do, and how long the token is good."""
+    probed = ("largest page",) if any(found.largest_page is not None for found in report.listings) else ()
+    table = make_table("listing", "rows", "rows a page", "requests", "latency", "estimate", *probed)
+    for found in report.listings:
         figures = (
             f"{found.count:,}",
-            size,
+            f"{found.page_size:,}" if found.page_size else "all in one",
             f"{found.requests:,}",
             f"{found.latency * 1000:.0f} ms",
             f"{found.seconds:.1f} s",
+            f"{found.largest_page or 0:,}",
         )
-        table.add_row(found.listing, *figures)
+        table.add_row(found.listing, *figures[: len(table.columns) - 1])
     stdout().print(table)
-    stdout().print("The service is reachable and accepts the tokens.")
+    for found in report.listings:
+        for effect in sorted(set(found.filters.values())):
+            names = ", ".join(name for name, seen in found.filters.items() if seen == effect)
+            stdout().print(f"Filters of {found.listing}, {effect}: {names}", highlight=False)
+    expires = f"expires at {report.expires:%Y-%m-%d %H:%M} UTC" if report.expires else "does not say when it expires"
+    stdout().print(f"The service is reachable and accepts the tokens; the access token {expires}.", highlight=False)
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:

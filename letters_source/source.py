@@ -1,5 +1,6 @@
 """What can be loaded? The dlt source and its resources; wiring only."""
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -23,7 +24,7 @@ from letters_source.errors import SettingsError
 from letters_source.extract import Audit, Job, Rows, read_listing, report_ignored
 from letters_source.facets import Members, read_facet
 from letters_source.flatten import to_rejected, to_table
-from letters_source.listing import LISTINGS, given
+from letters_source.listing import LAST_MAILED_STATUSES, LISTINGS, given, unknown_statuses
 from letters_source.lookup import where_to_set
 from letters_source.mailings import plan_windows, read_window
 from letters_source.reader import Watch, ignore
@@ -42,9 +43,12 @@ from letters_source.tables import (
 from letters_source.tokens import TokenSource, check_tokens
 from letters_source.versions import merge_key, with_hash, write_disposition
 
+logger = logging.getLogger("letters_source")
 SHARED = (REJECTED_ROWS, LISTING_AUDIT)
 JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
 Item = Rows | Members | Audit
+WORDS = {"sync": "sync", "history": "history", "merge": "loading mailings"}
+DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
 @dlt.source(name="letters", section="letters")
@@ -156,8 +160,7 @@ def read_pages(job: Job) -> Iterator[Item]:
         SettingsError: `add_limit` was set, which would make a part look like the whole, or the dataset holds rows that
             were chosen otherwise.
     """
-    refuse_limit(job)
-    check_selection(job)
+    check_load(job, job.settings.mode)
     count = yield from read_listing(job, working_folder())
     report_ignored(job, count)
     for table in facets_of(job.name) if job.settings.facets else ():
@@ -170,8 +173,7 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
     Raises:
         SettingsError: no first day is set, or as for `read_pages`.
     """
-    refuse_limit(job)
-    check_selection(job)
+    check_load(job, "merge")
     start: date | None = days.start_value
     if start is None:
         raise SettingsError(f"sources.letters.mailings_since is not set: {where_to_set('mailings_since')}.")
@@ -184,17 +186,30 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
         job.watch(job.name, 1, 1, len(windows))
 
 
-def refuse_limit(job: Job) -> None:
-    """See that no limit is set.
+def check_load(job: Job, mode: str) -> None:
+    """See that the listing may be loaded to where the pipeline loads, before the service is asked for anything.
 
     Raises:
-        SettingsError: one is.
+        SettingsError: a limit is set, the destination cannot merge, or the dataset holds rows of another choice.
     """
     if dlt.current.resource().limit:
         raise SettingsError(
             f"add_limit would load a part of {job.name} as if it were the whole, so it is refused; "
             "to try things out, load from the emulator: letters serve."
         )
+    context = Container()[PipelineContext]
+    if context.is_active() and mode != "replace" and is_files(context.pipeline()):
+        raise SettingsError(
+            f"{job.name}: plain files cannot be merged into, which {WORDS[mode]} needs; choose another destination."
+        )
+    check_selection(job)
+    for status in unknown_statuses(job.filters):
+        logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
+
+
+def is_files(pipeline: Any) -> bool:
+    """Whether the destination is plain files; dlt appends to those where it is told to merge."""
+    return bool(pipeline.destination.destination_type.endswith(".filesystem"))
 
 
 def working_folder() -> Path | None:

@@ -1,0 +1,97 @@
+"""What does the service do where its interface is silent? Which filters it heeds, and how large its pages get."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from typing import Any, Literal
+
+from letters_source.errors import ServiceRejected
+from letters_source.listing import (
+    ADDRESS_STATUSES,
+    LAST_MAILED_STATUSES,
+    PRODUCT_TYPES,
+    ContactFilters,
+    Filters,
+    TemplateFilters,
+    refined,
+)
+from letters_source.settings import Settings
+
+Effect = Literal["heeded", "no difference", "refused", "cannot tell"]
+Count = Callable[[Mapping[str, str]], int]
+
+# what no label, creator or contact is likely to have
+NOBODY = "letters-source-probe-7f3a"
+LONG_AGO = {"last_mailed_from": date(1970, 1, 1), "last_mailed_to": date(1970, 1, 1)}
+LARGEST_PAGE = 16_384
+
+TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
+    "templates": {
+        "search": ({"search": 1},),
+        "product_types": tuple({"product_types": (kind,)} for kind in PRODUCT_TYPES),
+        "creator": ({"creator": NOBODY},),
+        "is_shared": ({"is_shared": True}, {"is_shared": False}),
+    },
+    "contacts": {
+        "search": ({"search": NOBODY},),
+        "address_status": tuple({"address_status": (status,)} for status in ADDRESS_STATUSES),
+        "last_mailed_status": tuple({"last_mailed_status": (status,)} for status in LAST_MAILED_STATUSES),
+        "last_mailed_date": (LONG_AGO,),
+        "tags": ({"tags": (NOBODY,)},),
+        "with_property_addresses": ({"with_property_addresses": True}, {"with_property_addresses": False}),
+        "is_return_address": ({"is_return_address": True}, {"is_return_address": False}),
+    },
+}
+"""The values to try of each filter; an account that is not ours is not tried."""
+
+
+def try_filters(listing: str, settings: Settings, count: Count) -> dict[str, Effect]:
+    """What each filter of a listing does: whether some value gives another count than none.
+
+    Args:
+        listing: the listing's name.
+        settings: the account and the form of requests.
+        count: asks for the rows that the service counts with the given parameters.
+    """
+    kind = ContactFilters if listing == "contacts" else TemplateFilters
+    plain: Filters = kind(account_id=settings.filters(listing).account_id)
+    whole = count(plain.encode(settings.form))
+    return {
+        name: effect_of((refined(plain, **trial).encode(settings.form) for trial in trials), whole, count)
+        for name, trials in TRIALS[listing].items()
+    }
+
+
+def effect_of(trials: Iterator[Mapping[str, str]], whole: int, count: Count) -> Effect:
+    """What a filter does, from its trials."""
+    if not whole:
+        return "cannot tell"
+    try:
+        return "heeded" if any(count(trial) != whole for trial in trials) else "no difference"
+    except ServiceRejected:
+        return "refused"
+
+
+def find_largest_page(count: int, rows_given: Callable[[int], int]) -> int:
+    """The most rows a page that the service gives, up to the listing's count and `LARGEST_PAGE`.
+
+    Sizes double until the service gives fewer rows than asked, which is its limit, or refuses, which puts the limit
+    between that and the size before.
+
+    Args:
+        count: the listing's rows.
+        rows_given: asks for page 0 with a size, and tells how many rows came.
+    """
+    best, size, too_large = 0, min(100, count), count + 1
+    while size > best and size < too_large:
+        try:
+            given = rows_given(size)
+        except ServiceRejected:
+            too_large = size
+            size = (best + too_large) // 2
+            continue
+        if given < size:
+            return given
+        best = size
+        doubled = min(2 * size, count, LARGEST_PAGE)
+        size = doubled if too_large > doubled else (best + too_large) // 2
+    return best
