@@ -133,6 +133,7 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
     "--mailings", is_flag=True, default=None, help="Also who was last mailed on which day, since the last load."
 )
 @click.option("--mailings-since", type=day, help="The first day of mailings.")
+@click.option("--pii", metavar="POLICY", help="What becomes of personal values: keep, hash, mask or drop.")
 @filter_options
 @settings_options
 @output_options
@@ -149,6 +150,8 @@ def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bo
     place = to or Path(DEFAULT_PLACES[destination])
     parts = tuple(name.strip() for name in only.split(",") if name.strip())
     dataset, accounts = options.pop("dataset") or DATASET, options.pop("account_id")
+    if policy := options.pop("pii"):
+        options["pii"] = {"all": policy}
     settings = with_filters(given(options))
     if len(accounts) > 1:
         pipelines = account_pipelines(destination, place, dataset, accounts)

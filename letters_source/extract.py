@@ -137,7 +137,8 @@ def walk(job: Job, spool: Spool | None = None) -> Outcome:
         Client(settings.base_url, job.tokens, throttle, settings.retry_budget) as client,
     ):
         fetch = partial(fetch_page, job, client)
-        reader = PageReader(job.title, fetch, spool, pool, settings.max_workers, job.watch)
+        treat = partial(settings.privacy.treat, listing=job.listing.name)
+        reader = PageReader(job.title, fetch, spool, pool, settings.max_workers, job.watch, treat)
         verdict = walk_listing(reader.read, terms)
     return Outcome(verdict, reader.notes, client.traffic, started_at, monotonic() - start)
 

@@ -6,7 +6,7 @@ out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from types import NoneType
 from typing import Any, get_args, get_origin
@@ -76,6 +76,16 @@ def found_values(key: str, sections: Sequence[str], providers: Providers) -> Ite
         for provider in providers:
             if not secret or provider.supports_secrets:
                 yield section, provider.get_value(key, TSecretStrValue if secret else Any, None, *section.split("."))[0]
+
+
+def check_names(section: str, given: Mapping[str, Any], allowed: Sequence[str]) -> None:
+    """See that a section has only keys that there are: a misspelt one would go unheeded.
+
+    Raises:
+        SettingsError: it has another.
+    """
+    if unknown := sorted(given.keys() - set(allowed)):
+        raise SettingsError(f"{SECTION}.{section} knows {', '.join(allowed)}; got {', '.join(unknown)}.")
 
 
 def convert(key: str, value: Any, hint: Any) -> Any:

@@ -39,6 +39,8 @@ class Answer:
 class PageReader:
     """Reads pages with a bounded number of workers; their rows go to the spool, if there is one, in order of arrival.
 
+    `treat` takes from the rows what must not be written.
+
     `notes` holds what decoding noticed in each response, in the same order.
     """
 
@@ -48,6 +50,7 @@ class PageReader:
     pool: ThreadPoolExecutor
     workers: int
     watch: Watch
+    treat: Callable[[pa.RecordBatch], pa.RecordBatch]
     notes: list[Notes] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
 
@@ -66,7 +69,8 @@ class PageReader:
     def _ask(self, page: int) -> Answer:
         asked = next(self.clock)
         decoded = self.fetch(page)
-        return Answer(decoded, decoded.rows.serialize() if self.spool else None, asked, next(self.clock))
+        batch = self.treat(decoded.rows).serialize() if self.spool else None
+        return Answer(decoded, batch, asked, next(self.clock))
 
     def _keep(self, answer: Answer, page: int, walk: int) -> Reading:
         rows, count = answer.page.rows, answer.page.count

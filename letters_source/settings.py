@@ -1,6 +1,6 @@
 """Which settings are there, and are they right?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import date
 from ipaddress import ip_address
@@ -20,6 +20,8 @@ from letters_source.listing import (
 from letters_source.lookup import (
     SECTION,
     Providers,
+    check_names,
+    found_values,
     fresh_providers,
     look_up,
     present_providers,
@@ -27,13 +29,15 @@ from letters_source.lookup import (
     where_to_set,
     wrong,
 )
+from letters_source.privacy import CHOICES, MIN_KEY_BYTES, PERSONAL, Policy, Privacy
 from letters_source.tokens import Tokens
 from letters_source.walk import Proof
 
 Environment = Literal["demo", "production"]
 Mode = Literal["replace", "sync", "history"]
+NESTED = ("contact_filters", "template_filters", "privacy")
 F = TypeVar("F", ContactFilters, TemplateFilters)
-CHOICES = {"environment": Environment, "proof": Proof, "date_format": DateFormat, "filter_encoding": FilterEncoding}
+ALLOWED = {"environment": Environment, "proof": Proof, "date_format": DateFormat, "filter_encoding": FilterEncoding}
 
 
 class Overrides(TypedDict, total=False):
@@ -62,6 +66,8 @@ class Overrides(TypedDict, total=False):
     filter_encoding: FilterEncoding
     contact_filters: ContactFilters
     template_filters: TemplateFilters
+    pii: Mapping[str, Policy]
+    pii_key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +98,7 @@ class Settings:
         filter_encoding: how requests write lists and objects; the interface allows both.
         contact_filters: which contacts to load.
         template_filters: which templates to load.
+        privacy: what becomes of personal values, from `pii` and `pii_key`.
     """
 
     base_url: str
@@ -117,6 +124,7 @@ class Settings:
     filter_encoding: FilterEncoding = "json"
     contact_filters: ContactFilters = field(default_factory=ContactFilters)
     template_filters: TemplateFilters = field(default_factory=TemplateFilters)
+    privacy: Privacy = field(default_factory=Privacy)
 
     def __post_init__(self) -> None:
         check_base_url(self.base_url)
@@ -130,7 +138,7 @@ class Settings:
             raise wrong("max_walks", "2 or more with proof certified, which takes two readings", self.max_walks)
         if self.history and self.sync:
             raise SettingsError(f"{SECTION}.history and sync exclude each other: history keeps what sync would delete.")
-        for key, choices in CHOICES.items():
+        for key, choices in ALLOWED.items():
             value = getattr(self, key)
             if value is not None and value not in get_args(choices):
                 raise wrong(key, " or ".join(get_args(choices)), value)
@@ -169,19 +177,26 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
     found = present_providers() if providers is None else providers
     given: dict[str, Any] = dict(overrides)
     environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
-    hints = get_type_hints(Settings)
+    sections, hints = sections_of(environment), get_type_hints(Settings)
     for key in fields(Settings):
-        if key.name in ("contact_filters", "template_filters"):
-            section = sections_of(environment, key.name.replace("_filters", "s"))
-            given[key.name] = resolve_filters(given.get(key.name) or hints[key.name](), section, found)
+        if key.name in NESTED:
             continue
         value = given.get(key.name)
         if value is None:
-            value = look_up(key.name, hints[key.name], sections_of(environment), found)
+            value = look_up(key.name, hints[key.name], sections, found)
         if value in (None, "") and key.default is MISSING:
             raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
         given[key.name] = key.default if value is None else value
-    return Settings(**{**given, "environment": environment, "base_url": given["base_url"].rstrip("/")})
+    contacts, templates = given.get("contact_filters"), given.get("template_filters")
+    nested = {
+        "contact_filters": resolve_filters(contacts or ContactFilters(), sections_of(environment, "contacts"), found),
+        "template_filters": resolve_filters(
+            templates or TemplateFilters(), sections_of(environment, "templates"), found
+        ),
+        "privacy": resolve_privacy(given.pop("pii", None) or {}, given.pop("pii_key", None), environment, found),
+    }
+    base_url = given["base_url"].rstrip("/")
+    return Settings(**{**given, **nested, "environment": environment, "base_url": base_url})
 
 
 def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> F:
@@ -192,6 +207,32 @@ def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> 
         if getattr(given, key.name) == key.default
     }
     return replace(given, **{name: value for name, value in found.items() if value is not None})
+
+
+def resolve_privacy(
+    given: Mapping[str, Policy], key: str | None, environment: str | None, providers: Providers
+) -> Privacy:
+    """What becomes of personal values: as given, then as `[sources.letters.pii]` says, `all` for columns unnamed.
+
+    Raises:
+        SettingsError: a column or a policy that there is not, or no key to hash with.
+    """
+    names = (*CHOICES, "all")
+    check_names("pii", given, names)
+    for _, section in found_values("pii", sections_of(environment), providers):
+        check_names("pii", section if isinstance(section, Mapping) else {}, names)
+    found = {name: given.get(name) or look_up(name, str, sections_of(environment, "pii"), providers) for name in names}
+    for name, policy in found.items():
+        choices = CHOICES.get(name, get_args(Policy))
+        if policy and policy not in choices:
+            raise wrong(f"pii.{name}", " or ".join(choices), policy)
+    policies = {name: found[name] or (found["all"] if name in PERSONAL else None) for name in CHOICES}
+    secret = (key or look_up("pii_key", str, sections_of(environment), providers) or "").encode()
+    if "hash" in policies.values() and len(secret) < MIN_KEY_BYTES:
+        raise SettingsError(
+            f"{SECTION}.pii_key must be {MIN_KEY_BYTES} bytes or more, to hash with: {where_to_set('pii_key')}."
+        )
+    return Privacy({name: policy for name, policy in policies.items() if policy}, secret)
 
 
 def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:

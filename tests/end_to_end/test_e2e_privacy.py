@@ -1,0 +1,169 @@
+"""Does a personal value that is not kept reach anything that is written?"""
+
+import hmac
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import PluggableRunContext
+from terminals import run_command
+from worlds import Begin, World
+
+from letters_source import LettersError, SettingsError
+from letters_source.emulator import Behaviour, Emulator, Reply, When
+from letters_source.privacy import PERSONAL, Policy
+
+KEY = "a key of more than sixteen bytes"
+CANARY = "canary5b7e"
+WIRES = {
+    "firstName": "first_name", "lastName": "last_name", "fullName": "full_name", "companyName": "company_name",
+    "address1": "address1", "address2": "address2", "city": "city", "zip": "zip", "phoneNo": "phone_no",
+    "extension": "extension", "websiteUrl": "website_url", "email": "email",
+}  # fmt: skip
+
+
+def mark(emulator: Emulator) -> None:
+    """Put the canary into every personal value, and where what does not fit is kept."""
+    marked = {wire: f"Xx {CANARY} {wire}@example.org" for wire in WIRES}
+    label = {"id": "9", "title": f"label {CANARY}", "note": CANARY}
+    emulator.contacts.insert({"id": "c-1", **marked, "ContactLabels": [label], "nickName": f"nick {CANARY}"})
+    emulator.contacts.insert({"id": "c-2", "firstName": {"given": CANARY}, "createdAt": CANARY})
+    emulator.contacts.insert({"id": None, **marked})
+    emulator.templates.insert({"id": "t-1", "creator": {"id": "1", "fullName": f"Zz {CANARY}", "mail": CANARY}})
+
+
+def written(folder: Path) -> Iterator[str]:
+    """All text of all files below a folder: as bytes, and what Parquet and DuckDB have compressed as its values."""
+    for path in filter(Path.is_file, folder.rglob("*")):
+        yield path.read_bytes().decode("latin-1")
+        if path.suffix == ".parquet":
+            yield str(pq.read_table(path).to_pylist())
+        if path.suffix == ".duckdb":
+            with duckdb.connect(str(path), read_only=True) as connection:
+                names = connection.sql("select table_schema, table_name from information_schema.tables").fetchall()
+                for schema, name in names:
+                    yield str(connection.sql(f'from "{schema}"."{name}"').fetchall())
+
+
+def hits(folder: Path) -> int:
+    """How many of those texts hold the canary."""
+    return sum(CANARY in text for text in written(folder))
+
+
+def documents(world: World) -> dict[str, dict[str, Any]]:
+    """The contacts as the service has them, by id."""
+    return {row.document["id"]: row.document for row in world.emulator.contacts.rows()}
+
+
+def text_of(value: object) -> str | None:
+    """A value's text; what is none does not fit the column."""
+    return value if isinstance(value, str) else None
+
+
+@pytest.fixture
+def world(begin: Begin, request: pytest.FixtureRequest) -> World:
+    """Marked rows among others, into the destination of the test."""
+    world = begin(
+        Emulator(30, 5, behaviour=Behaviour(extra_fields={"secret": CANARY})), getattr(request, "param", "duckdb")
+    )
+    mark(world.emulator)
+    return world
+
+
+@pytest.mark.parametrize("policy", ["hash", "mask", "drop"])
+@pytest.mark.parametrize("world", ["duckdb", "parquet"], indirect=True)
+def test_no_personal_value_is_written(
+    world: World, policy: Policy, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither to the destination, nor to dlt's files, nor to the log at its most talkative."""
+    # a mask shows the domain of an e-mail, which holds no canary
+    with caplog.at_level(logging.DEBUG):
+        world.load(pii={"all": policy}, pii_key=KEY)
+    assert hits(tmp_path) == 0
+    assert CANARY not in caplog.text
+    assert len(world.tables()["contacts"]) == 32
+    assert len(world.tables()["rejected_rows"]) == 1
+
+
+def test_what_is_kept_would_be_found(world: World, tmp_path: Path) -> None:
+    """The scan finds the canary where no policy is set: in the database."""
+    world.load()
+    assert hits(tmp_path) > 0
+
+
+def test_the_command_writes_none_either(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--debug`, on standard output, standard error and in files; and when the service fails."""
+    for key, value in {**world.settings, "pii_key": KEY}.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{key.upper()}", str(value))
+    done = run_command("load", "--pii", "hash", "--debug", "--page-size", "10")
+    assert (done.code, CANARY in done.out + done.err, hits(tmp_path)) == (0, False, 0)
+    world.emulator.canned.always(When("contacts", 2), Reply.of({"data": {"count": CANARY, "rows": CANARY}}))
+    failed = run_command("load", "--pii", "hash", "--debug", "--page-size", "10")
+    assert failed.code != 0
+    assert hits(tmp_path) == 0
+
+
+def test_hashes_join_across_loads_and_tables(world: World) -> None:
+    """The same text has the same hash under the same key, whatever the column, and another under another."""
+    world.load(pii={"all": "hash"}, pii_key=KEY)
+    plain = documents(world)
+    for row in world.tables()["contacts"]:
+        for wire, name in WIRES.items():
+            value = text_of(plain[row["id"]].get(wire))
+            assert row[name] == (
+                value if value is None else hmac.new(KEY.encode(), value.encode(), "sha256").hexdigest()
+            )
+
+
+def test_columns_have_policies_of_their_own(world: World) -> None:
+    """Those named one by one go before `all`; columns that are not personal stay as they are."""
+    world.load(pii={"all": "drop", "city": "keep", "zip": "mask"})
+    plain = documents(world)
+    for row in world.tables()["contacts"]:
+        before = plain[row["id"]]
+        assert row["city"] == before.get("city")
+        assert row["zip"] == (f"{before['zip'][:3]}**" if before.get("zip") else None)
+        assert {row[name] for name in PERSONAL if name in row} <= {None, row["city"], row["zip"]}
+        assert (row["state"], row["org_id"]) == (before.get("state"), before.get("orgId"))
+
+
+def test_undocumented_fields_can_be_allowed(world: World) -> None:
+    """They are dropped as soon as a personal column is not kept, unless they are kept by name."""
+    world.load(pii={"email": "drop", "undocumented": "keep"})
+    assert all(row["undocumented"]["secret"] == CANARY for row in world.tables()["contacts"])
+    world.load(pii={"email": "drop"})
+    assert {row["undocumented"] for row in world.tables()["contacts"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pii": {"all": "hash"}}, "sources.letters.pii_key must be 16 bytes or more"),
+        (
+            {"pii": {"email": "encrypt"}},
+            "sources.letters.pii.email must be keep or hash or mask or drop, got 'encrypt'",
+        ),
+        ({"pii": {"undocumented": "hash"}}, "sources.letters.pii.undocumented must be keep or drop, got 'hash'"),
+        ({"pii": {"state": "drop"}}, "sources.letters.pii knows full_name, "),
+    ],
+)
+def test_a_wrong_policy_is_named(world: World, settings: dict[str, Any], message: str) -> None:
+    """With its column and what is allowed, before the service is asked for anything."""
+    with pytest.raises(SettingsError) as caught:
+        world.load(**settings)
+    assert str(caught.value).startswith(message)
+    assert world.emulator.hits == []
+
+
+def test_a_misspelt_column_in_a_file_is_an_error(world: World) -> None:
+    """It would be kept in the clear otherwise."""
+    Path(".dlt").mkdir()
+    Path(".dlt/config.toml").write_text('[sources.letters.pii]\nall = "drop"\ne_mail = "keep"\n')
+    Container()[PluggableRunContext].reload_providers()
+    with pytest.raises(LettersError, match=r"^sources\.letters\.pii knows .*; got e_mail\.$"):
+        world.load()
