@@ -3,78 +3,18 @@
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from letters_source.errors import LettersError
+from letters_source.options import day, filter_options, flag, given, output_options, settings_options, with_filters
 
 INTERRUPTED = 130
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def day(text: str) -> date:
-    """An option's day."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(f"expected a day such as 2024-01-31, got {text}.") from None
-
-
-def flag(name: str, words: str) -> Callable[[F], F]:
-    """An option that raises a setting; without it, the configuration decides."""
-    return click.option(name, is_flag=True, default=None, help=words)
-
-
-def settings_options(command: Any) -> Any:
-    """The options that are settings; all other settings come from dlt's configuration."""
-    for option in (
-        click.option("--environment", metavar="NAME", help="Whose settings go first: demo or production."),
-        click.option("--requests-per-second", type=float, metavar="R", help="Requests started in a second, at most."),
-        click.option("--max-workers", type=int, metavar="N", help="Requests under way at once, at most."),
-        click.option("--page-size", type=int, metavar="N", help="Rows to ask for in a page."),
-    ):
-        command = option(command)
-    return command
-
-
-CONTACT_OPTIONS = (
-    click.option("--search", metavar="TEXT", help="Contacts that this text finds."),
-    click.option("--address-status", metavar="STATUS", multiple=True, help="Contacts with it: Failed or Verified."),
-    click.option("--last-mailed-status", metavar="STATUS", multiple=True, help="Contacts with it, for example Mailed."),
-    click.option("--last-mailed-from", type=day, help="Contacts last mailed from this day."),
-    click.option("--last-mailed-to", type=day, help="Contacts last mailed until this day."),
-    click.option("--tag", "tags", metavar="LABEL", multiple=True, help="Contacts with this label, by id or title."),
-    click.option(
-        "--with-property-addresses/--without-property-addresses", default=None, help="Whether to include them."
-    ),
-    click.option(
-        "--return-addresses/--no-return-addresses", "is_return_address", default=None, help="Only these, or none."
-    ),
-)
-TEMPLATE_OPTIONS = (
-    click.option("--product-type", "product_types", metavar="TYPE", multiple=True, help="Templates of this product."),
-    click.option("--creator", metavar="NAME", help="Templates by this creator."),
-    click.option("--shared/--not-shared", "is_shared", default=None, help="Templates that are shared, or are not."),
-)
-
-
-def filter_options(command: Any) -> Any:
-    """The options that choose contacts and templates."""
-    for option in reversed((*CONTACT_OPTIONS, *TEMPLATE_OPTIONS)):
-        command = option(command)
-    return command
-
-
-def output_options(command: Any) -> Any:
-    """The options about what is shown."""
-    command = click.option("--debug", is_flag=True, help="Log every page; show the traceback of an error.")(command)
-    return click.option("--quiet", is_flag=True, help="Show nothing but warnings and errors.")(command)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -225,22 +165,6 @@ def lasting() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def given(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that options gave; a flag that was not raised is left to the configuration."""
-    return {name: value for name, value in settings.items() if value not in (None, ())}
-
-
-def with_filters(options: dict[str, Any]) -> dict[str, Any]:
-    """The settings, with the options that choose contacts and templates gathered into filters."""
-    from letters_source.listing import ContactFilters, TemplateFilters
-
-    contacts = {name: value for name, value in options.items() if name in ContactFilters.__dataclass_fields__}
-    rest = {name: value for name, value in options.items() if name not in contacts}
-    templates = {name: rest.pop(name) for name in TemplateFilters.__dataclass_fields__ if name in rest}
-    filters = {"contact_filters": ContactFilters(**contacts), "template_filters": TemplateFilters(**templates)}
-    return rest | filters
 
 
 def main() -> None:

@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from letters_source.audit import Audit, Loaded, Outcome, audit_row, report
 from letters_source.evidence import NUL
-from letters_source.extract import Audit, Job, Loaded, Outcome, ask_count, audit_row, report, walk
-from letters_source.listing import ADDRESS_STATUSES, given, refined
+from letters_source.extract import ask_count, walk
+from letters_source.job import Job
+from letters_source.listing import ADDRESS_STATUSES, LAST_MAILED_STATUSES, given, refined
 from letters_source.tables import (
     CONTACTS__ADDRESS_STATUSES,
     CONTACTS__LAST_MAILED_STATUSES,
@@ -74,7 +76,7 @@ def read_facet(job: Job, table: Table, whole: int) -> Iterator[Members | Audit]:
     facet = FACETS[table.name]
     answers = [read_value(replace(job, name=table.name), facet, value) for value in values_of(facet, job)]
     counts = [answer.outcome.count for answer in answers]
-    ignored = is_ignored(job, facet, counts, whole)
+    ignored = is_ignored(job, facet, answers, whole)
     if ignored:
         logger.warning(
             "%s: the service gives all %d rows for every %s; it ignores that filter, so nothing is loaded",
@@ -95,19 +97,27 @@ def values_of(facet: Facet, job: Job) -> tuple[Any, ...]:
     """The values to ask for; where the listing is filtered by the same filter, those of its values that there are."""
     values = facet.values or job.settings.last_mailed_statuses
     chosen = given(job.filters).get(facet.filter)
-    if chosen is None:
-        return values
-    return tuple(chosen) if isinstance(chosen, list) else tuple(value for value in values if value == chosen)
+    if isinstance(chosen, list):
+        values = tuple(chosen)
+    elif chosen is not None:
+        values = tuple(value for value in values if value == chosen)
+    # each once: a status that is set twice would tell its contacts twice
+    return tuple(dict.fromkeys(values))
 
 
 def read_value(job: Job, facet: Facet, value: Any) -> Answer:
     """The ids that the listing gives for one value."""
-    chosen = value if isinstance(value, bool) else (value,)
-    asked = replace(job, filters=refined(job.filters, **{facet.filter: chosen}), detail=str(value))
+    asked = replace(narrowed(job, facet, value), detail=str(value))
     outcome = walk(asked)
     ids = kept_ids(outcome.verdict)
     report(asked, outcome, loaded_ids(outcome, ids))
     return Answer(asked, value, outcome, ids)
+
+
+def narrowed(job: Job, facet: Facet, value: Any) -> Job:
+    """The job for the rows of one value alone."""
+    chosen = value if isinstance(value, bool) else (value,)
+    return replace(job, filters=refined(job.filters, **{facet.filter: chosen}))
 
 
 def kept_keys(verdict: Verdict) -> pa.ChunkedArray:
@@ -131,14 +141,25 @@ def loaded_ids(outcome: Outcome, ids: pa.ChunkedArray, *, mode: str = "", adds_u
     return Loaded(len(ids), rejected, mode=mode, adds_up=adds_up)
 
 
-def is_ignored(job: Job, facet: Facet, counts: list[int], whole: int) -> bool:
-    """Whether every value gives the whole listing; a filter with one value is asked for the opposite, for one row."""
-    if not whole or set(counts) != {whole}:
+def is_ignored(job: Job, facet: Facet, answers: list[Answer], whole: int) -> bool:
+    """Whether every value gives the whole listing, as it was when it was read or as it is now.
+
+    A single value is compared with another one, asked for one row, unless the listing itself is filtered by it: then
+    `report_ignored` has told.
+    """
+    counts = [answer.outcome.count for answer in answers]
+    if len(counts) == 1 and 2 * counts[0] > whole and facet.filter not in given(job.filters):
+        counts.append(ask_count(narrowed(job, facet, another(answers[0].value))))
+    # values exclude each other: where they are heeded, no two of them have more than half of the rows each
+    if len(counts) < 2 or 2 * min(counts) <= whole:
         return False
-    if len(counts) > 1:
-        return True
-    opposite = replace(job, filters=refined(job.filters, **{facet.filter: False}))
-    return facet.values == (True,) and ask_count(opposite) == whole
+    few, many = sorted((whole, whole if set(counts) == {whole} else ask_count(job)))
+    return all(few <= count <= many for count in counts)
+
+
+def another(value: Any) -> Any:
+    """A value that a row of this one does not have."""
+    return not value if isinstance(value, bool) else next(status for status in LAST_MAILED_STATUSES if status != value)
 
 
 def facet_rows(table: Table, ids: pa.ChunkedArray, value: Any) -> pa.Table:

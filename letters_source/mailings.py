@@ -6,8 +6,10 @@ from datetime import date
 
 import pyarrow as pa
 
-from letters_source.extract import Audit, Job, audit_row, report, walk
+from letters_source.audit import Audit, audit_row, report
+from letters_source.extract import walk
 from letters_source.facets import Members, kept_ids, loaded_ids
+from letters_source.job import Job
 from letters_source.listing import refined
 from letters_source.reader import ignore
 from letters_source.tables import MAILINGS
@@ -22,12 +24,12 @@ class Window:
 
 
 def plan_windows(start: date, end: date, days: int) -> list[Window]:
-    """The windows of so many days that hold all days from `start` until before `end`.
+    """The windows of so many days that hold all days from `start` until before `end`; none where there is no such day.
 
     Where a window begins does not depend on `start`, so that one day is never in two windows of different loads.
     """
     first = start.toordinal() // days * days
-    starts = range(first, end.toordinal(), days)
+    starts = range(first, end.toordinal(), days) if start < end else ()
     return [Window(date.fromordinal(day), date.fromordinal(day + days - 1)) for day in starts]
 
 

@@ -7,30 +7,35 @@ from typing import Any
 from dlt.common.configuration.container import Container
 from dlt.common.destination.exceptions import DestinationUndefinedEntity, SqlClientNotAvailable
 from dlt.common.pipeline import PipelineContext
+from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
+from dlt.common.storages.load_package import load_package_state
+from dlt.pipeline.exceptions import PipelineConfigMissing
 
 from letters_source.errors import SettingsError
-from letters_source.extract import Job
+from letters_source.job import Job
 from letters_source.listing import given
 from letters_source.tables import LISTING_AUDIT, MAILINGS
 
 DAYS = ("last_mailed_from", "last_mailed_to")
 MERGE = "merge"
-COLUMNS = ("filters", "account_id", "environment", "mode")
 
 
 def check_selection(job: Job) -> None:
     """See that the dataset was not loaded with other filters, for another account or environment, or in another mode.
 
-    What it was loaded with is what its newest audit says. Outside a pipeline, and where the destination has no SQL,
-    there is nothing to ask.
+    What it was loaded with is what its newest audit says. Outside a run, and where the destination has no SQL, there
+    is nothing to ask.
 
     Raises:
         SettingsError: it was.
     """
-    context = Container()[PipelineContext]
-    if not context.is_active():
+    try:
+        load_package_state()
+    except CurrentLoadPackageStateNotAvailable:
+        # rows that are looked at, not loaded; dlt still knows the pipeline that was made last
         return
-    held = read_selection(context.pipeline(), job.name)
+    pipeline: Any = Container()[PipelineContext].pipeline()
+    held = read_selection(pipeline, job.name)
     if held is None:
         return
     wanted = selection_of(job)
@@ -38,7 +43,7 @@ def check_selection(job: Job) -> None:
         held = {**held, "environment": wanted["environment"]}
     if held != wanted:
         raise SettingsError(
-            f"{job.name}: the dataset {context.pipeline().dataset_name} was loaded {describe(held)}, and this load is "
+            f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
         )
 
@@ -50,7 +55,7 @@ def selection_of(job: Job) -> dict[str, Any]:
     filters = {name: value for name, value in given(job.filters).items() if name not in aside}
     mode = windows_mode(job.settings.mailings_window) if is_mailings else job.settings.mode
     return {
-        "filters": filters,
+        "filters": unordered(filters),
         "account_id": job.filters.account_id,
         "environment": job.settings.environment,
         "mode": mode,
@@ -58,29 +63,46 @@ def selection_of(job: Job) -> dict[str, Any]:
 
 
 def read_selection(pipeline: Any, name: str) -> dict[str, Any] | None:
-    """The same of the newest finished load that the dataset holds; None for none."""
+    """The same of the newest finished load that the dataset holds, if one can be of one that names its environment.
+
+    Loads that name none may come between those that do. None where there is no load.
+    """
     try:
         with pipeline.sql_client() as client:
             audit, loads = (client.make_qualified_table_name(table) for table in (LISTING_AUDIT.name, "_dlt_loads"))
-            rows = client.execute_sql(
-                f"SELECT {', '.join(COLUMNS)} FROM {audit} WHERE listing = %s AND _dlt_load_id IN "
-                f"(SELECT load_id FROM {loads} WHERE status = 0) ORDER BY started_at DESC LIMIT 1",
-                name,
+            # all columns, as an audit of version 0.1.0 has no mode
+            query = (
+                f"SELECT * FROM {audit} WHERE listing = %s AND _dlt_load_id IN "
+                f"(SELECT load_id FROM {loads} WHERE status = 0) "
+                "ORDER BY CASE WHEN environment IS NULL THEN 1 ELSE 0 END, started_at DESC LIMIT 1"
             )
-    except (DestinationUndefinedEntity, SqlClientNotAvailable):
-        # nothing was loaded yet, to tables or to files, or there is no SQL to ask with
+            with client.execute_query(query, name) as cursor:
+                names, row = [column[0].lower() for column in cursor.description], cursor.fetchone()
+    except (DestinationUndefinedEntity, SqlClientNotAvailable, PipelineConfigMissing):
+        # nothing was loaded yet, to tables or to files, or there is no SQL or no destination to ask
         return None
-    return remembered(dict(zip(COLUMNS, rows[0], strict=True))) if rows else None
+    return remembered(dict(zip(names, row, strict=True))) if row else None
 
 
 def remembered(row: dict[str, Any]) -> dict[str, Any]:
     """An audit's row as a selection; the days of a window of mailings are not chosen but counted."""
     # some engines give JSON as text, others read
     filters = json.loads(row["filters"] or "{}") if isinstance(row["filters"], str | None) else dict(row["filters"])
-    if row["mode"] != MERGE:
-        return {**row, "filters": filters}
-    first, last = (date.fromisoformat(filters.pop(name)) for name in DAYS)
-    return {**row, "filters": filters, "mode": windows_mode((last - first).days + 1)}
+    mode = row.get("mode") or "replace"
+    if mode == MERGE:
+        first, last = (date.fromisoformat(filters.pop(name)) for name in DAYS)
+        mode = windows_mode((last - first).days + 1)
+    return {
+        "filters": unordered(filters),
+        "account_id": row["account_id"],
+        "environment": row["environment"],
+        "mode": mode,
+    }
+
+
+def unordered(filters: dict[str, Any]) -> dict[str, Any]:
+    """The filters with lists in one order, as theirs means nothing."""
+    return {name: sorted(value) if isinstance(value, list) else value for name, value in filters.items()}
 
 
 def windows_mode(days: int) -> str:

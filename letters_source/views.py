@@ -1,5 +1,6 @@
 """Which views make a DuckDB file easier to read? Present rows of a history, and all accounts as one."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -37,16 +38,22 @@ def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> 
     first = next(iter(pipelines.values()))
     if not first.destination.destination_type.endswith(".duckdb"):
         return
+    parts = defaultdict(list)
     with first.sql_client() as client:
+        for account, pipeline in pipelines.items():
+            # the client knows the dataset as dlt writes it
+            dataset = pipeline.sql_client().dataset_name
+            # facets, for example, may have been loaded for some accounts only
+            found: Any = client.execute_sql(FIND_RELATIONS, dataset)
+            for [name] in found:
+                parts[name].append(account_rows(account, dataset, name))
         client.execute_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-        found: Any = client.execute_sql(FIND_RELATIONS, client.dataset_name)
-        for [name] in found:
-            parts = (account_rows(account, pipeline, name) for account, pipeline in pipelines.items())
-            client.execute_sql(f'CREATE OR REPLACE VIEW "{schema}"."{name}" AS {" UNION ALL BY NAME ".join(parts)}')
+        for name, queries in parts.items():
+            client.execute_sql(f'CREATE OR REPLACE VIEW "{schema}"."{name}" AS {" UNION ALL BY NAME ".join(queries)}')
 
 
-def account_rows(account_id: str, pipeline: dlt.Pipeline, name: str) -> str:
+def account_rows(account_id: str, dataset: str, name: str) -> str:
     """The query of one account's rows; the audit has the account already."""
     literal = account_id.replace("'", "''")
     first = "" if name == LISTING_AUDIT.name else f"'{literal}' AS account_id, "
-    return f'SELECT {first}* FROM "{pipeline.dataset_name}"."{name}"'
+    return f'SELECT {first}* FROM "{dataset}"."{name}"'

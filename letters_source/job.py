@@ -1,0 +1,29 @@
+"""What is read, and with what?"""
+
+from dataclasses import dataclass
+
+from letters_source.listing import Filters, Listing
+from letters_source.reader import Watch
+from letters_source.settings import Settings
+from letters_source.tokens import TokenSource
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A listing to read, with what it takes.
+
+    `name` is what it is read for: its own tables, a facet's or the mailings; `detail` which value or days of those.
+    """
+
+    name: str
+    listing: Listing
+    settings: Settings
+    tokens: TokenSource
+    filters: Filters
+    watch: Watch
+    detail: str = ""
+
+    @property
+    def title(self) -> str:
+        """What people are told of."""
+        return f"{self.name} {self.detail}".rstrip()
