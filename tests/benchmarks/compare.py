@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from measure import Run, child_environment, measure
+from measure import Entry, Run, child_environment, measure
 from report import decode_section, describe_machine, section_of, write_sections
-from scenarios import SCENARIOS, Entry, Line, Scenario
+from scenarios import SCENARIOS, Line, Scenario
 from service import Service, serve
 
 HERE = Path(__file__).parent
@@ -75,7 +75,7 @@ def run_scenario(scenario: Scenario, service: Service, runs: int) -> dict[str, L
     for number in range(runs + 1):
         for entry in scenario.entries:
             if is_due(entry, number):
-                run = measure(entry.contestant, entry.page_size, service, entry.behaviour)
+                run = measure(entry, service)
                 tell(scenario, entry, number, run)
                 if number:
                     found[entry].append(run)

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from service import Service
 
+PII_KEY = "a key for the benchmark"
 CONTESTANTS = Path(__file__).with_name("contestants")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "ours": (
@@ -35,6 +36,34 @@ with duckdb.connect(sys.argv[1], read_only=True) as database:
     count = lambda table: database.sql(f"select count(*) from letters_data.{table}").fetchone()[0]
     print(json.dumps({name: count(table) for name, table in tables.items()}))
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a scenario's table.
+
+    Args:
+        contestant: which one, as `COMMANDS` names it.
+        label: what the line is called, when not as its contestant.
+        runs: the most runs worth their time; as many as asked for when None.
+        warm_up: whether a run goes before that does not count.
+        options: further options of our command.
+        again: whether the load is measured into a file that an equal load has filled.
+    """
+
+    contestant: str
+    label: str = ""
+    page_size: int = 1000
+    behaviour: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    runs: int | None = None
+    warm_up: bool = True
+    options: tuple[str, ...] = ()
+    again: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the line is called."""
+        return self.label or self.contestant
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +88,22 @@ class Run:
 def child_environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
     """The environment of a child: nothing of dlt's from outside, byte code kept, no telemetry, folders of its own."""
     kept = {key: value for key, value in os.environ.items() if "__" not in key and key != "PYTHONDONTWRITEBYTECODE"}
-    given = {f"SOURCES__LETTERS__{key}".upper(): value for key, value in settings.items()}
+    given = {f"SOURCES__LETTERS__{key}".upper(): value for key, value in {**settings, "pii_key": PII_KEY}.items()}
     return {**kept, **given, "DLT_DATA_DIR": str(folder / "dlt"), "RUNTIME__DLTHUB_TELEMETRY": "false"}
 
 
-def measure(contestant: str, page_size: int, service: Service, behaviour: Mapping[str, Any]) -> Run:
+def measure(entry: Entry, service: Service) -> Run:
     """Run a contestant once, in a fresh folder, and see whether it loaded all rows."""
-    service.behave(**behaviour)
     with tempfile.TemporaryDirectory(prefix="letters-benchmark-") as name:
         folder = Path(name)
         file, output = folder / "loaded.duckdb", folder / "output.txt"
-        command = [part.format(file=file, page_size=page_size) for part in COMMANDS[contestant]]
+        command = [part.format(file=file, page_size=entry.page_size) for part in COMMANDS[entry.contestant]]
+        command += entry.options
+        environment = child_environment(folder, service.settings)
+        if entry.again:
+            subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
+        service.behave(**entry.behaviour)
         with output.open("w") as sink:
-            environment = child_environment(folder, service.settings)
             start = perf_counter()
             process = subprocess.Popen(command, cwd=folder, env=environment, stdout=sink, stderr=subprocess.STDOUT)
             _, status, usage = os.wait4(process.pid, 0)

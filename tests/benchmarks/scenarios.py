@@ -1,11 +1,10 @@
 """Which loads are compared, under which conditions, and what is to be said of their figures?"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-from measure import Run
+from measure import Entry, Run
 
 LATENCY_MS = 50
 # the default of max_workers
@@ -14,30 +13,6 @@ CLAMP = 37
 FAULT_EVERY = 20
 RATE = 20
 LISTINGS = ("contacts", "templates")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of a scenario's table.
-
-    Args:
-        contestant: which one, as `measure.COMMANDS` names it.
-        label: what the line is called, when not as its contestant.
-        runs: the most runs worth their time; as many as asked for when None.
-        warm_up: whether a run goes before that does not count.
-    """
-
-    contestant: str
-    label: str = ""
-    page_size: int = 1000
-    behaviour: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    runs: int | None = None
-    warm_up: bool = True
-
-    @property
-    def name(self) -> str:
-        """What the line is called."""
-        return self.label or self.contestant
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +126,17 @@ def weigh_limit(line: Line, rows: Rows) -> str:
     )
 
 
+def weigh_modes(lines: Lines, rows: Rows) -> str:
+    """What each way of writing takes beside a plain load."""
+    first, again = lines["replace"].wall, lines["replace, again"].wall
+    told = [
+        f"{name} {line.wall / (again if line.entry.again else first):.2f}"
+        for name, line in lines.items()
+        if not name.startswith("replace")
+    ]
+    return f"Times as long as a plain load, into a new file or again: {', '.join(told)}."
+
+
 PEERS = ("ours", "rest_api", "rest_api parquet", "hand-tuned", "floor")
 LIMIT = {"rate_limit": RATE, "retry_after": 1}
 
@@ -207,5 +193,22 @@ SCENARIOS = (
         ),
         weigh_limits,
         templates=10,
+    ),
+    Scenario(
+        "modes",
+        "{contacts:,} contacts with {labels:,} labels, pages of 1,000, no latency, loads of other kinds",
+        100_000,
+        (
+            Entry("ours", "replace"),
+            Entry("ours", "replace, again", again=True),
+            Entry("ours", "hash", options=("--pii", "hash")),
+            Entry("ours", "mask", options=("--pii", "mask")),
+            Entry("ours", "history", options=("--history",)),
+            Entry("ours", "history, again", options=("--history",), again=True),
+            Entry("ours", "sync", options=("--sync",)),
+            Entry("ours", "sync, again", options=("--sync",), again=True),
+            Entry("ours", "facets", options=("--facets",)),
+        ),
+        weigh_modes,
     ),
 )
