@@ -11,7 +11,8 @@ from letters_source.client import Client
 from letters_source.decode import Page, decode_page
 from letters_source.listing import LISTINGS, encode_page
 from letters_source.probe import Effect, find_largest_page, try_filters
-from letters_source.settings import Overrides, Settings, read_tokens_again, resolve_settings
+from letters_source.resolve import read_tokens_again, resolve_settings
+from letters_source.settings import Overrides, Settings
 from letters_source.throttle import Throttle
 from letters_source.tokens import TokenSource, check_tokens, expiry
 from letters_source.walk import pages_of

@@ -24,7 +24,8 @@ from letters_source.job import Job
 from letters_source.listing import LISTINGS, given
 from letters_source.pages import Item, read_mailings, read_pages
 from letters_source.reader import Watch, ignore
-from letters_source.settings import Mode, Overrides, Settings, read_tokens_again, resolve_settings
+from letters_source.resolve import read_tokens_again, resolve_settings
+from letters_source.settings import Mode, Overrides, Settings
 from letters_source.tables import (
     LISTING_AUDIT,
     LOAD_ID,

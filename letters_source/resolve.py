@@ -1,0 +1,111 @@
+"""Where do the settings come from? Arguments first, then dlt's configuration, then defaults."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from letters_source.errors import SettingsError
+from letters_source.listing import ContactFilters, TemplateFilters
+from letters_source.lookup import (
+    SECTION,
+    Providers,
+    check_names,
+    found_values,
+    fresh_providers,
+    look_up,
+    present_providers,
+    sections_of,
+    where_to_set,
+    wrong,
+)
+from letters_source.privacy import CHOICES, MIN_KEY_BYTES, PERSONAL, Policy, Privacy
+from letters_source.settings import Environment, Overrides, Settings
+from letters_source.tokens import Tokens
+
+NESTED = ("contact_filters", "template_filters", "privacy")
+F = TypeVar("F", ContactFilters, TemplateFilters)
+
+
+def resolve_settings(overrides: Overrides, providers: Providers | None = None) -> Settings:
+    """The settings: arguments first, then dlt's configuration, then defaults.
+
+    Args:
+        overrides: what was given as arguments.
+        providers: where to look; dlt's, as it set them up, when None.
+
+    Raises:
+        SettingsError: one is missing or wrong; the message names the key, its environment variable and its file.
+    """
+    found = present_providers() if providers is None else providers
+    given: dict[str, Any] = dict(overrides)
+    environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
+    sections, hints = sections_of(environment), get_type_hints(Settings)
+    for key in fields(Settings):
+        if key.name in NESTED:
+            continue
+        value = given.get(key.name)
+        if value is None:
+            value = look_up(key.name, hints[key.name], sections, found)
+        if value in (None, "") and key.default is MISSING:
+            raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
+        given[key.name] = key.default if value is None else value
+    contacts, templates = given.get("contact_filters"), given.get("template_filters")
+    nested = {
+        "contact_filters": resolve_filters(contacts or ContactFilters(), sections_of(environment, "contacts"), found),
+        "template_filters": resolve_filters(
+            templates or TemplateFilters(), sections_of(environment, "templates"), found
+        ),
+        "privacy": resolve_privacy(given.pop("pii", None) or {}, given.pop("pii_key", None), environment, found),
+    }
+    base_url = given["base_url"].rstrip("/")
+    return Settings(**{**given, **nested, "environment": environment, "base_url": base_url})
+
+
+def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> F:
+    """The filters that were given as arguments, and those of a listing's section where none was."""
+    found = {
+        key.name: look_up(key.name, get_type_hints(type(given))[key.name], sections, providers)
+        for key in fields(given)
+        if getattr(given, key.name) == key.default
+    }
+    return replace(given, **{name: value for name, value in found.items() if value is not None})
+
+
+def resolve_privacy(
+    given: Mapping[str, Policy], key: str | None, environment: str | None, providers: Providers
+) -> Privacy:
+    """What becomes of personal values: as given, then as `[sources.letters.pii]` says, `all` for columns unnamed.
+
+    Raises:
+        SettingsError: a column or a policy that there is not, or no key to hash with.
+    """
+    names = (*CHOICES, "all")
+    check_names("pii", given, names)
+    for _, section in found_values("pii", sections_of(environment), providers):
+        check_names("pii", section if isinstance(section, Mapping) else {}, names)
+    found = {name: given.get(name) or look_up(name, str, sections_of(environment, "pii"), providers) for name in names}
+    for name, policy in found.items():
+        choices = CHOICES.get(name, get_args(Policy))
+        if policy and policy not in choices:
+            raise wrong(f"pii.{name}", " or ".join(choices), policy)
+    policies = {name: found[name] or (found["all"] if name in PERSONAL else None) for name in CHOICES}
+    secret = (key or look_up("pii_key", str, sections_of(environment), providers) or "").encode()
+    if "hash" in policies.values() and len(secret) < MIN_KEY_BYTES:
+        raise SettingsError(
+            f"{SECTION}.pii_key must be {MIN_KEY_BYTES} bytes or more, to hash with: {where_to_set('pii_key')}."
+        )
+    return Privacy({name: policy for name, policy in policies.items() if policy}, secret)
+
+
+def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
+    """The run's tokens as the secrets hold them now: files are read again, all other settings stay as they are.
+
+    Raises:
+        SettingsError: one of them is not set any more, or a file cannot be read.
+    """
+    providers, sections = fresh_providers(), sections_of(settings.environment)
+    access = overrides.get("access_token") or look_up("access_token", str, sections, providers)
+    refresh = overrides.get("refresh_token") or look_up("refresh_token", str, sections, providers)
+    if not (access and refresh):
+        raise SettingsError(f"{SECTION} holds no tokens any more: {where_to_set('access_token')}.")
+    return Tokens(access, refresh)
