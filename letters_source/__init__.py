@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from letters_source.destination import make_pipeline
+    from letters_source.destination import account_pipelines, make_pipeline
     from letters_source.errors import (
         DestinationError,
         IncompleteListing,
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
         ServiceUnreachable,
         SettingsError,
     )
-    from letters_source.load import Result, run
+    from letters_source.listing import ContactFilters, TemplateFilters
+    from letters_source.load import Result, run, run_accounts
     from letters_source.source import letters
 
 __all__ = [
+    "ContactFilters",
     "DestinationError",
     "IncompleteListing",
     "LettersError",
@@ -31,12 +33,24 @@ __all__ = [
     "ServiceRejected",
     "ServiceUnreachable",
     "SettingsError",
+    "TemplateFilters",
+    "account_pipelines",
     "letters",
     "make_pipeline",
     "run",
+    "run_accounts",
 ]
 
-_HOMES = {"Result": "load", "letters": "source", "make_pipeline": "destination", "run": "load"}
+_HOMES = {
+    "ContactFilters": "listing",
+    "Result": "load",
+    "TemplateFilters": "listing",
+    "account_pipelines": "destination",
+    "letters": "source",
+    "make_pipeline": "destination",
+    "run": "load",
+    "run_accounts": "load",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -95,7 +95,7 @@ def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bo
     settings = with_filters(given(options))
     if len(accounts) > 1:
         pipelines = account_pipelines(destination, place, dataset, accounts)
-        load_accounts_shown(pipelines, place, parts, settings, quiet=quiet)
+        load_accounts_shown(pipelines, place, parts, {**settings, "views": f"{dataset}_all"}, quiet=quiet)
     else:
         settings["account_id"] = next(iter(accounts), None)
         load_shown(make_pipeline(destination, place, dataset), place, parts, settings, quiet=quiet)

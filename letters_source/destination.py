@@ -18,6 +18,9 @@ from letters_source.errors import DestinationError
 
 Kind = Literal["duckdb", "parquet"]
 DATASET = "letters_data"
+PLACE = "letters_place"
+# dlt's names of pipelines hold 64, with what else is in them
+LONGEST_NAME = 48
 DEFAULT_PLACES: dict[Kind, str] = {"duckdb": "letters.duckdb", "parquet": "letters_parquet"}
 # the limit and the free order keep a load's memory flat whatever the size of a listing (10 million rows fit); with a
 # larger log, staging tables that are emptied again are not written to the file in between, which halves a small load
@@ -42,10 +45,15 @@ def make_pipeline(
     """
     if kind not in DEFAULT_PLACES:
         raise DestinationError(f"The destination must be {' or '.join(DEFAULT_PLACES)}, got {kind}.")
-    if not re.fullmatch("[a-z][a-z0-9_]{0,40}", dataset):
-        raise DestinationError(f"The dataset's name must be of small letters, digits and underscores, got {dataset}.")
+    if not re.fullmatch("[a-z][a-z0-9]*(_[a-z0-9]+)*", dataset) or len(dataset) > LONGEST_NAME:
+        raise DestinationError(
+            "The dataset's name must be words of small letters and digits with single underscores between them, "
+            f"{LONGEST_NAME} characters at most, got {dataset}."
+        )
+    if dataset.endswith("_staging"):
+        raise DestinationError(f"{dataset} ends in _staging, which is where dlt keeps rows under way: choose another.")
     place = Path(to or DEFAULT_PLACES[kind]).absolute()
-    if kind == "duckdb" and place.stem == dataset:
+    if kind == "duckdb" and place.stem.lower() == dataset:
         raise DestinationError(f"A DuckDB file named {dataset} cannot hold the dataset {dataset}: choose another name.")
     parts = (name, dataset if dataset != DATASET else "", kind if kind != "duckdb" else "")
     return dlt.pipeline("_".join(filter(None, parts)), destination=make_destination(kind, place), dataset_name=dataset)
@@ -59,9 +67,12 @@ def account_pipelines(
     Raises:
         DestinationError: as for `make_pipeline`, or two accounts would share a dataset.
     """
-    datasets = {account: f"{dataset}_{re.sub('[^0-9a-z]+', '_', account.lower())}" for account in accounts}
+    datasets = {account: f"{dataset}_{re.sub('[^0-9a-z]+', '_', account.lower()).strip('_')}" for account in accounts}
     if len(set(datasets.values())) < len(accounts):
         raise DestinationError(f"The accounts {', '.join(accounts)} would not each have a dataset of their own.")
+    views, place = f"{dataset}_all", Path(to or DEFAULT_PLACES[kind])
+    if views in (*datasets.values(), place.stem.lower() if kind == "duckdb" else ""):
+        raise DestinationError(f"{views} is the schema of the views that unite accounts: no account or file can be it.")
     return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
 
 
@@ -96,6 +107,22 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     return None if name.startswith(":") else Path(name)
 
 
+def settle_in(pipeline: dlt.Pipeline) -> None:
+    """See that dlt's working folder is of this destination.
+
+    dlt keeps one folder for each name of a pipeline, and with it the schema and state of the place that was loaded to
+    last; those of another place are dropped, and read from the destination when it is loaded.
+    """
+    place = str(pipeline.destination_client().config)
+    try:
+        known = pipeline.get_local_state_val(PLACE)
+    except KeyError:
+        known = None
+    if known != place:
+        pipeline.drop()
+        pipeline.set_local_state_val(PLACE, place)
+
+
 @contextmanager
 def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
     """Keep a connection to a DuckDB file while the block runs; other destinations are left alone.
@@ -121,17 +148,15 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
 def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     """How dlt shall load: in databases, a table keeps its old rows until all new ones are there.
 
-    That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep.
+    That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
+    staging, where history and sync go even then, no rows are left.
     """
+    if pipeline.destination.destination_type.endswith(".filesystem"):
+        return {"load.delete_completed_jobs": True}
+    config = {"load.delete_completed_jobs": True, "load.truncate_staging_dataset": True}
     file = duckdb_file(pipeline)
     is_new = file is not None and not os.path.exists(file)
-    if is_new or pipeline.destination.destination_type.endswith(".filesystem"):
-        return {"load.delete_completed_jobs": True}
-    return {
-        "load.delete_completed_jobs": True,
-        "destination.replace_strategy": "insert-from-staging",
-        "load.truncate_staging_dataset": True,
-    }
+    return config if is_new else {**config, "destination.replace_strategy": "insert-from-staging"}
 
 
 def check_duckdb(file: Path) -> None:

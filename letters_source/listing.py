@@ -11,6 +11,9 @@ from letters_source.errors import SettingsError
 DateFormat = Literal["%Y-%m-%d", "%d-%m-%Y"]
 FilterEncoding = Literal["json", "compact"]
 
+SECTION = "sources.letters"
+# a longer number would not be exact in every engine
+LONGEST_IDENTIFIER = 18
 ADDRESS_STATUSES = ("Failed", "Verified")
 LAST_MAILED_STATUSES = ("In Transit", "Mailed", "Scheduled")
 """The documented ones; the interface leaves the list open."""
@@ -37,7 +40,7 @@ class Form:
     """How a request writes what the interface documents in more than one way (service-interface 4.2).
 
     Args:
-        date_format: of startDate and endDate; the examples use both.
+        date_format: of startDate and endDate, which the interface leaves open.
         encoding: arrays and objects as JSON with a blank after each comma and colon, or compact without.
     """
 
@@ -85,10 +88,6 @@ class ContactFilters:
 
     def __post_init__(self) -> None:
         check_choices("contacts.address_status", self.address_status, ADDRESS_STATUSES)
-        if (self.last_mailed_from is None) != (self.last_mailed_to is None):
-            raise SettingsError("contacts.last_mailed_from and last_mailed_to go together: set both, or neither.")
-        if self.last_mailed_from and self.last_mailed_to and self.last_mailed_from > self.last_mailed_to:
-            raise SettingsError("contacts.last_mailed_from must not be after last_mailed_to.")
 
     def encode(self, form: Form) -> dict[str, str]:
         """The query parameters, not yet percent-encoded."""
@@ -168,12 +167,25 @@ def check_choices(key: str, values: tuple[str, ...], allowed: tuple[str, ...]) -
         SettingsError: one is not.
     """
     if unknown := [value for value in values if value not in allowed]:
-        raise SettingsError(f"{key} must be {' or '.join(allowed)}, got {', '.join(unknown)}.")
+        raise SettingsError(f"{SECTION}.{key} must be {' or '.join(allowed)}, got {', '.join(unknown)}.")
+
+
+def check_days(filters: ContactFilters) -> None:
+    """See that there are both days of the last mailing or none, as the interface documents them together.
+
+    Raises:
+        SettingsError: one is missing, or they are the wrong way round.
+    """
+    first, last = filters.last_mailed_from, filters.last_mailed_to
+    if (first is None) != (last is None):
+        raise SettingsError(f"{SECTION}.contacts: last_mailed_from and last_mailed_to go together: set both, or none.")
+    if first and last and first > last:
+        raise SettingsError(f"{SECTION}.contacts: last_mailed_from {first} must not be after last_mailed_to {last}.")
 
 
 def is_identifier(tag: str) -> bool:
     """Whether a tag is a whole number, which the interface sends without quotes."""
-    return tag.isascii() and tag.isdigit() and str(int(tag)) == tag
+    return tag.isascii() and tag.isdigit() and len(tag) < LONGEST_IDENTIFIER and str(int(tag)) == tag
 
 
 def given(filters: Filters) -> dict[str, Any]:

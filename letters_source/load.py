@@ -13,7 +13,7 @@ from dlt.extract import DltSource
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import DATASET, check_destination, hold_open, load_config, make_pipeline
+from letters_source.destination import DATASET, check_destination, hold_open, load_config, make_pipeline, settle_in
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
 from letters_source.reader import Watch, ignore
@@ -70,6 +70,7 @@ def run(
     pipeline = pipeline or make_pipeline()
     with plain_errors():
         check_destination(pipeline)
+        settle_in(pipeline)
         # what an earlier run left half done is read afresh: dlt would load its old rows and not ask the service at all
         pipeline.abort_packages()
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
@@ -87,14 +88,16 @@ def run_accounts(
     *,
     only: Sequence[str] = (),
     watch: Watch = ignore,
+    views: str = f"{DATASET}_all",
     **settings: Unpack[Overrides],
 ) -> dict[str, Result]:
     """Load accounts one after the other, each into a dataset of its own, and unite them by views where that is DuckDB.
 
     Args:
-        pipelines: where to, by account, for example of `account_pipelines`; their datasets begin alike.
+        pipelines: where to, by account, as `account_pipelines` makes them.
         only: as for `run`.
         watch: as for `run`.
+        views: the schema of the views, in DuckDB.
         **settings: as for `run`.
 
     Raises:
@@ -104,7 +107,8 @@ def run_accounts(
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
-    create_account_views(pipelines, f"{DATASET}_all")
+    with plain_errors():
+        create_account_views(pipelines, views)
     return results
 
 

@@ -19,8 +19,8 @@ from dlt.common.configuration.utils import deserialize_value
 from dlt.common.typing import TSecretStrValue
 
 from letters_source.errors import SettingsError
+from letters_source.listing import SECTION
 
-SECTION = "sources.letters"
 EXPECTED = {
     int: "a whole number",
     float: "a number",
@@ -115,8 +115,12 @@ def read_day(value: Any) -> date:
 def read_texts(value: Any) -> tuple[str, ...]:
     """A TOML list, a JSON list, or texts with commas between them."""
     if isinstance(value, str):
-        value = json.loads(value) if value.startswith("[") else [part.strip() for part in value.split(",")]
-    return tuple(str(text) for text in value if text != "")
+        text = value.strip()
+        value = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
+    # a bool is an int to Python, but no text to anyone
+    if not all(type(item) in (str, int) for item in value):
+        raise ValueError
+    return tuple(str(item) for item in value if item != "")
 
 
 def wrong(key: str, expected: str, value: object) -> SettingsError:

@@ -1,8 +1,9 @@
 """Who was last mailed when? The listing of contacts, asked window by window of days."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,8 +15,11 @@ from letters_source.listing import refined
 from letters_source.reader import ignore
 from letters_source.tables import MAILINGS
 
+DAYS = ("last_mailed_from", "last_mailed_to")
+"""The filters of a window."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, order=True)
 class Window:
     """Days in a row, the last one included."""
 
@@ -31,6 +35,22 @@ def plan_windows(start: date, end: date, days: int) -> list[Window]:
     first = start.toordinal() // days * days
     starts = range(first, end.toordinal(), days) if start < end else ()
     return [Window(date.fromordinal(day), date.fromordinal(day + days - 1)) for day in starts]
+
+
+def held_window(audit: Mapping[str, Any]) -> Window:
+    """The days of an audited window that were over when it was read."""
+    first, last = (date.fromisoformat(audit["filters"][name]) for name in DAYS)
+    return Window(first, min(last, audit["started_at"].astimezone(UTC).date() - timedelta(days=1)))
+
+
+def first_open_day(held: Iterable[Window], since: date) -> date:
+    """The first day from `since` on that none of the windows holds."""
+    day = since
+    for window in sorted(held):
+        if window.first > day:
+            break
+        day = max(day, window.last + timedelta(days=1))
+    return day
 
 
 def read_window(job: Job, window: Window) -> Iterator[Members | Audit]:

@@ -14,16 +14,18 @@ from letters_source.audit import Audit
 from letters_source.errors import SettingsError
 from letters_source.extract import Rows, read_listing, report_ignored
 from letters_source.facets import Members, read_facet
+from letters_source.held import read_audits, running_pipeline
 from letters_source.job import Job
 from letters_source.listing import LAST_MAILED_STATUSES, unknown_statuses
 from letters_source.lookup import where_to_set
-from letters_source.mailings import plan_windows, read_window
+from letters_source.mailings import first_open_day, held_window, plan_windows, read_window
 from letters_source.selection import check_selection
-from letters_source.tables import facets_of
+from letters_source.tables import LISTING_AUDIT, MAILINGS, facets_of
 
 logger = logging.getLogger("letters_source")
 
 Item = Rows | Members | Audit
+NOTHING = Audit(LISTING_AUDIT.schema.empty_table())
 WORDS = {"sync": "sync", "history": "history", "merge": "loading mailings"}
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
@@ -36,6 +38,8 @@ def read_pages(job: Job) -> Iterator[Item]:
             were chosen otherwise.
     """
     check_load(job, job.settings.mode)
+    # gives every other resource its turn to refuse before the service is asked
+    yield NOTHING
     count = yield from read_listing(job, working_folder())
     report_ignored(job, count)
     for table in facets_of(job.name) if job.settings.facets else ():
@@ -49,16 +53,39 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
         SettingsError: no first day is set, or as for `read_pages`.
     """
     check_load(job, "merge")
-    start: date | None = days.start_value
-    if start is None:
-        raise SettingsError(f"sources.letters.mailings_since is not set: {where_to_set('mailings_since')}.")
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
+    start = first_day(job, days, end)
+    # tables of the right types, also where there is no day to ask for
+    yield {"item": NOTHING}
+    yield {"item": Members(MAILINGS.name, MAILINGS.schema.empty_table())}
     windows = plan_windows(start, end, job.settings.mailings_window)
     for window in windows:
-        day = min(window.last, end - timedelta(days=1))
+        # dlt drops what lies before the day that it goes on from
+        day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
         for item in read_window(job, window):
             yield {"day": day, "item": item}
         job.watch(job.name, 1, 1, len(windows))
+
+
+def first_day(job: Job, days: dlt.sources.incremental[date], end: date) -> date:
+    """The first day to ask for: where dlt goes on from, or before, where the destination lacks days.
+
+    dlt remembers a day for a pipeline, wherever it loads to; what counts is what the destination holds.
+
+    Raises:
+        SettingsError: no first day is set, or one that is yet to come.
+    """
+    since, start = job.settings.mailings_since, days.start_value
+    if start is None:
+        raise SettingsError(f"sources.letters.mailings_since is not set: {where_to_set('mailings_since')}.")
+    if days.end_value is not None or since is None:
+        return start
+    if since >= end:
+        raise SettingsError(f"sources.letters.mailings_since must not be after today, got {since}.")
+    pipeline = running_pipeline()
+    held = map(held_window, read_audits(pipeline, job.name) if pipeline else ())
+    missing = first_open_day(held, since) - timedelta(days=job.settings.mailings_lag)
+    return min(start, max(since, missing))
 
 
 def check_load(job: Job, mode: str) -> None:
@@ -72,19 +99,19 @@ def check_load(job: Job, mode: str) -> None:
             f"add_limit would load a part of {job.name} as if it were the whole, so it is refused; "
             "to try things out, load from the emulator: letters serve."
         )
-    context = Container()[PipelineContext]
-    if context.is_active() and mode != "replace" and is_files(context.pipeline()):
-        raise SettingsError(
-            f"{job.name}: plain files cannot be merged into, which {WORDS[mode]} needs; choose another destination."
-        )
-    check_selection(job)
+    if pipeline := running_pipeline():
+        if mode != "replace" and is_files(pipeline):
+            raise SettingsError(
+                f"{job.name}: plain files cannot be merged into, which {WORDS[mode]} needs; choose another destination."
+            )
+        check_selection(pipeline, job)
     for status in unknown_statuses(job.filters):
         logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
 
 
 def is_files(pipeline: Any) -> bool:
     """Whether the destination is plain files; dlt appends to those where it is told to merge."""
-    return bool(pipeline.destination.destination_type.endswith(".filesystem"))
+    return bool(pipeline.destination and pipeline.destination.destination_type.endswith(".filesystem"))
 
 
 def working_folder() -> Path | None:

@@ -5,9 +5,8 @@ from dataclasses import MISSING, fields, replace
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from letters_source.errors import SettingsError
-from letters_source.listing import ContactFilters, TemplateFilters
+from letters_source.listing import SECTION, ContactFilters, TemplateFilters
 from letters_source.lookup import (
-    SECTION,
     Providers,
     check_names,
     found_values,
@@ -44,25 +43,39 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
         if key.name in NESTED:
             continue
         value = given.get(key.name)
+        if isinstance(value, str) and key.name == "last_mailed_statuses":
+            value = (value,)
         if value is None:
             value = look_up(key.name, hints[key.name], sections, found)
         if value in (None, "") and key.default is MISSING:
             raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
         given[key.name] = key.default if value is None else value
     contacts, templates = given.get("contact_filters"), given.get("template_filters")
-    nested = {
+    nested: dict[str, Any] = {
         "contact_filters": resolve_filters(contacts or ContactFilters(), sections_of(environment, "contacts"), found),
         "template_filters": resolve_filters(
             templates or TemplateFilters(), sections_of(environment, "templates"), found
         ),
         "privacy": resolve_privacy(given.pop("pii", None) or {}, given.pop("pii_key", None), environment, found),
     }
+    if overrides.get("account_id"):
+        # one account's rows must not come in under another's name
+        nested |= {name: replace(nested[name], account_id=None) for name in ("contact_filters", "template_filters")}
     base_url = given["base_url"].rstrip("/")
     return Settings(**{**given, **nested, "environment": environment, "base_url": base_url})
 
 
 def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> F:
-    """The filters that were given as arguments, and those of a listing's section where none was."""
+    """The filters that were given as arguments, and those of a listing's section where none was.
+
+    Raises:
+        SettingsError: one is wrong, or the section has a key that is no filter.
+    """
+    names = [key.name for key in fields(given)]
+    for section in sections:
+        parent, _, part = section.rpartition(".")
+        for _, values in found_values(part, (parent,), providers):
+            check_names(part, values if isinstance(values, Mapping) else {}, names)
     found = {
         key.name: look_up(key.name, get_type_hints(type(given))[key.name], sections, providers)
         for key in fields(given)

@@ -4,47 +4,52 @@ import json
 from datetime import date
 from typing import Any
 
-from dlt.common.configuration.container import Container
-from dlt.common.destination.exceptions import DestinationUndefinedEntity, SqlClientNotAvailable
-from dlt.common.pipeline import PipelineContext
-from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
-from dlt.common.storages.load_package import load_package_state
-from dlt.pipeline.exceptions import PipelineConfigMissing
-
 from letters_source.errors import SettingsError
+from letters_source.held import read_audits, read_columns
 from letters_source.job import Job
 from letters_source.listing import given
-from letters_source.tables import LISTING_AUDIT, MAILINGS
+from letters_source.mailings import DAYS
+from letters_source.tables import MAILINGS
+from letters_source.versions import ROW_HASH
 
-DAYS = ("last_mailed_from", "last_mailed_to")
 MERGE = "merge"
 
 
-def check_selection(job: Job) -> None:
+def check_selection(pipeline: Any, job: Job) -> None:
     """See that the dataset was not loaded with other filters, for another account or environment, or in another mode.
 
-    What it was loaded with is what its newest audit says. Outside a run, and where the destination has no SQL, there
-    is nothing to ask.
+    What it was loaded with is what its newest audit says; environments count where both loads name theirs.
 
     Raises:
-        SettingsError: it was.
+        SettingsError: it was, or a load that broke off made its tables in another mode.
     """
-    try:
-        load_package_state()
-    except CurrentLoadPackageStateNotAvailable:
-        # rows that are looked at, not loaded; dlt still knows the pipeline that was made last
+    audits = read_audits(pipeline, job.name)
+    if not audits:
+        check_columns(pipeline, job)
         return
-    pipeline: Any = Container()[PipelineContext].pipeline()
-    held = read_selection(pipeline, job.name)
-    if held is None:
-        return
-    wanted = selection_of(job)
+    # loads that name no environment may come between those that do
+    newest = next((audit for audit in audits if audit["environment"]), audits[0])
+    held, wanted = remembered(newest), selection_of(job)
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
     if held != wanted:
         raise SettingsError(
             f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
+        )
+
+
+def check_columns(pipeline: Any, job: Job) -> None:
+    """See that tables that no finished load accounts for are of this mode.
+
+    Raises:
+        SettingsError: they are not.
+    """
+    columns = read_columns(pipeline, job.name)
+    if columns and job.name != MAILINGS.name and (ROW_HASH.name in columns) != (job.settings.mode != "replace"):
+        raise SettingsError(
+            f"{job.name}: the dataset {pipeline.dataset_name} holds tables of another mode than {job.settings.mode}, "
+            "from a load that broke off or was not ours; load in that mode, or choose another dataset with --dataset."
         )
 
 
@@ -59,44 +64,23 @@ def selection_of(job: Job) -> dict[str, Any]:
         "account_id": job.filters.account_id,
         "environment": job.settings.environment,
         "mode": mode,
+        # history would keep what an earlier policy let through
+        "pii": dict(job.settings.privacy.policies) if mode == "history" else {},
     }
 
 
-def read_selection(pipeline: Any, name: str) -> dict[str, Any] | None:
-    """The same of the newest finished load that the dataset holds, if one can be of one that names its environment.
-
-    Loads that name none may come between those that do. None where there is no load.
-    """
-    try:
-        with pipeline.sql_client() as client:
-            audit, loads = (client.make_qualified_table_name(table) for table in (LISTING_AUDIT.name, "_dlt_loads"))
-            # all columns, as an audit of version 0.1.0 has no mode
-            query = (
-                f"SELECT * FROM {audit} WHERE listing = %s AND _dlt_load_id IN "
-                f"(SELECT load_id FROM {loads} WHERE status = 0) "
-                "ORDER BY CASE WHEN environment IS NULL THEN 1 ELSE 0 END, started_at DESC LIMIT 1"
-            )
-            with client.execute_query(query, name) as cursor:
-                names, row = [column[0].lower() for column in cursor.description], cursor.fetchone()
-    except (DestinationUndefinedEntity, SqlClientNotAvailable, PipelineConfigMissing):
-        # nothing was loaded yet, to tables or to files, or there is no SQL or no destination to ask
-        return None
-    return remembered(dict(zip(names, row, strict=True))) if row else None
-
-
-def remembered(row: dict[str, Any]) -> dict[str, Any]:
-    """An audit's row as a selection; the days of a window of mailings are not chosen but counted."""
-    # some engines give JSON as text, others read
-    filters = json.loads(row["filters"] or "{}") if isinstance(row["filters"], str | None) else dict(row["filters"])
-    mode = row.get("mode") or "replace"
+def remembered(audit: dict[str, Any]) -> dict[str, Any]:
+    """An audit as a selection; the days of a window of mailings are not chosen but counted."""
+    filters, mode = dict(audit["filters"] or {}), audit.get("mode") or "replace"
     if mode == MERGE:
         first, last = (date.fromisoformat(filters.pop(name)) for name in DAYS)
         mode = windows_mode((last - first).days + 1)
     return {
         "filters": unordered(filters),
-        "account_id": row["account_id"],
-        "environment": row["environment"],
+        "account_id": audit["account_id"],
+        "environment": audit["environment"],
         "mode": mode,
+        "pii": dict(audit.get("pii") or {}) if mode == "history" else {},
     }
 
 
@@ -114,5 +98,6 @@ def describe(selection: dict[str, Any]) -> str:
     """A selection in words."""
     filters = ", ".join(f"{name}={json.dumps(value)}" for name, value in sorted(selection["filters"].items()))
     words = [f"with {filters}" if filters else "without filters", f"in mode {selection['mode']}"]
+    words += [f"with personal values {json.dumps(selection['pii'])}"] if selection["pii"] else []
     words += [f"for {key} {selection[key]}" for key in ("account_id", "environment") if selection[key]]
     return " ".join(words)

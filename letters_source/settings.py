@@ -10,18 +10,16 @@ from urllib.parse import urlsplit
 from letters_source.errors import SettingsError
 from letters_source.listing import (
     LAST_MAILED_STATUSES,
+    SECTION,
     ContactFilters,
     DateFormat,
     FilterEncoding,
     Filters,
     Form,
     TemplateFilters,
+    check_days,
 )
-from letters_source.lookup import (
-    SECTION,
-    where_to_set,
-    wrong,
-)
+from letters_source.lookup import where_to_set, wrong
 from letters_source.privacy import Policy, Privacy
 from letters_source.tokens import Tokens
 from letters_source.walk import Proof
@@ -85,7 +83,7 @@ class Settings:
         mailings_since: the first day of mailings; needed with `mailings`.
         mailings_lag: days before the last loaded one that are asked for again.
         mailings_window: days that are asked for at once.
-        date_format: how requests write days; the interface shows both.
+        date_format: how requests write days; the interface leaves it open.
         filter_encoding: how requests write lists and objects; the interface allows both.
         contact_filters: which contacts to load.
         template_filters: which templates to load.
@@ -127,6 +125,7 @@ class Settings:
             raise wrong("mailings_lag", "0 or more", self.mailings_lag)
         if self.proof == "certified" and self.max_walks == 1:
             raise wrong("max_walks", "2 or more with proof certified, which takes two readings", self.max_walks)
+        check_days(self.contact_filters)
         if self.history and self.sync:
             raise SettingsError(f"{SECTION}.history and sync exclude each other: history keeps what sync would delete.")
         for key, choices in ALLOWED.items():

@@ -19,7 +19,7 @@ from dlt.extract import DltResource
 from letters_source.audit import Audit
 from letters_source.extract import Rows
 from letters_source.facets import Members
-from letters_source.flatten import to_rejected, to_table
+from letters_source.flatten import accepted, to_rejected, to_table
 from letters_source.job import Job
 from letters_source.listing import LISTINGS, given
 from letters_source.pages import Item, read_mailings, read_pages
@@ -37,7 +37,7 @@ from letters_source.tables import (
     tables_of,
 )
 from letters_source.tokens import TokenSource, check_tokens
-from letters_source.versions import merge_key, with_hash, write_disposition
+from letters_source.versions import listed_rows, with_hash, write_disposition
 
 SHARED = (REJECTED_ROWS, LISTING_AUDIT)
 JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
@@ -86,11 +86,11 @@ def listing_resources(job: Job) -> Iterator[DltResource]:
     pages = dlt.resource(read_pages, name=f"{name}_pages", selected=False)(job)
     yield pages
     facets = facets_of(name) if settings.facets else ()
-    how = {"write_disposition": write_disposition(settings.mode)}
+    filtered = settings.mode == "history" and bool(given(job.filters).keys() - {"account_id"})
     for table in (*tables_of(name), *facets):
-        key = merge_key(table, settings.mode, filtered=bool(given(job.filters).keys() - {"account_id"}))
-        take = dlt.transformer(take_table, **hints(table), **how, merge_key=key)
-        yield described(pages | take(table, settings.mode), table)
+        how = write_disposition(table, settings.mode, filtered=filtered)
+        take = dlt.transformer(take_table, **hints(table), write_disposition=how)
+        yield described(pages | take(table, settings.mode, filtered=filtered), table)
     yield shared_resource(pages, REJECTED_ROWS, take_rejected, name)
     yield shared_resource(pages, LISTING_AUDIT, take_audit, name)
 
@@ -99,7 +99,11 @@ def mailings_resources(job: Job) -> Iterator[DltResource]:
     """The same for the mailings, which are asked for by windows of days and grow from load to load."""
     settings = job.settings
     days = dlt.sources.incremental[date](
-        "day", initial_value=settings.mailings_since, lag=settings.mailings_lag, primary_key=()
+        "day",
+        initial_value=settings.mailings_since,
+        lag=settings.mailings_lag,
+        primary_key=(),
+        on_cursor_value_missing="include",
     )
     windows = dlt.resource(read_mailings, name="mailings_windows", selected=False)(job, days)
     yield windows
@@ -145,11 +149,15 @@ def column_hints(table: Table) -> TTableSchemaColumns:
     }
 
 
-def take_table(item: Item | dict[str, Any], table: Table, mode: Mode) -> pa.Table | None:
-    """A table's part of what was read."""
+def take_table(
+    item: Item | dict[str, Any], table: Table, mode: Mode, *, filtered: bool = False
+) -> list[pa.Table] | pa.Table | None:
+    """A table's part of what was read; for history with filters, a child also takes which rows were listed."""
     item = unwrapped(item)
-    if isinstance(item, Rows) and table.part in ("row", "object", "list"):
-        return stamped(with_hash(to_table(item.rows, table), table, mode))
+    if isinstance(item, Rows):
+        own = [] if table.part == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
+        listed = [listed_rows(accepted(item.rows)["id"], table)] if filtered and table.part != "row" else []
+        return [stamped(rows) for rows in (*own, *listed)] or None
     if isinstance(item, Members) and item.table == table.name:
         return stamped(with_hash(item.rows, table, mode))
     return None

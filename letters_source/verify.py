@@ -79,7 +79,7 @@ def present(client: Any, table: Table, audits: Collection[Row]) -> str:
     """The rows that a load answers for: all; with history those that are valid now; of mailings those it brought."""
     name = qualified(client, table)
     if table.part == "window":
-        loads = ", ".join({f"'{audit['_dlt_load_id']}'" for audit in audits})
+        loads = ", ".join({f"'{audit['_dlt_load_id']}'" for audit in audits}) or "''"
         return f"(SELECT * FROM {name} WHERE _dlt_load_id IN ({loads})) AS present"
     if any(audit["mode"] == "history" for audit in audits):
         return f"(SELECT * FROM {name} WHERE _dlt_valid_to IS NULL) AS present"

@@ -7,33 +7,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.settings import Mode
-from letters_source.tables import UNDOCUMENTED, Column, Table
+from letters_source.tables import UNDOCUMENTED, Column, Kind, Table
 
 ROW_HASH = Column("row_hash", "", "Hash of the row's values, which tells whether it changed.", required=True)
 """A column of tables that are loaded with history or sync."""
 
+LISTED = "listed"
+"""In place of a hash: such a row tells that its contact or template was listed, and is not loaded itself."""
+
 # bytes that no UTF-8 text holds
 _SEPARATOR, _NULL = b"\xff", b"\xfe"
+_FILLINGS: dict[Kind, Any] = {"text": "", "bigint": -1, "bool": False}
 
 
-def write_disposition(mode: Mode) -> Any:
+def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> Any:
     """How dlt shall write a table of a listing.
 
     - replace: all rows anew.
     - sync: rows by their key; those that did not change are left untouched, those that are gone are deleted.
-    - history: a row for each version, valid from and to.
+    - history: a row for each version, valid from and to. With filters, only versions of what is listed end: what is not
+      may just be left out.
     """
     if mode == "replace":
         return {"disposition": "replace"}
     version = {"disposition": "merge", "row_version_column_name": ROW_HASH.name}
     if mode == "sync":
         return {**version, "strategy": "cdc", "skip_unchanged_rows": True}
-    return {**version, "strategy": "scd2"}
+    history = {**version, "strategy": "scd2"}
+    if not filtered:
+        return history
+    key = table.key[0]
+    scope = f"{key} IN (SELECT {key} FROM {{staging_table}})"
+    return {**history, "destination_scope": scope, "source_filter": f"{ROW_HASH.name} <> '{LISTED}'"}
 
 
-def merge_key(table: Table, mode: Mode, *, filtered: bool) -> str | tuple[str, ...]:
-    """With filters, history ends former versions of listed rows only: what is not listed may just be left out."""
-    return table.key[0] if mode == "history" and filtered else ()
+def listed_rows(ids: pa.ChunkedArray, table: Table) -> pa.Table:
+    """For each contact or template that is listed, a row that tells a child's table so: it may have no child left."""
+    key, *others = table.columns
+    columns = [*others, ROW_HASH]
+    fillings = {column.name: None if column.nullable else _FILLINGS[column.kind] for column in columns}
+    fillings[ROW_HASH.name] = LISTED
+    values = (pa.repeat(pa.scalar(fillings[column.name], column.field.type), len(ids)) for column in columns)
+    return pa.Table.from_arrays([ids, *values], schema=pa.schema([column.field for column in (key, *columns)]))
 
 
 def with_hash(rows: pa.Table, table: Table, mode: Mode) -> pa.Table:
@@ -47,9 +62,16 @@ def with_hash(rows: pa.Table, table: Table, mode: Mode) -> pa.Table:
 
 def row_texts(rows: pa.Table) -> list[bytes]:
     """Each row as one text, different for different rows."""
-    columns = [pc.fill_null(column.cast(pa.string()).cast(pa.binary()), _NULL) for column in rows.columns]
+    columns = [pc.fill_null(value_texts(column), _NULL) for column in rows.columns]
     joined: list[bytes] = pc.binary_join_element_wise(*columns, _SEPARATOR).to_pylist()
     return joined
+
+
+def value_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Each value as a text; moments as microseconds, as their dates would take longer than all other columns."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return column.cast(pa.string()).cast(pa.binary())
 
 
 def hash_text(text: bytes) -> str:

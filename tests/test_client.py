@@ -20,7 +20,16 @@ from letters_source.client import FIRST_WAIT_SECONDS, MAX_BODY_BYTES, READ_SECON
 from letters_source.decode import Page, decode_page
 from letters_source.emulator import Behaviour, Emulator, Reply, When
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
-from letters_source.listing import CONTACTS, TEMPLATES, Listing, TemplateFilters, encode_page
+from letters_source.listing import (
+    CONTACTS,
+    TEMPLATES,
+    ContactFilters,
+    Filters,
+    Form,
+    Listing,
+    TemplateFilters,
+    encode_page,
+)
 from letters_source.throttle import EASE, GROWTH, Stopped, Throttle
 from letters_source.tokens import Tokens, TokenSource
 from pages import page_of
@@ -128,7 +137,7 @@ def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None)
     with recorded(answer(ONE)) as (client, recorder):
         client.get(listing, encode_page(0, 2, {"search": "a b&c"}), bytes)
     (sent,) = recorder.sent
-    assert sent.target == f"/api/v1{listing.path}?page=0&pageSize=2&search=a+b%26c"
+    assert sent.target == f"/api/v1{listing.path}?page=0&pageSize=2&search=a%20b%26c"
     assert sent.headers["authorization"] == f"Bearer {TOKENS.access}"
     assert sent.headers.get("refreshtoken") == refresh
     assert set(sent.headers) - {"refreshtoken"} == {
@@ -137,21 +146,41 @@ def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None)
 
 
 @pytest.mark.parametrize(
-    ("filters", "sent"),
+    ("listing", "filters", "sent"),
     [
-        (TemplateFilters(), ""),
-        (TemplateFilters(0, "", "", is_shared=False), "&search=0&productTypes=&creator=&isShared=false"),
+        (TEMPLATES, TemplateFilters(), ""),
         (
-            TemplateFilters(1, "Professional Letters,Personal Letters", "Ada & Zoë", is_shared=True),
-            "&search=1&productTypes=Professional+Letters%2CPersonal+Letters&creator=Ada+%26+Zo%C3%AB&isShared=true",
+            TEMPLATES,
+            TemplateFilters(search=0, product_types=(), creator="", is_shared=False),
+            "&search=0&productTypes=&creator=&isShared=false",
+        ),
+        (
+            TEMPLATES,
+            TemplateFilters(
+                search=1,
+                product_types=("Professional Letters", "Personal Letters"),
+                creator="Ada & Zoë",
+                is_shared=True,
+                account_id="7+7",
+            ),
+            (
+                "&search=1&productTypes=Professional%20Letters%2CPersonal%20Letters&creator=Ada%20%26%20Zo%C3%AB"
+                "&isShared=true&meta.account_id=7%2B7"
+            ),
+        ),
+        (CONTACTS, ContactFilters(), ""),
+        (
+            CONTACTS,
+            ContactFilters(search="a/b=c?~", tags=("4", 'Q4 "hot"'), is_return_address=False),
+            "&search=a%2Fb%3Dc%3F~&tags=%5B4%2C%20%22Q4%20%5C%22hot%5C%22%22%5D&isReturnAddress=false",
         ),
     ],
 )
-def test_filters_are_sent_where_they_are_set(filters: TemplateFilters, sent: str) -> None:
-    """A flag, a list with commas, a text and a boolean (service-interface 4.1); what is empty is sent, None is not."""
+def test_filters_are_sent_where_they_are_set(listing: Listing, filters: Filters, sent: str) -> None:
+    """Flags, lists, texts and booleans, percent-encoded (service-interface 4); what is empty is sent, None is not."""
     with recorded(answer(ONE)) as (client, recorder):
-        client.get(TEMPLATES, encode_page(3, 50, filters.encode()), bytes)
-    assert [each.target for each in recorder.sent] == [f"/api/v1/templates?page=3&pageSize=50{sent}"]
+        client.get(listing, encode_page(3, 50, filters.encode(Form())), bytes)
+    assert [each.target for each in recorder.sent] == [f"/api/v1{listing.path}?page=3&pageSize=50{sent}"]
 
 
 def test_a_netrc_changes_no_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_args
 
 import dlt
 import duckdb
@@ -16,6 +16,7 @@ from dlt.common.configuration.specs import PluggableRunContext
 from letters_source.destination import (
     DUCKDB_CONFIG,
     Kind,
+    account_pipelines,
     check_destination,
     check_duckdb,
     check_folder,
@@ -29,6 +30,7 @@ from letters_source.destination import (
 from letters_source.errors import DestinationError
 
 ALONE = {"load.delete_completed_jobs": True}
+ONCE = {**ALONE, "load.truncate_staging_dataset": True}
 STAGED = {
     "load.delete_completed_jobs": True,
     "destination.replace_strategy": "insert-from-staging",
@@ -101,10 +103,76 @@ def test_pipelines_go_to_the_working_directory(work: Path, kind: Kind, name: str
 @pytest.mark.parametrize("to", ["some/where.x", Path("some/where.x")])
 def test_pipelines_go_where_they_are_told(work: Path, kind: Kind, to: Path | str) -> None:
     """A relative place is meant from the working directory of the call, whatever that is later."""
-    pipeline = make_pipeline(kind, to, "other")
+    pipeline = make_pipeline(kind, to, name="other")
     os.chdir(work / ".dlt")
     assert place_of(pipeline) == work / "some/where.x"
     assert pipeline.pipeline_name == {"duckdb": "other", "parquet": "other_parquet"}[kind]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_a_dataset_of_its_own_has_a_pipeline_of_its_own(work: Path, kind: Kind) -> None:
+    """dlt keeps one dataset a name, so another one than the usual is part of it."""
+    found = make_pipeline(kind, "there", "letters_2024"), make_pipeline(kind, "there", "letters_2024", "other")
+    names = {"duckdb": ["letters_letters_2024", "other_letters_2024"]}
+    names["parquet"] = [f"{name}_parquet" for name in names["duckdb"]]
+    assert [pipeline.pipeline_name for pipeline in found] == names[kind]
+    assert [pipeline.dataset_name for pipeline in found] == ["letters_2024"] * 2
+    assert {place_of(pipeline) for pipeline in found} == {work / "there"}
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        "", "Letters", "2024_letters", "_letters", "letters-2024", "letters data", 'a"b', "été", "a__b", "a_", "a\n",
+        "a" * 49,
+    ],
+)  # fmt: skip
+def test_a_dataset_s_name_is_of_words_with_single_underscores_between_them(work: Path, dataset: str) -> None:
+    """Any other would be renamed by dlt, or refused by an engine; nothing is made."""
+    before = sorted(work.iterdir())
+    for kind in get_args(Kind):
+        assert refusal(partial(make_pipeline, kind, "there", dataset)) == (
+            "The dataset's name must be words of small letters and digits with single underscores between them, "
+            f"48 characters at most, got {dataset}."
+        )
+    assert sorted(work.iterdir()) == before
+
+
+@pytest.mark.parametrize("dataset", ["a", "a1", "letters_2024", "a_1_b2", "a" * 48])
+def test_a_dataset_s_name_is_the_one_that_dlt_writes(work: Path, dataset: str) -> None:
+    """As it is; the longest one leaves room for what else the pipeline's name holds."""
+    for kind in get_args(Kind):
+        assert place_of(make_pipeline(kind, "there", dataset)) == work / "there"
+    assert make_pipeline("duckdb", "there", dataset).sql_client().dataset_name == dataset
+
+
+def test_each_account_has_a_pipeline_into_a_dataset_of_its_own(work: Path) -> None:
+    """Named after the account, in small letters and digits, with single underscores between them."""
+    found = account_pipelines("duckdb", "all.duckdb", "letters_data", ["501", "Main  Street", "_502!"])
+    assert {account: (pipeline.dataset_name, pipeline.pipeline_name) for account, pipeline in found.items()} == {
+        "501": ("letters_data_501", "letters_letters_data_501"),
+        "Main  Street": ("letters_data_main_street", "letters_letters_data_main_street"),
+        "_502!": ("letters_data_502", "letters_letters_data_502"),
+    }
+    assert {place_of(pipeline) for pipeline in found.values()} == {work / "all.duckdb"}
+
+
+@pytest.mark.parametrize("accounts", [["a-1", "A 1"], ["501", "-501"], ["501", "502", "501_"], ["*", "-"]])
+def test_accounts_that_would_share_a_dataset_are_refused(accounts: list[str]) -> None:
+    """Each would replace the other's rows."""
+    for kind in get_args(Kind):
+        assert refusal(partial(account_pipelines, kind, None, "letters_data", accounts)) == (
+            f"The accounts {', '.join(accounts)} would not each have a dataset of their own."
+        )
+
+
+@pytest.mark.parametrize(("account", "dataset"), [("*", "letters_data_"), ("5" * 40, f"letters_data_{'5' * 40}")])
+def test_an_account_that_no_dataset_can_be_named_after_is_refused(account: str, dataset: str) -> None:
+    """It has neither letter nor digit, or too many."""
+    assert refusal(lambda: account_pipelines("duckdb", None, "letters_data", ["501", account])) == (
+        "The dataset's name must be words of small letters and digits with single underscores between them, "
+        f"48 characters at most, got {dataset}."
+    )
 
 
 def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
@@ -124,13 +192,23 @@ def test_an_unknown_kind_of_destination_is_refused(work: Path, kind: Any) -> Non
     assert sorted(work.iterdir()) == before
 
 
-@pytest.mark.parametrize("name", ["letters_data", "letters_data.duckdb", "below/letters_data.db"])
+@pytest.mark.parametrize(
+    "name", ["letters_data", "letters_data.duckdb", "below/letters_data.db", "Letters_Data.duckdb", "LETTERS_DATA"]
+)
 def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
-    """DuckDB could not tell the two apart; a folder of Parquet files may have that name."""
+    """DuckDB could not tell the two apart, whatever the case; a folder of Parquet files may have that name."""
     assert refusal(lambda: make_pipeline("duckdb", name)) == (
         "A DuckDB file named letters_data cannot hold the dataset letters_data: choose another name."
     )
     make_pipeline("parquet", name)
+
+
+def test_a_duckdb_file_named_as_another_dataset_is_refused() -> None:
+    """The dataset that is asked for counts, not the usual one."""
+    assert refusal(lambda: make_pipeline("duckdb", "mine.duckdb", "mine")) == (
+        "A DuckDB file named mine cannot hold the dataset mine: choose another name."
+    )
+    make_pipeline("duckdb", "letters_data.duckdb", "mine")
 
 
 def test_the_file_of_a_duckdb_destination_is_known(work: Path) -> None:
@@ -153,14 +231,14 @@ def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
 
 def test_a_duckdb_file_that_does_not_exist_yet_is_written_once() -> None:
     """It has no old rows to keep."""
-    assert load_config(make_pipeline()) == ALONE
-    assert load_config(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == ALONE
+    assert load_config(make_pipeline()) == ONCE
+    assert load_config(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == ONCE
 
 
 def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_there(work: Path) -> None:
     """Whoever made it, and whatever it holds; staging tables are emptied again."""
     pipeline = make_pipeline()
-    assert load_config(pipeline) == ALONE
+    assert load_config(pipeline) == ONCE
     duckdb.connect(str(work / "letters.duckdb")).close()
     assert load_config(pipeline) == STAGED
     assert load_config(make_pipeline()) == STAGED

@@ -7,8 +7,11 @@ import sys
 from importlib.metadata import version
 from typing import get_args
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from letters_source.cli import cli
 from letters_source.dictionary import Form, Reference, find_references, render, to_mermaid
 from letters_source.tables import LOAD_ID, TABLES, Column, Table
 
@@ -291,6 +294,21 @@ def test_a_form_ends_without_a_newline(form: Form) -> None:
     text = render(form)
     assert [line for line in text.split("\n") if line != line.rstrip()] == []
     assert text == text.strip()
+
+
+@pytest.mark.parametrize("form", get_args(Form))
+def test_the_command_prints_a_form(form: Form) -> None:
+    """As it is, with a newline."""
+    result = CliRunner().invoke(cli, ["schema", "--format", form])
+    assert (result.exit_code, result.output) == (0, render(form) + "\n")
+
+
+def test_the_command_knows_every_form_and_prints_text_unless_told() -> None:
+    """Its choices are the forms."""
+    [option] = [param for param in cli.commands["schema"].params if "--format" in param.opts]
+    assert isinstance(option.type, click.Choice)
+    assert (tuple(option.type.choices), option.default) == (get_args(Form), "text")
+    assert CliRunner().invoke(cli, ["schema"]).output == render("text") + "\n"
 
 
 def test_the_dictionary_needs_neither_dlt_nor_requests() -> None:

@@ -11,12 +11,13 @@ import pytest
 
 from letters_source.decode import Page, decode_page
 from letters_source.errors import ServiceRejected
-from letters_source.reader import PageReader, row_keys
+from letters_source.reader import PageReader, ignore, row_keys
 from letters_source.shape import Notes, row_schema
 from letters_source.spool import Spool
 from pages import page_of
 
 Seen = list[tuple[int, int, int]]
+Treat = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def fetch(page: int) -> Page:
@@ -25,8 +26,15 @@ def fetch(page: int) -> Page:
     return decode_page(page_of(*rows, count=99), "contacts", page)
 
 
+def leave(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Takes nothing from the rows."""
+    return rows
+
+
 @contextmanager
-def reader(fetch_page: Callable[[int], Page], workers: int, seen: Seen | None = None) -> Iterator[PageReader]:
+def reader(
+    fetch_page: Callable[[int], Page], workers: int, seen: Seen | None = None, treat: Treat = leave
+) -> Iterator[PageReader]:
     """A reader with a spool and workers of its own."""
     told: Seen = [] if seen is None else seen
 
@@ -35,7 +43,13 @@ def reader(fetch_page: Callable[[int], Page], workers: int, seen: Seen | None = 
         told.append((walk, rows, count))
 
     with Spool(row_schema("contacts")) as spool, ThreadPoolExecutor(workers) as pool:
-        yield PageReader("contacts", fetch_page, spool, pool, workers, watch)
+        yield PageReader("contacts", fetch_page, spool, pool, workers, watch, treat)
+
+
+def spool_of(read: PageReader) -> Spool:
+    """The reader's spool."""
+    assert read.spool is not None
+    return read.spool
 
 
 def test_readings_notes_and_spool_keep_step() -> None:
@@ -54,7 +68,7 @@ def test_readings_notes_and_spool_keep_step() -> None:
         assert readings[0].page == 1
         assert sorted(reading.page for reading in readings) == [0, 1, 2, 3]
         assert [note.kept["x"] for note in read.notes] == [reading.page % 2 for reading in readings]
-        (table,) = read.spool.tables([(number, True) for number in range(4)])
+        (table,) = spool_of(read).tables([(number, True) for number in range(4)])
         assert table["id"].to_pylist() == [f"{reading.page}{row}" for reading in readings for row in "ab"]
 
 
@@ -64,10 +78,39 @@ def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
         first, second = read._ask(3), read._ask(4)
         assert (first.asked, first.answered, second.asked, second.answered) == (0, 1, 2, 3)
         assert first.page.rows.equals(fetch(3).rows)
+        assert first.batch is not None
+        assert second.batch is not None
         assert pa.ipc.read_record_batch(first.batch, row_schema("contacts")).equals(fetch(3).rows)
-        read.spool.append(second.batch)
-        assert read.spool.read(0).equals(fetch(4).rows)
+        spool_of(read).append(second.batch)
+        assert spool_of(read).read(0).equals(fetch(4).rows)
     assert read.notes == []
+
+
+def test_what_must_not_be_written_never_reaches_the_spool() -> None:
+    """The rows in the spool are the treated ones; keys, counts and notes are of the page as it came."""
+
+    def without_ids(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.set_column(0, rows.schema.field(0), pa.nulls(rows.num_rows, pa.string()))
+
+    with reader(fetch, 1, treat=without_ids) as read:
+        (reading,) = read.read([3], 1)
+        assert spool_of(read).read(0).equals(without_ids(fetch(3).rows))
+    assert (reading.keys.to_pylist(), reading.count, reading.rejected) == (["3a", "3b"], 99, 0)
+    assert read.notes == [Notes(Counter(["x"]))]
+
+
+def test_a_reader_without_a_spool_keeps_no_rows() -> None:
+    """Keys and notes are all that is wanted of them; nothing is treated, nor made ready to be written."""
+
+    def never(rows: pa.RecordBatch) -> pa.RecordBatch:
+        raise AssertionError
+
+    with ThreadPoolExecutor(1) as pool:
+        read = PageReader("contacts", fetch, None, pool, 1, ignore, never)
+        assert read._ask(0).batch is None
+        (reading,) = read.read([1], 1)
+    assert reading.keys.to_pylist() == ["1a", "1b"]
+    assert read.notes == [Notes(Counter(["x"]))]
 
 
 def test_a_reading_tells_what_the_page_proves() -> None:

@@ -1,6 +1,8 @@
 """Where does each setting come from, and does a wrong one say what to do?"""
 
 from collections.abc import Callable
+from dataclasses import fields, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +13,10 @@ from dlt.common.configuration.providers import CustomLoaderDocProvider
 from dlt.common.configuration.specs import PluggableRunContext
 
 from letters_source.errors import SettingsError
-from letters_source.listing import TemplateFilters
-from letters_source.settings import (
-    SECTION,
-    Environment,
-    Overrides,
-    Settings,
-    check_base_url,
-    is_loopback,
-    look_up,
-    read_tokens_again,
-    resolve_settings,
-    resolve_template_filters,
-    sections_of,
-)
+from letters_source.listing import SECTION, ContactFilters, Filters, Form, TemplateFilters
+from letters_source.lookup import look_up
+from letters_source.resolve import read_tokens_again, resolve_settings
+from letters_source.settings import Mode, Overrides, Settings, check_base_url, is_loopback
 from letters_source.tokens import Tokens
 
 URL = "https://letters.example.org/api/v1"
@@ -38,9 +30,14 @@ base_url = "https://demo.example.org/api/v1"
 page_size = "60"
 [sources.letters.templates]
 search = 1
-product_types = "Professional Letters,Personal Letters"
+product_types = ["Professional Letters", "Personal Letters"]
 is_shared = false
+[sources.letters.demo.templates]
+is_shared = true
 """
+BOTH_TYPES = ("Professional Letters", "Personal Letters")
+CONFIGURED = TemplateFilters(search=1, product_types=BOTH_TYPES, is_shared=False)
+CONFIGURED_DEMO = TemplateFilters(search=1, product_types=BOTH_TYPES, is_shared=True)
 SECRETS = """
 [sources.letters]
 access_token = "file-access"
@@ -86,6 +83,9 @@ def test_files_come_before_defaults(resolve: Resolve) -> None:
     assert resolve() == Settings(
         base_url=URL, access_token="file-access", refresh_token="file-refresh", environment=None, account_id="77",
         page_size=50, max_workers=8, requests_per_second=None, max_walks=4, proof="fenced", retry_budget=120.0,
+        facets=False, last_mailed_statuses=("In Transit", "Mailed", "Scheduled"), history=False, sync=False,
+        mailings=False, mailings_since=None, mailings_lag=7, mailings_window=1, date_format="%Y-%m-%d",
+        filter_encoding="json", contact_filters=ContactFilters(), template_filters=CONFIGURED,
     )  # fmt: skip
 
 
@@ -124,12 +124,18 @@ def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
     assert resolve(nothing) == resolve()
     variables = {
         "MAX_WORKERS": "3", "REQUESTS_PER_SECOND": "0.5", "MAX_WALKS": "5", "RETRY_BUDGET": "7", "PROOF": "certified",
-        "ENVIRONMENT": "demo",
+        "ENVIRONMENT": "demo", "FACETS": "true", "LAST_MAILED_STATUSES": "Mailed,Returned", "HISTORY": "true",
+        "SYNC": "false", "MAILINGS": "true", "MAILINGS_SINCE": "2024-01-31", "MAILINGS_LAG": "0",
+        "MAILINGS_WINDOW": "30", "DATE_FORMAT": "%d-%m-%Y", "FILTER_ENCODING": "compact",
+        "CONTACTS__SEARCH": "ada",
     }  # fmt: skip
     assert resolve(nothing, **variables) == Settings(
         base_url="https://demo.example.org/api/v1", access_token="demo-access", refresh_token="file-refresh",
         environment="demo", account_id="77", page_size=60, max_workers=3, requests_per_second=0.5, max_walks=5,
-        proof="certified", retry_budget=7.0,
+        proof="certified", retry_budget=7.0, facets=True, last_mailed_statuses=("Mailed", "Returned"), history=True,
+        sync=False, mailings=True, mailings_since=date(2024, 1, 31), mailings_lag=0, mailings_window=30,
+        date_format="%d-%m-%Y", filter_encoding="compact", contact_filters=ContactFilters(search="ada"),
+        template_filters=CONFIGURED_DEMO,
     )  # fmt: skip
 
 
@@ -171,8 +177,8 @@ def test_other_variables_are_not_used(resolve: Resolve, monkeypatch: pytest.Monk
     expected = resolve()
     for key in ("ACCESS_TOKEN", "REFRESH_TOKEN", "ENVIRONMENT", "BASE_URL", "PAGE_SIZE", "ACCOUNT_ID", "SEARCH"):
         monkeypatch.setenv(name.format(key), "demo")
+        monkeypatch.setenv(name.format(f"TEMPLATES__{key}"), "demo")
     assert resolve() == expected
-    assert resolve_template_filters().search == 1
 
 
 @pytest.mark.parametrize(
@@ -209,6 +215,17 @@ def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
         ("proof", "weak", "fenced or certified, got 'weak'"),
         ("environment", "staging", "demo or production, got 'staging'"),
         ("environment", "", "demo or production, got ''"),
+        ("date_format", "%m/%d/%Y", "%Y-%m-%d or %d-%m-%Y, got '%m/%d/%Y'"),
+        ("filter_encoding", "xml", "json or compact, got 'xml'"),
+        ("facets", "perhaps", "true or false, got 'perhaps'"),
+        ("history", "", "true or false, got ''"),
+        ("mailings_since", "31.01.2024", "a day such as 2024-01-31, got '31.01.2024'"),
+        ("mailings_since", "", "a day such as 2024-01-31, got ''"),
+        ("mailings_lag", "-1", "0 or more, got -1"),
+        ("mailings_lag", "a week", "a whole number, got 'a week'"),
+        ("mailings_window", "0", "more than 0, got 0"),
+        ("mailings_window", "-7", "more than 0, got -7"),
+        ("last_mailed_statuses", '["Mailed"', "a list of texts, got '[\"Mailed\"'"),
     ],
 )
 def test_a_wrong_value_is_named(resolve: Resolve, key: str, value: str, expected: str) -> None:
@@ -232,11 +249,19 @@ def test_a_wrong_type_in_a_file_is_named(resolve: Resolve, project: Path) -> Non
     assert str(caught.value) == f"sources.letters.max_workers must be a whole number, got True: {where('max_workers')}"
 
 
-@pytest.mark.parametrize("given", [{"environment": "staging"}, {"proof": "weak"}])
+@pytest.mark.parametrize(
+    "given",
+    [{"environment": "staging"}, {"proof": "weak"}, {"date_format": "%d.%m.%Y"}, {"filter_encoding": "Json"}],
+)
 def test_a_wrong_choice_given_as_an_argument_is_named(resolve: Resolve, given: Overrides) -> None:
     """As one from a file is; otherwise production's settings might be used for a misspelt demo."""
     ((key, value),) = given.items()
-    choices = {"environment": "demo or production", "proof": "fenced or certified"}[key]
+    choices = {
+        "environment": "demo or production",
+        "proof": "fenced or certified",
+        "date_format": "%Y-%m-%d or %d-%m-%Y",
+        "filter_encoding": "json or compact",
+    }[key]
     assert problem(resolve, given) == f"sources.letters.{key} must be {choices}, got {value!r}: {where(key)}"
 
 
@@ -283,23 +308,237 @@ def test_settings_are_looked_for_where_the_caller_says(resolve: Resolve) -> None
         resolve_settings({}, [])
 
 
-def test_the_filters_of_templates_have_their_own_section(resolve: Resolve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_filters_of_templates_have_their_own_section(resolve: Resolve) -> None:
     """Files and variables as for the others; what is not set is not sent."""
-    both = "Professional Letters,Personal Letters"
-    assert resolve_template_filters() == TemplateFilters(1, both, None, is_shared=False)
-    monkeypatch.setenv("SOURCES__LETTERS__TEMPLATES__IS_SHARED", "true")
-    monkeypatch.setenv("SOURCES__LETTERS__TEMPLATES__CREATOR", "7")
-    assert resolve_template_filters() == TemplateFilters(1, both, "7", is_shared=True)
+    assert resolve().template_filters == CONFIGURED
+    changed = resolve(TEMPLATES__IS_SHARED="true", TEMPLATES__CREATOR="7", TEMPLATES__PRODUCT_TYPES="Personal Letters")
+    assert changed.template_filters == TemplateFilters(
+        search=1, product_types=("Personal Letters",), creator="7", is_shared=True
+    )
+    assert resolve(TEMPLATES__ACCOUNT_ID="502").template_filters == replace(CONFIGURED, account_id="502")
 
 
-@pytest.mark.parametrize(("key", "expected"), [("is_shared", "true or false"), ("search", "a whole number")])
-def test_a_wrong_filter_is_named(resolve: Resolve, monkeypatch: pytest.MonkeyPatch, key: str, expected: str) -> None:
-    """With the section of the filters."""
-    monkeypatch.setenv(f"SOURCES__LETTERS__TEMPLATES__{key.upper()}", "maybe")
-    with pytest.raises(SettingsError) as caught:
-        resolve_template_filters()
-    section = "sources.letters.templates"
-    assert str(caught.value) == f"{section}.{key} must be {expected}, got 'maybe': {where(key, section)}"
+def test_the_filters_of_contacts_have_their_own_section(resolve: Resolve) -> None:
+    """Each of them can come from a variable."""
+    variables = {
+        "SEARCH": "Björn & co", "ADDRESS_STATUS": "Failed, Verified",
+        "LAST_MAILED_STATUS": '["In Transit", "Lost, found"]',
+        "LAST_MAILED_FROM": "2024-01-31", "LAST_MAILED_TO": "2024-02-29", "TAGS": "4,office",
+        "WITH_PROPERTY_ADDRESSES": "false", "IS_RETURN_ADDRESS": "true", "ACCOUNT_ID": "502",
+    }  # fmt: skip
+    assert set(variables) == {key.name.upper() for key in fields(ContactFilters)}
+    found = resolve(**{f"CONTACTS__{name}": value for name, value in variables.items()})
+    assert found.contact_filters == ContactFilters(
+        search="Björn & co", address_status=("Failed", "Verified"), last_mailed_status=("In Transit", "Lost, found"),
+        last_mailed_from=date(2024, 1, 31), last_mailed_to=date(2024, 2, 29), tags=("4", "office"),
+        with_property_addresses=False, is_return_address=True, account_id="502",
+    )  # fmt: skip
+
+
+def test_filters_in_a_file_have_toml_s_own_types(resolve: Resolve, project: Path) -> None:
+    """Lists, days and booleans as TOML writes them; identifiers may be numbers."""
+    (project / ".dlt/config.toml").write_text(
+        "[sources.letters.contacts]\n"
+        'address_status = ["Verified"]\n'
+        "last_mailed_from = 2024-01-31\n"
+        "last_mailed_to = 2024-02-29T12:00:00Z\n"
+        'tags = [4, "buyers, past"]\n'
+        "is_return_address = false\n"
+        "account_id = 502\n"
+    )
+    Container()[PluggableRunContext].reload_providers()
+    assert resolve({"base_url": URL}).contact_filters == ContactFilters(
+        address_status=("Verified",), last_mailed_from=date(2024, 1, 31), last_mailed_to=date(2024, 2, 29),
+        tags=("4", "buyers, past"), is_return_address=False, account_id="502",
+    )  # fmt: skip
+
+
+def test_an_environment_s_filters_come_before_the_general_ones(resolve: Resolve) -> None:
+    """Filter by filter, as the other settings; variables too."""
+    assert resolve({"environment": "demo"}).template_filters == CONFIGURED_DEMO
+    assert resolve({"environment": "production"}).template_filters == CONFIGURED
+    variables = {"CONTACTS__SEARCH": "all", "CONTACTS__TAGS": "4", "DEMO__CONTACTS__SEARCH": "some"}
+    assert resolve(**variables).contact_filters == ContactFilters(search="all", tags=("4",))
+    assert resolve(ENVIRONMENT="demo", **variables).contact_filters == ContactFilters(search="some", tags=("4",))
+
+
+def test_filters_given_as_arguments_come_first(resolve: Resolve) -> None:
+    """Filter by filter; what was not given comes from the configuration, and the argument stays as it was."""
+    given = TemplateFilters(search=0, creator="")
+    assert resolve({"template_filters": given}).template_filters == replace(CONFIGURED, search=0, creator="")
+    assert given == TemplateFilters(search=0, creator="")
+    contacts = ContactFilters(tags=("5",), with_property_addresses=False)
+    variables = {"CONTACTS__TAGS": "4", "CONTACTS__WITH_PROPERTY_ADDRESSES": "true", "CONTACTS__SEARCH": "ada"}
+    found = resolve({"contact_filters": contacts}, **variables).contact_filters
+    assert found == ContactFilters(search="ada", tags=("5",), with_property_addresses=False)
+
+
+def test_an_account_given_as_an_argument_goes_before_those_of_the_sections(resolve: Resolve) -> None:
+    """Rows of one account must not come in under another's name; without the argument, a section's goes first."""
+    variables = {"CONTACTS__ACCOUNT_ID": "502", "TEMPLATES__ACCOUNT_ID": "503", "CONTACTS__SEARCH": "ada"}
+    argument, none = resolve({"account_id": "501"}, **variables), resolve({"account_id": None}, **variables)
+    assert {name: argument.filters(name) for name in ("contacts", "templates")} == {
+        "contacts": ContactFilters(search="ada", account_id="501"),
+        "templates": replace(CONFIGURED, account_id="501"),
+    }
+    assert {name: none.filters(name) for name in ("contacts", "templates")} == {
+        "contacts": ContactFilters(search="ada", account_id="502"),
+        "templates": replace(CONFIGURED, account_id="503"),
+    }
+
+
+def test_filters_of_a_listing_have_an_account(resolve: Resolve) -> None:
+    """Their own, or else that of the settings."""
+    settings = resolve({"contact_filters": ContactFilters(account_id="502")})
+    found: dict[str, Filters] = {name: settings.filters(name) for name in ("contacts", "templates")}
+    assert found == {
+        "contacts": ContactFilters(account_id="502"),
+        "templates": replace(CONFIGURED, account_id="77"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("listing", "key", "value", "expected"),
+    [
+        ("templates", "is_shared", "maybe", "true or false"),
+        ("templates", "search", "maybe", "a whole number"),
+        ("contacts", "with_property_addresses", "maybe", "true or false"),
+        ("contacts", "is_return_address", "2", "true or false"),
+        ("contacts", "last_mailed_from", "31-01-2024", "a day such as 2024-01-31"),
+        ("contacts", "last_mailed_to", "2024-02-30", "a day such as 2024-01-31"),
+        ("contacts", "tags", "[4", "a list of texts"),
+    ],
+)
+def test_a_wrong_filter_is_named(resolve: Resolve, listing: str, key: str, value: str, expected: str) -> None:
+    """With the section of the filters, the environment's where it is there."""
+    for section in (f"sources.letters.{listing}", f"sources.letters.production.{listing}"):
+        variable = f"{section}.{key}".removeprefix("sources.letters.").replace(".", "__").upper()
+        assert problem(resolve, {"environment": "production"}, **{variable: value}) == (
+            f"{section}.{key} must be {expected}, got {value!r}: {where(key, section)}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (
+            {"CONTACTS__ADDRESS_STATUS": "Failed,verified,Bounced"},
+            "contacts.address_status must be Failed or Verified, got verified, Bounced.",
+        ),
+        (
+            {"TEMPLATES__PRODUCT_TYPES": "Postcards"},
+            "templates.product_types must be Professional Letters or Personal Letters, got Postcards.",
+        ),
+        (
+            {"CONTACTS__LAST_MAILED_TO": "2024-01-31"},
+            "contacts: last_mailed_from and last_mailed_to go together: set both, or none.",
+        ),
+        (
+            {"CONTACTS__LAST_MAILED_FROM": "2024-02-01", "CONTACTS__LAST_MAILED_TO": "2024-01-31"},
+            "contacts: last_mailed_from 2024-02-01 must not be after last_mailed_to 2024-01-31.",
+        ),
+    ],
+)
+def test_a_filter_that_the_interface_does_not_know_is_named(
+    resolve: Resolve, variables: dict[str, str], expected: str
+) -> None:
+    """With the values that it knows."""
+    assert problem(resolve, None, **variables) == f"sources.letters.{expected}"
+
+
+def test_the_days_of_the_last_mailing_may_come_from_two_places(resolve: Resolve) -> None:
+    """One as an argument, the other from the configuration; together they are checked, whichever it is."""
+    first, last = ContactFilters(last_mailed_from=date(2024, 1, 31)), ContactFilters(last_mailed_to=date(2024, 2, 29))
+    both = replace(first, last_mailed_to=date(2024, 2, 29))
+    assert resolve({"contact_filters": first}, CONTACTS__LAST_MAILED_TO="2024-02-29").contact_filters == both
+    assert resolve({"contact_filters": last}, CONTACTS__LAST_MAILED_FROM="2024-01-31").contact_filters == both
+    assert problem(resolve, {"contact_filters": first}, CONTACTS__LAST_MAILED_TO="2024-01-30") == (
+        "sources.letters.contacts: last_mailed_from 2024-01-31 must not be after last_mailed_to 2024-01-30."
+    )
+    for one in (first, last):
+        assert problem(resolve, {"contact_filters": one}) == (
+            "sources.letters.contacts: last_mailed_from and last_mailed_to go together: set both, or none."
+        )
+
+
+@pytest.mark.parametrize(
+    ("listing", "names"),
+    [
+        (
+            "contacts",
+            (
+                "search, address_status, last_mailed_status, last_mailed_from, last_mailed_to, tags, "
+                "with_property_addresses, is_return_address, account_id"
+            ),
+        ),
+        ("templates", "search, product_types, creator, is_shared, account_id"),
+    ],
+)
+@pytest.mark.parametrize("file", ["config.toml", "secrets.toml"])
+def test_a_misspelt_filter_in_a_file_is_named(
+    resolve: Resolve, project: Path, file: str, listing: str, names: str
+) -> None:
+    """It would go unheeded, and all rows be loaded; a section that is not looked into is no matter."""
+    with (project / ".dlt" / file).open("a") as config:
+        config.write(f'[sources.letters.production.{listing}]\naccount = 502\nserch = "ada"\nsearch = 1\n')
+    Container()[PluggableRunContext].reload_providers()
+    message = problem(resolve, {"environment": "production"})
+    assert message.endswith(f"{listing} knows {names}; got account, serch.")
+    assert resolve({"environment": "demo"}).environment == "demo"
+
+
+def test_a_misspelt_filter_set_by_hand_is_named(resolve: Resolve) -> None:
+    """As one in a file is; whether the same filter is given as an argument is no matter."""
+    dlt.config["sources.letters.templates.serch"] = 1
+    assert problem(resolve, {"template_filters": TemplateFilters(search=1)}) == (
+        "sources.letters.templates knows search, product_types, creator, is_shared, account_id; got serch."
+    )
+
+
+def test_any_last_mailed_status_may_be_asked_for(resolve: Resolve) -> None:
+    """The interface leaves the list open."""
+    assert resolve(CONTACTS__LAST_MAILED_STATUS="Returned").contact_filters.last_mailed_status == ("Returned",)
+    assert resolve({"last_mailed_statuses": ("Returned",)}).last_mailed_statuses == ("Returned",)
+    assert resolve({"last_mailed_statuses": "In Transit"}).last_mailed_statuses == ("In Transit",)
+
+
+def test_history_and_sync_exclude_each_other(resolve: Resolve) -> None:
+    """Wherever the two come from."""
+    expected = "sources.letters.history and sync exclude each other: history keeps what sync would delete."
+    assert problem(resolve, {"history": True, "sync": True}) == expected
+    assert problem(resolve, {"sync": True}, HISTORY="true") == expected
+    assert problem(resolve, HISTORY="true", SYNC="true") == expected
+    assert resolve({"history": False, "sync": True}).mode == "sync"
+
+
+@pytest.mark.parametrize(("given", "mode"), [({}, "replace"), ({"history": True}, "history"), ({"sync": True}, "sync")])
+def test_a_load_has_one_mode(resolve: Resolve, given: Overrides, mode: Mode) -> None:
+    """Rows are replaced unless something else is set."""
+    assert resolve(given).mode == mode
+
+
+def test_a_false_argument_is_an_argument(resolve: Resolve) -> None:
+    """It goes before a true of the configuration, as 0 does before another number."""
+    settings = resolve({"history": False, "mailings_lag": 0}, HISTORY="true", MAILINGS_LAG="3")
+    assert (settings.history, settings.mailings_lag) == (False, 0)
+
+
+def test_settings_know_how_requests_write_filters(resolve: Resolve) -> None:
+    """The format of days, and the encoding of lists."""
+    assert resolve().form == Form("%Y-%m-%d", "json")
+    assert resolve(DATE_FORMAT="%d-%m-%Y", FILTER_ENCODING="compact").form == Form("%d-%m-%Y", "compact")
+
+
+def test_mailings_reach_back_and_are_asked_for_in_windows(resolve: Resolve) -> None:
+    """No day back, and a day at a time, are the least there is."""
+    settings = resolve({"mailings_lag": 0, "mailings_window": 1, "mailings_since": date(2024, 1, 31)})
+    assert (settings.mailings_lag, settings.mailings_window) == (0, 1)
+    assert settings.mailings_since == date(2024, 1, 31)
+    given: tuple[Overrides, ...] = ({"mailings_lag": -1}, {"mailings_window": 0})
+    assert [problem(resolve, each).partition(": ")[0] for each in given] == [
+        "sources.letters.mailings_lag must be 0 or more, got -1",
+        "sources.letters.mailings_window must be more than 0, got 0",
+    ]
 
 
 def test_tokens_are_read_again_from_the_files(resolve: Resolve, project: Path) -> None:
@@ -325,21 +564,6 @@ def test_nothing_but_tokens_is_read_again(resolve: Resolve, project: Path) -> No
     settings = resolve({"environment": "demo"})
     (project / ".dlt/config.toml").write_text('[sources.letters]\npage_size = "many"\nenvironment = "staging"\n')
     assert read_tokens_again(settings, {}) == Tokens("demo-access", "file-refresh")
-
-
-@pytest.mark.parametrize(
-    ("environment", "sections"),
-    [
-        (None, ("sources.letters",)),
-        ("demo", ("sources.letters.demo", "sources.letters")),
-        ("production", ("sources.letters.production", "sources.letters")),
-    ],
-)
-def test_settings_know_the_sections_they_come_from(
-    resolve: Resolve, environment: Environment | None, sections: tuple[str, ...]
-) -> None:
-    """An environment's own goes before the general one."""
-    assert resolve({"environment": environment}).sections == sections_of(environment) == sections
 
 
 def test_reading_tokens_again_leaves_the_run_its_settings(resolve: Resolve, project: Path) -> None:

@@ -13,16 +13,22 @@ from letters_source.shape import row_schema
 from letters_source.tables import (
     ARROW_TYPES,
     CONTACTS,
+    CONTACTS__ADDRESS_STATUSES,
     CONTACTS__CONTACT_LABELS,
+    CONTACTS__LAST_MAILED_STATUSES,
+    CONTACTS__RETURN_ADDRESSES,
     LISTING_AUDIT,
     LOAD_ID,
+    MAILINGS,
     REJECTED_ROWS,
     TABLES,
     TEMPLATES,
     TEMPLATES__CREATOR,
     TEMPLATES__PRODUCT,
+    TEMPLATES__SHARED,
     UNDOCUMENTED,
     Table,
+    facets_of,
     tables_of,
 )
 from pages import golden, page_of, page_of_text
@@ -54,7 +60,8 @@ def test_tables_and_columns_have_their_names_once() -> None:
     """Names are unique, snake_case, and children are named after their listing's table."""
     assert [table.name for table in TABLES] == [
         "templates", "templates__creator", "templates__product", "contacts", "contacts__contact_labels",
-        "rejected_rows", "listing_audit",
+        "templates__shared", "contacts__address_statuses", "contacts__last_mailed_statuses",
+        "contacts__return_addresses", "mailings", "rejected_rows", "listing_audit",
     ]  # fmt: skip
     for table in TABLES:
         names = [column.name for column in table.columns]
@@ -69,10 +76,16 @@ def test_everything_is_described() -> None:
 
 
 def test_keys_are_the_natural_ones() -> None:
-    """Listings by id, objects by their parent's, labels by contact and place; what only grows has none."""
+    """Listings by id, objects by their parent's, labels by contact and place, facets by id and value, mailings by day.
+
+    What only grows has none.
+    """
     assert {table.name: table.key for table in TABLES} == {
         "templates": ("id",), "templates__creator": ("template_id",), "templates__product": ("template_id",),
         "contacts": ("id",), "contacts__contact_labels": ("contact_id", "position"),
+        "templates__shared": ("template_id",), "contacts__address_statuses": ("contact_id", "address_status"),
+        "contacts__last_mailed_statuses": ("contact_id", "last_mailed_status"),
+        "contacts__return_addresses": ("contact_id",), "mailings": ("contact_id", "mailed_on"),
         "rejected_rows": (), "listing_audit": (),
     }  # fmt: skip
 
@@ -85,19 +98,24 @@ def test_keys_are_the_natural_ones() -> None:
         (TEMPLATES__PRODUCT, PRODUCT_FIELDS),
         (CONTACTS, CONTACT_FIELDS),
         (CONTACTS__CONTACT_LABELS, "id title"),
+        (TEMPLATES__SHARED, ""),
+        (CONTACTS__ADDRESS_STATUSES, ""),
+        (CONTACTS__LAST_MAILED_STATUSES, ""),
+        (CONTACTS__RETURN_ADDRESSES, ""),
+        (MAILINGS, ""),
         (REJECTED_ROWS, ""),
         (LISTING_AUDIT, ""),
     ],
 )
 def test_every_documented_field_has_a_column(table: Table, fields: str) -> None:
-    """The fields of service-interface 2.2 to 2.4, each under its own name in snake_case."""
+    """The fields of service-interface 2.2 to 2.4, each under its own name in snake_case; our own columns have none."""
     assert [column.wire for column in table.documented] == fields.split()
     snake = [re.sub(r"(?=[A-Z])", "_", wire).lower() for wire in fields.split()]
     assert [column.name for column in table.documented] == snake
 
 
 def test_only_what_is_not_text_has_another_type() -> None:
-    """Booleans, timestamps, JSON, and our own figures."""
+    """Booleans, timestamps, days, JSON, and our own figures."""
     others = {f"{t.name}.{c.name}": c.kind for t in TABLES for c in t.columns if c.kind != "text"}
     figures = [column.name for column in LISTING_AUDIT.columns if column.kind == "bigint"]
     assert figures == [
@@ -110,8 +128,10 @@ def test_only_what_is_not_text_has_another_type() -> None:
         "contacts.is_verified": "bool", "contacts.is_live_mode": "bool", "contacts.created_at": "timestamp",
         "contacts.undocumented": "json", "contacts__contact_labels.position": "bigint",
         "contacts__contact_labels.undocumented": "json",
+        "templates__shared.is_shared": "bool", "mailings.mailed_on": "date", "mailings.mailed_until": "date",
         "rejected_rows.page": "bigint", "rejected_rows.position": "bigint", "rejected_rows.row": "json",
-        "listing_audit.filters": "json", "listing_audit.undocumented_fields": "json",
+        "listing_audit.filters": "json", "listing_audit.pii": "json",
+            "listing_audit.adds_up": "bool", "listing_audit.undocumented_fields": "json",
         "listing_audit.started_at": "timestamp", "listing_audit.seconds": "double",
         **{f"listing_audit.{name}": "bigint" for name in figures},
     }  # fmt: skip
@@ -127,19 +147,42 @@ def test_an_arrow_schema_says_what_may_be_null() -> None:
     assert CONTACTS.schema.field("created_at").type == UTC_MICROSECONDS
 
 
+def test_an_arrow_schema_of_a_facet_or_of_mailings_has_no_nulls() -> None:
+    """What was asked for is always known: the id, the value, the days."""
+    assert MAILINGS.schema == pa.schema(
+        [
+            pa.field("contact_id", pa.string(), nullable=False),
+            pa.field("mailed_on", pa.date32(), nullable=False),
+            pa.field("mailed_until", pa.date32(), nullable=False),
+        ]
+    )
+    facets = [table for table in TABLES if table.part == "facet"]
+    assert [(table.name, field.name) for table in facets for field in table.schema if field.nullable] == []
+
+
 def test_the_load_id_is_no_column_of_a_table() -> None:
     """It is added when a row is handed to dlt, and it is never null, though no key."""
     assert [table.name for table in TABLES if LOAD_ID.name in table.schema.names] == []
     assert (LOAD_ID.name, LOAD_ID.key, LOAD_ID.nullable) == ("_dlt_load_id", False, False)
     assert LOAD_ID.field == pa.field("_dlt_load_id", pa.string(), nullable=False)
-    assert [column.name for table in TABLES for column in table.columns if column.required] == []
+    required = [f"{table.name}.{column.name}" for table in TABLES for column in table.columns if column.required]
+    assert required == ["templates__shared.is_shared", "mailings.mailed_until"]
 
 
 def test_a_listing_has_its_table_and_its_children() -> None:
-    """Each child lies in its parent's row, as an object or a list; the others belong to no listing."""
+    """Each child lies in its parent's row, as an object or a list; facets and mailings lie in no row."""
     assert tables_of("templates") == (TEMPLATES, TEMPLATES__CREATOR, TEMPLATES__PRODUCT)
     assert tables_of("contacts") == (CONTACTS, CONTACTS__CONTACT_LABELS)
     assert tables_of("") == (REJECTED_ROWS, LISTING_AUDIT)
+    assert facets_of("templates") == (TEMPLATES__SHARED,)
+    assert facets_of("contacts") == (
+        CONTACTS__ADDRESS_STATUSES,
+        CONTACTS__LAST_MAILED_STATUSES,
+        CONTACTS__RETURN_ADDRESSES,
+    )
+    assert facets_of("") == ()
+    assert [table for table in TABLES if table.part == "window"] == [MAILINGS]
+    assert MAILINGS.listing == "contacts"
     assert [(t.name, t.short, t.part, t.wire) for t in TABLES if t.wire] == [
         ("templates__creator", "creator", "object", "creator"),
         ("templates__product", "product", "object", "product"),
@@ -215,7 +258,7 @@ def test_the_golden_surprises_become_tables() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("table", [table for table in TABLES if table.listing], ids=lambda table: table.name)
+@pytest.mark.parametrize("table", [*tables_of("templates"), *tables_of("contacts")], ids=lambda table: table.name)
 def test_no_rows_become_empty_tables_of_the_same_types(table: Table) -> None:
     """Whether no page came, or a page without rows, or rows without a usable id alone."""
     schema = row_schema(table.listing)

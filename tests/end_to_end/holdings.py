@@ -13,7 +13,7 @@ from letters_source.emulator import Emulator
 Rows = list[dict[str, Any]]
 DATASET = "letters_data"
 
-# written down once more, rather than taken from tables.py, so that a change there is noticed here
+# written down once more, rather than taken from tables.py, so that a change there is noticed here; what every load has
 COLUMNS = {
     "templates": "id title template_url template_type thumbnail_url undocumented:JSON",
     "templates__creator": "template_id id full_name undocumented:JSON",
@@ -29,10 +29,11 @@ COLUMNS = {
     "contacts__contact_labels": "contact_id position:BIGINT id title undocumented:JSON",
     "rejected_rows": "listing page:BIGINT position:BIGINT reason row:JSON",
     "listing_audit": (
-        "listing filters:JSON account_id environment verdict count_first:BIGINT count_last:BIGINT rows_received:BIGINT "
-        "rows_yielded:BIGINT duplicates_dropped:BIGINT rows_rejected:BIGINT misfit_values:BIGINT "
-        "undocumented_fields:JSON walks:BIGINT pages:BIGINT page_size_asked:BIGINT page_size_given:BIGINT "
-        "requests:BIGINT retries:BIGINT throttled:BIGINT started_at:TIMESTAMP_WITH_TIME_ZONE seconds:DOUBLE"
+        "listing filters:JSON account_id environment mode pii:JSON verdict count_first:BIGINT count_last:BIGINT "
+        "rows_received:BIGINT rows_yielded:BIGINT duplicates_dropped:BIGINT rows_rejected:BIGINT adds_up:BOOLEAN "
+        "misfit_values:BIGINT undocumented_fields:JSON walks:BIGINT pages:BIGINT page_size_asked:BIGINT "
+        "page_size_given:BIGINT requests:BIGINT retries:BIGINT throttled:BIGINT started_at:TIMESTAMP_WITH_TIME_ZONE "
+        "seconds:DOUBLE"
     ),
 }
 KEYS = {
@@ -49,7 +50,7 @@ PARENTS = {
     "templates__product": "templates",
     "contacts__contact_labels": "contacts",
 }
-JSON_NAMES = {"undocumented", "meta", "row", "filters", "undocumented_fields"}
+JSON_NAMES = {"undocumented", "meta", "row", "filters", "pii", "undocumented_fields"}
 
 
 def typed_columns(table: str) -> list[tuple[str, str]]:

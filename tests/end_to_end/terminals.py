@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ class Outcome:
     code: int
     out: str
     err: str
+
+
+Letters = Callable[..., Outcome]
+"""Runs the command in this process."""
 
 
 def run_process(*arguments: str, **options: Any) -> Outcome:

@@ -1,63 +1,39 @@
 """What does the command do, say and end with?"""
 
-import logging
 import os
 import re
 import shlex
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 from holdings import COLUMNS, LISTED, change, held_tables, query, read_tables
-from terminals import COMMAND, Outcome, open_process, run_at_terminal, run_command, run_python
-from worlds import ACCESS, REFRESH, Begin, World
+from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, run_command, run_python
+from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
-from letters_source.cli import INTERRUPTED, main, tell_unexpected
+from letters_source.cli import INTERRUPTED, tell_unexpected
 from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
 
-Letters = Callable[..., Outcome]
 OPTIONS = {
     "demo": {"--contacts", "--to", "--quiet", "--debug", "-h, --help"},
     "load": {
-        "--destination", "--to", "--only", "--page-size", "--max-workers", "--requests-per-second", "--environment",
-        "--quiet", "--debug", "-h, --help",
+        "--destination", "--to", "--dataset", "--only", "--account-id", "--facets", "--history", "--sync", "--mailings",
+        "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status", "--last-mailed-from",
+        "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses", "--product-type", "--creator",
+        "--shared", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet", "--debug",
+        "-h, --help",
     },
     "check": {
-        "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet", "--debug", "-h, --help",
+        "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
+        "--debug", "-h, --help",
     },
+    "schema": {"--format", "-h, --help"},
     "serve": {"--port", "--contacts", "--latency-ms", "-h, --help"},
 }  # fmt: skip
-
-
-@pytest.fixture
-def letters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Letters]:
-    """Runs the command in this process; no token of the world may ever be in what it writes."""
-    logger = logging.getLogger("letters_source")
-    handlers, level = list(logger.handlers), logger.level
-    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
-    # uv sets it, and the query to try begins with it then
-    monkeypatch.delenv("UV", raising=False)
-    for name in ("RUNTIME__LOG_LEVEL", "RUNTIME__DLTHUB_TELEMETRY"):
-        monkeypatch.setenv(name, os.environ.get(name, "false"))
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["letters", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        for handler in set(logger.handlers) - set(handlers):
-            logger.removeHandler(handler)
-        assert not any(token in captured.out + captured.err for token in (ACCESS, REFRESH))
-        assert isinstance(caught.value.code, int)
-        return Outcome(caught.value.code, captured.out, captured.err)
-
-    yield call
-    logger.setLevel(level)
 
 
 @pytest.fixture
@@ -177,16 +153,58 @@ def test_debug_logs_every_page(letters: Letters, world: World) -> None:
 
 
 def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> None:
-    """Two requests, a line a listing; nothing is loaded."""
+    """A page of each listing, a line each; then a row with each filter, a line for each effect; nothing is loaded."""
     done = letters("check", "--page-size", 10)
     assert (done.code, done.err) == (0, "")
     head, *rows = rows_shown(done.out)
     assert head == ["listing", "rows", "rows a page", "requests", "latency", "estimate"]
     assert [row[:4] for row in rows] == [["templates", "7", "all in one", "1"], ["contacts", "45", "10", "7"]]
     assert all(re.fullmatch(r"\d+ ms", row[4]) and re.fullmatch(r"\d+\.\d s", row[5]) for row in rows)
-    assert done.out.endswith("\nThe service is reachable and accepts the tokens.\n")
-    assert len(world.emulator.hits) == 2
+    assert done.out.splitlines()[-4:] == [
+        "Filters of templates, heeded: product_types, creator, is_shared",
+        "Filters of templates, no difference: search",
+        (
+            "Filters of contacts, heeded: search, address_status, last_mailed_status, last_mailed_date, tags, "
+            "with_property_addresses, is_return_address"
+        ),
+        "The service is reachable and accepts the tokens; the access token does not say when it expires.",
+    ]
+    asked = [(hit.path.rpartition("/")[2], hit.query) for hit in world.emulator.hits]
+    pages = [(listing, query) for listing, query in asked if not query.startswith("page=0&pageSize=1&")]
+    assert pages == [
+        ("templates", "page=0&pageSize=10"),
+        ("templates", "page=0&pageSize=1"),
+        ("contacts", "page=0&pageSize=10"),
+        ("contacts", "page=0&pageSize=1"),
+    ]
     assert not list(Path.cwd().glob("letters*"))
+
+
+def test_check_tells_the_largest_page_where_it_is_asked_to(letters: Letters, world: World) -> None:
+    """The one that the service gives, or the whole listing's size where that is smaller."""
+    world.emulator.behaviour = Behaviour(max_page_size=20)
+    done = letters("check", "--probe")
+    rows = rows_shown(done.out)
+    assert done.code == 0
+    assert [(row[0], row[-1]) for row in rows[-2:]] == [("templates", "7"), ("contacts", "20")]
+
+
+def test_check_says_when_the_access_token_expires(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is a JWT that says so."""
+    token = jwt.encode({"exp": 4_102_444_800}, "not checked, but 32 bytes or more")
+    world.emulator.access_token = token
+    monkeypatch.setenv("SOURCES__LETTERS__ACCESS_TOKEN", token)
+    assert letters("check").out.splitlines()[-1] == (
+        "The service is reachable and accepts the tokens; the access token expires at 2100-01-01 00:00 UTC."
+    )
+
+
+def test_check_asks_for_an_account(letters: Letters, world: World) -> None:
+    """The one that is named; filters are tried within it."""
+    assert letters("check", "--account-id", "502").code == 0
+    assert all("meta.account_id=502" in hit.query for hit in world.emulator.hits)
 
 
 def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:
@@ -249,7 +267,9 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
         "",
         "letters: sources.letters.page_size must be more than 0, got 0: " + where.format("PAGE_SIZE", "page_size"),
     )
-    assert letters("load", "--only", "contact").err == ("letters: only must name templates or contacts, got contact.\n")
+    assert letters("load", "--only", "contact").err == (
+        "letters: only must name templates, contacts, mailings, got contact.\n"
+    )
     monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", "http://letters.example.org/api/v1")
     assert letters("load") == Outcome(
         2,
@@ -379,8 +399,8 @@ def test_a_destination_that_fails_ends_with_1(world: World, monkeypatch: pytest.
     for name, value in world.settings.items():
         monkeypatch.setenv(f"SOURCES__LETTERS__{name}".upper(), str(value))
     run(make_pipeline("duckdb", "letters.duckdb"), **world.settings)
-    change(Path("letters.duckdb"), "drop table letters_data.listing_audit")
-    change(Path("letters.duckdb"), "create view letters_data.listing_audit as select 1 as listing")
+    change(Path("letters.duckdb"), "drop table letters_data.contacts")
+    change(Path("letters.duckdb"), "create view letters_data.contacts as select 1 as id")
     done = run_command("load", "--quiet")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert re.match("letters: (load|sync): ", done.err)

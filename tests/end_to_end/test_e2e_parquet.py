@@ -53,7 +53,9 @@ def test_the_result_counts_the_rows_of_the_files(loaded: tuple[World, Result]) -
     world, result = loaded
     tables = world.tables()
     assert dict(result.tables) == {name: len(rows) for name, rows in tables.items()}
-    assert [dict(audit) for audit in result.audits] == tables["listing_audit"]
+    assert [{**audit} for audit in result.audits] == [
+        {**row, "_dlt_load_id": result.load_id} for row in tables["listing_audit"]
+    ]
 
 
 def test_the_dlt_schema_knows_the_keys(loaded: tuple[World, Result]) -> None:

@@ -1,5 +1,6 @@
 """Does the source work in dlt's own hands, without `run`?"""
 
+from datetime import date
 from pathlib import Path
 
 import dlt
@@ -21,6 +22,14 @@ TEMPLATE_RESOURCES = {
     "templates__rejected_rows",
     "templates__listing_audit",
 }
+FACET_RESOURCES = {
+    "templates__shared",
+    "contacts__address_statuses",
+    "contacts__last_mailed_statuses",
+    "contacts__return_addresses",
+}
+MAILINGS_RESOURCES = {"mailings", "mailings__listing_audit"}
+HIDDEN = {"contacts_pages", "templates_pages", "mailings_windows"}
 
 
 @pytest.fixture
@@ -32,11 +41,20 @@ def world(begin: Begin) -> World:
 
 
 def test_the_source_names_its_resources(world: World) -> None:
-    """The pages are hidden; every table of a listing has a resource of its own."""
+    """The pages are hidden; every table of a listing has a resource of its own; mailings are there to be selected."""
     source = letters(**world.settings)
-    assert set(source.resources) == CONTACT_RESOURCES | TEMPLATE_RESOURCES | {"contacts_pages", "templates_pages"}
+    assert set(source.resources) == CONTACT_RESOURCES | TEMPLATE_RESOURCES | MAILINGS_RESOURCES | HIDDEN
     assert set(source.selected_resources) == CONTACT_RESOURCES | TEMPLATE_RESOURCES
     assert (source.name, source.section) == ("letters", "letters")
+    assert world.emulator.hits == []
+
+
+def test_facets_and_mailings_are_selected_where_they_are_set(world: World) -> None:
+    """A facet has a resource for its table; nothing is asked for before the source runs."""
+    source = letters(**world.settings, facets=True, mailings=True, mailings_since=date(2024, 1, 1))
+    selected = CONTACT_RESOURCES | TEMPLATE_RESOURCES | FACET_RESOURCES | MAILINGS_RESOURCES
+    assert set(source.resources) == selected | HIDDEN
+    assert set(source.selected_resources) == selected
     assert world.emulator.hits == []
 
 

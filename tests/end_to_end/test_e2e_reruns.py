@@ -1,7 +1,7 @@
 """What does a load change that is not the first?"""
 
 import pytest
-from holdings import LISTED, change, held_tables, query, table_names
+from holdings import LISTED, change, held_tables, parsed, query, table_names
 from worlds import Begin, World
 
 from letters_source import NotAuthorised, SettingsError
@@ -27,7 +27,7 @@ def test_loading_twice_gives_the_same_rows(begin: Begin, kind: Kind) -> None:
     second = world.load()
     twice = world.tables()
     assert {name: twice[name] for name in LISTED} == {name: once[name] for name in LISTED}
-    assert twice["listing_audit"] == once["listing_audit"] + [dict(audit) for audit in second.audits]
+    assert twice["listing_audit"] == once["listing_audit"] + [parsed({**audit}) for audit in second.audits]
     assert first.load_id != second.load_id
 
 
@@ -100,7 +100,7 @@ def test_an_unknown_listing_is_refused(begin: Begin) -> None:
     world = begin(Emulator(1, 1))
     with pytest.raises(SettingsError) as caught:
         world.load(only=("contacts", "letters", "campaigns"))
-    assert str(caught.value) == "only must name templates or contacts, got campaigns, letters."
+    assert str(caught.value) == "only must name templates, contacts, mailings, got campaigns, letters."
     assert world.emulator.hits == []
     assert not world.place.exists()
 

@@ -8,8 +8,11 @@ from worlds import World, serve_world
 
 from letters_source import LoadFailed, Result
 from letters_source.emulator import Emulator
-from letters_source.listing import LISTINGS
+from letters_source.tables import tables_of
 from letters_source.verify import verify_load
+
+CONTACTS = tables_of("contacts")
+BOTH = (*tables_of("templates"), *CONTACTS)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +33,7 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
         for statement in statements:
             change(world.place, statement)
         with pytest.raises(LoadFailed) as caught:
-            verify_load(world.pipeline, result.load_id, tuple(LISTINGS))
+            verify_load(world.pipeline, result.load_id, BOTH)
     finally:
         world.place.write_bytes(kept)
     return str(caught.value)
@@ -39,8 +42,11 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
 def test_a_sound_load_is_verified(loaded: tuple[World, Result]) -> None:
     """The audit's rows of the load come back."""
     world, result = loaded
-    assert verify_load(world.pipeline, result.load_id, tuple(LISTINGS)) == result.audits
-    assert [audit["listing"] for audit in result.audits] == ["templates", "contacts"]
+    assert verify_load(world.pipeline, result.load_id, BOTH) == result.audits
+    assert [(audit["listing"], audit["_dlt_load_id"]) for audit in result.audits] == [
+        ("templates", result.load_id),
+        ("contacts", result.load_id),
+    ]
 
 
 def test_a_load_without_an_audit_is_noticed(loaded: tuple[World, Result]) -> None:
@@ -55,10 +61,10 @@ def test_an_audit_of_another_load_is_none_of_this_one(loaded: tuple[World, Resul
     """It is of another listing, or has another load's id."""
     world, result = loaded
     with pytest.raises(LoadFailed) as caught:
-        verify_load(world.pipeline, "1.5", tuple(LISTINGS))
+        verify_load(world.pipeline, "1.5", BOTH)
     assert str(caught.value) == ("listing_audit: expected a row for ['contacts', 'templates'], got []; load again.")
     with pytest.raises(LoadFailed) as caught:
-        verify_load(world.pipeline, result.load_id, ("contacts",))
+        verify_load(world.pipeline, result.load_id, CONTACTS)
     assert str(caught.value) == (
         "listing_audit: expected a row for ['contacts'], got ['contacts', 'templates']; load again."
     )
@@ -101,16 +107,28 @@ def test_a_lost_rejected_row_is_noticed(loaded: tuple[World, Result]) -> None:
 
 
 def test_a_destination_that_fails_is_a_failed_load(loaded: tuple[World, Result]) -> None:
-    """A view in the place of a table stops dlt; the first cause is told in one line."""
+    """A view in the place of a table stops dlt; the first cause is told in one line, and nothing is pending."""
+    assert failure(loaded, "contacts").startswith(("load: ", "sync: "))
+
+
+def test_an_audit_that_cannot_be_read_is_a_failed_load(loaded: tuple[World, Result]) -> None:
+    """What the dataset was loaded with cannot be told then, and the service is not asked."""
+    asked = len(loaded[0].emulator.hits)
+    assert failure(loaded, "listing_audit").startswith("extract: ")
+    assert loaded[0].emulator.hits[asked:] == []
+
+
+def failure(loaded: tuple[World, Result], table: str) -> str:
+    """What a load says that finds a view in the place of a table; the file is as it was then."""
     world, _ = loaded
     kept = world.place.read_bytes()
     try:
-        change(world.place, "drop table letters_data.listing_audit")
-        change(world.place, "create view letters_data.listing_audit as select 1 as listing")
+        change(world.place, f"drop table letters_data.{table}")
+        change(world.place, f"create view letters_data.{table} as select 1 as listing")
         with pytest.raises(LoadFailed) as caught:
             world.load()
     finally:
         world.place.write_bytes(kept)
         world.pipeline.abort_packages()
-    assert str(caught.value).startswith(("load: ", "sync: "))
     assert "\n" not in str(caught.value)
+    return str(caught.value)

@@ -1,0 +1,310 @@
+"""Does each account have a dataset of its own, and do the views hold all of them?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dlt
+import duckdb
+import pytest
+from holdings import COLUMNS, LISTED, Rows, held_tables, in_order, parsed, query, typed_columns
+from shelves import amend, retrait
+from terminals import Letters, Outcome
+from worlds import Begin, World, serve_world
+
+from letters_source import DestinationError, NotAuthorised, Result
+from letters_source.destination import Kind, account_pipelines
+from letters_source.emulator import Emulator
+from letters_source.load import run_accounts
+from letters_source.views import create_account_views
+
+DATASETS = {"A": "letters_data_a", "B": "letters_data_b"}
+FACETS = {
+    "contacts__address_statuses",
+    "contacts__last_mailed_statuses",
+    "contacts__return_addresses",
+    "templates__shared",
+}
+
+
+def parted(contacts: int = 9, templates: int = 5) -> Emulator:
+    """An emulator whose rows belong to the accounts A, B and C in turn."""
+    emulator = Emulator(contacts, templates)
+    for shelf in (emulator.contacts, emulator.templates):
+        for number, row_id in enumerate(shelf.ids()):
+            retrait(shelf, row_id, account_id="ABC"[number % 3])
+    return emulator
+
+
+def of_account(emulator: Emulator, account: str) -> dict[str, Rows]:
+    """The tables that an account's rows make."""
+    own = Emulator(0, 0)
+    for shelf, target in ((emulator.contacts, own.contacts), (emulator.templates, own.templates)):
+        for row in shelf.rows():
+            if row.traits.account_id == account:
+                target.insert(row)
+    return held_tables(own)
+
+
+def rows_of(place: Path, schema: str, relation: str, table: str = "") -> Rows:
+    """The rows of a table or a view, JSON parsed, without the load's id, by account and key."""
+    with duckdb.connect(str(place)) as connection:
+        rows = connection.sql(f"from {schema}.{relation}").to_arrow_table().to_pylist()
+    return sorted(in_order(table or relation, map(parsed, rows)), key=lambda row: row.get("account_id") or "")
+
+
+def dataset_rows(place: Path, account: str) -> dict[str, Rows]:
+    """The listings' tables in an account's dataset."""
+    return {table: rows_of(place, DATASETS[account], table) for table in LISTED}
+
+
+def relations(place: Path, schema: str) -> dict[str, str]:
+    """The tables and views of a schema and which they are, dlt's own left out."""
+    sql = f"select table_name, table_type from information_schema.tables where table_schema = '{schema}'"
+    return {name: kind for name, kind in query(place, sql) if not name.startswith("_dlt")}
+
+
+def schemas(place: Path) -> set[str]:
+    """The datasets of a file, without those for staging."""
+    found = {name for [name] in query(place, "select distinct table_schema from information_schema.tables")}
+    return {name for name in found if not name.endswith("_staging")}
+
+
+def load_accounts(world: World, *accounts: str, kind: Kind = "duckdb", **changes: Any) -> Mapping[str, Result]:
+    """Load accounts."""
+    pipelines = account_pipelines(kind, world.place, "letters_data", accounts)
+    return run_accounts(pipelines, **{**world.settings, **changes})
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Mapping[str, Result]]]:
+    """The accounts A and B, loaded once for all tests that only look; C is never asked for."""
+    with serve_world(tmp_path_factory.mktemp("accounts"), emulator=parted()) as world:
+        yield world, load_accounts(world, "A", "B", environment="demo")
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Rows of three accounts, reached by settings in the environment."""
+    world = begin(parted(6, 3))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    return world
+
+
+@pytest.mark.parametrize("account", DATASETS)
+def test_each_account_has_a_dataset_of_its_own(loaded: tuple[World, Mapping[str, Result]], account: str) -> None:
+    """It holds the account's rows, and no others."""
+    world, results = loaded
+    expected = of_account(world.emulator, account)
+    assert dataset_rows(world.place, account) == expected
+    assert {table: results[account].tables[table] for table in LISTED} == {
+        table: len(rows) for table, rows in expected.items()
+    }
+    assert all(expected[table] for table in LISTED)
+
+
+def test_there_are_no_datasets_besides_those_and_the_views(loaded: tuple[World, Mapping[str, Result]]) -> None:
+    """The one for a single account is not made; the views are views, one for each table."""
+    world, _ = loaded
+    assert schemas(world.place) == {*DATASETS.values(), "letters_data_all"}
+    assert relations(world.place, "letters_data_all") == dict.fromkeys(COLUMNS, "VIEW")
+
+
+@pytest.mark.parametrize("table", LISTED)
+def test_a_view_is_the_union_with_the_account_in_front(loaded: tuple[World, Mapping[str, Result]], table: str) -> None:
+    """Exactly the rows of all accounts that were loaded."""
+    world, _ = loaded
+    expected = [
+        {"account_id": account, **row} for account in DATASETS for row in of_account(world.emulator, account)[table]
+    ]
+    assert rows_of(world.place, "letters_data_all", table) == expected
+    columns = f"select column_name, data_type from duckdb_columns() where table_name = '{table}' and schema_name = "
+    found = query(world.place, f"{columns}'letters_data_all' order by column_index")
+    assert found == [("account_id", "VARCHAR"), *typed_columns(table)]
+
+
+def test_the_audit_tells_account_and_environment(loaded: tuple[World, Mapping[str, Result]]) -> None:
+    """In each dataset its own; the view has them all, and its account once."""
+    world, _ = loaded
+    sql = "select account_id, listing, environment, mode, rows_yielded from {}.listing_audit order by all"
+    own = {
+        account: [
+            (account, listing, "demo", "replace", len(of_account(world.emulator, account)[listing]))
+            for listing in ("contacts", "templates")
+        ]
+        for account in DATASETS
+    }
+    assert {account: query(world.place, sql.format(name)) for account, name in DATASETS.items()} == own
+    assert query(world.place, sql.format("letters_data_all")) == own["A"] + own["B"]
+    columns = "select column_name from duckdb_columns() where schema_name = 'letters_data_all' and table_name = "
+    found = query(world.place, f"{columns}'listing_audit' order by column_index")
+    assert [name for [name] in found] == [name for name, _ in typed_columns("listing_audit")]
+
+
+def test_every_request_names_its_account(loaded: tuple[World, Mapping[str, Result]]) -> None:
+    """One account after the other."""
+    world, _ = loaded
+    assert [(hit.path.rpartition("/")[2], hit.query[-1]) for hit in world.emulator.hits] == [
+        ("templates", "A"),
+        ("contacts", "A"),
+        ("templates", "B"),
+        ("contacts", "B"),
+    ]
+
+
+def test_a_copied_file_has_its_views(loaded: tuple[World, Mapping[str, Result]], tmp_path: Path) -> None:
+    """They do not depend on the file's name."""
+    copy = tmp_path / "copy.duckdb"
+    copy.write_bytes(loaded[0].place.read_bytes())
+    sql = "select account_id, count(*) from letters_data_all.contacts group by all order by all"
+    assert query(copy, sql) == [("A", 3), ("B", 3)]
+
+
+def test_the_command_takes_the_option_several_times(letters: Letters, world: World) -> None:
+    """It shows each account and its tables; the file holds both, and what joins them."""
+    done = letters("load", "--account-id", "A", "--account-id", "B")
+    assert done.code == 0
+    assert [line for line in done.out.splitlines() if line.startswith("Account")] == ["Account A:", "Account B:"]
+    assert [line.rpartition(", dataset ")[2] for line in done.out.splitlines() if ", dataset " in line] == [
+        *DATASETS.values()
+    ]
+    place = Path("letters.duckdb")
+    assert {account: dataset_rows(place, account) for account in DATASETS} == {
+        account: of_account(world.emulator, account) for account in DATASETS
+    }
+    assert query(place, "select account_id, id from letters_data_all.contacts order by id") == [
+        ("A", "1"),
+        ("B", "2"),
+        ("A", "4"),
+        ("B", "5"),
+    ]
+
+
+def test_one_account_alone_goes_to_the_usual_dataset(letters: Letters, world: World) -> None:
+    """There is nothing to join."""
+    assert letters("load", "--quiet", "--account-id", "A") == Outcome(0, "", "")
+    place = Path("letters.duckdb")
+    assert schemas(place) == {"letters_data"}
+    assert {table: rows_of(place, "letters_data", table) for table in LISTED} == of_account(world.emulator, "A")
+
+
+def test_accounts_that_would_share_a_dataset_are_refused(letters: Letters, world: World) -> None:
+    """One line names them; nothing is asked for, and no file is made."""
+    assert letters("load", "--account-id", "A", "--account-id", "a") == Outcome(
+        2, "", "letters: The accounts A, a would not each have a dataset of their own.\n"
+    )
+    assert world.emulator.hits == []
+    assert not Path("letters.duckdb").exists()
+
+
+@pytest.mark.parametrize("accounts", [("a-b", "a b"), ("7", "7"), ("Ä", "ö"), ("x", "y", "X")])
+def test_names_that_are_one_to_a_database_collide(accounts: Sequence[str]) -> None:
+    """Small letters and digits alone tell datasets apart."""
+    with pytest.raises(DestinationError) as caught:
+        account_pipelines("duckdb", "letters.duckdb", "letters_data", accounts)
+    assert str(caught.value) == f"The accounts {', '.join(accounts)} would not each have a dataset of their own."
+
+
+def test_an_account_s_name_may_be_anything(begin: Begin) -> None:
+    """It is quoted in the views, and its dataset is named as dlt would."""
+    world = begin(parted(3, 0))
+    for row_id, account in (("1", "O'Neil & Co."), ("2", "x"), ("3", "x")):
+        retrait(world.emulator.contacts, row_id, account_id=account)
+    load_accounts(world, "O'Neil & Co.", "x")
+    assert query(world.place, "select account_id, id from letters_data_all.contacts order by id") == [
+        ("O'Neil & Co.", "1"),
+        ("x", "2"),
+        ("x", "3"),
+    ]
+
+
+def test_pipelines_of_one_s_own_are_joined_whatever_their_datasets_are_called(world: World) -> None:
+    """dlt writes a dataset's name in its own way."""
+    destination = dlt.destinations.duckdb(str(world.place))
+    names = {"A": "OursAndTheirs", "B": "only__theirs"}
+    pipelines = {
+        account: dlt.pipeline(f"of_{account}", destination=destination, dataset_name=name)
+        for account, name in names.items()
+    }
+    run_accounts(pipelines, only=("templates",), **world.settings)
+    assert schemas(world.place) == {"ours_and_theirs", "only_theirs", "letters_data_all"}
+    assert query(world.place, "select account_id, id from letters_data_all.templates order by all") == [
+        ("A", "1"),
+        ("B", "2"),
+    ]
+
+
+def test_history_is_kept_by_account(world: World) -> None:
+    """A row that goes from one account to the other ends here and begins there; the views of present rows follow."""
+    load_accounts(world, "A", "B", history=True)
+    amend(world.emulator.contacts, "1", city="Elsewhere")
+    world.emulator.contacts.delete("2")
+    retrait(world.emulator.contacts, "4", account_id="B")
+    load_accounts(world, "A", "B", history=True)
+    sql = (
+        "select account_id, id, count(*), count(_dlt_valid_to) from letters_data_all.contacts group by all order by all"
+    )
+    assert query(world.place, sql) == [
+        ("A", "1", 2, 1),
+        ("A", "4", 1, 1),
+        ("B", "2", 1, 1),
+        ("B", "4", 1, 0),
+        ("B", "5", 1, 0),
+    ]
+    for table in LISTED:
+        expected = [
+            {"account_id": account, **row} for account in DATASETS for row in of_account(world.emulator, account)[table]
+        ]
+        assert rows_of(world.place, "letters_data_all", f"{table}_current", table) == expected
+
+
+def test_accounts_with_different_tables_are_joined_as_far_as_they_go(world: World) -> None:
+    """Facets that were loaded for one account are shown for that one, whichever comes first."""
+    load_accounts(world, "A", facets=True)
+    load_accounts(world, "C")
+    for accounts in (("A", "C"), ("C", "A")):
+        create_account_views(account_pipelines("duckdb", world.place, "letters_data", accounts), "letters_data_all")
+        found = {
+            table: {row[0] for row in query(world.place, f"from letters_data_all.{table}")}
+            for table in ("contacts", "templates__shared")
+        }
+        assert found == {"contacts": {"A", "C"}, "templates__shared": {"A"}}
+        assert relations(world.place, "letters_data_all") == dict.fromkeys({*COLUMNS, *FACETS}, "VIEW")
+
+
+def test_accounts_before_one_that_fails_are_loaded(world: World) -> None:
+    """The error is that of the account; what was loaded stays, and the views wait for the next time."""
+    loads = len(world.emulator.hits)
+
+    def refuse(emulator: Emulator, _: int) -> None:
+        if len(emulator.hits) == loads + 2:
+            emulator.access_token = "another"
+
+    good, world.emulator.before_answer = world.emulator.access_token, refuse
+    with pytest.raises(NotAuthorised):
+        load_accounts(world, "A", "B")
+    assert dataset_rows(world.place, "A") == of_account(world.emulator, "A")
+    assert schemas(world.place) == {"letters_data_a"}
+    world.emulator.before_answer, world.emulator.access_token = None, good
+    load_accounts(world, "A", "B")
+    assert schemas(world.place) == {"letters_data_a", "letters_data_b", "letters_data_all"}
+
+
+def test_parquet_has_a_folder_for_each_account(begin: Begin) -> None:
+    """There is nothing to join them but a pattern."""
+    world = begin(parted(6, 3), "parquet")
+    load_accounts(world, "A", "B", kind="parquet")
+    assert {folder.name for folder in world.place.iterdir()} == set(DATASETS.values())
+    for account, dataset in DATASETS.items():
+        files = world.place / dataset / "contacts" / "*.parquet"
+        rows = duckdb.sql(f"from '{files}'").to_arrow_table().to_pylist()
+        assert in_order("contacts", map(parsed, rows)) == of_account(world.emulator, account)["contacts"]
+
+
+def test_other_destinations_have_no_views(begin: Begin) -> None:
+    """They are left alone."""
+    world = begin(parted(6, 3))
+    pipeline = dlt.pipeline("dummy", destination=dlt.destinations.dummy())
+    create_account_views({"A": pipeline, "B": pipeline}, "letters_data_all")
+    assert not world.place.exists()

@@ -1,0 +1,467 @@
+"""Do the tables of facets hold exactly what the service can be asked for but does not show?"""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+from urllib.parse import parse_qsl
+
+import duckdb
+import pytest
+from holdings import DATASET, query, table_names
+from shelves import retrait
+from worlds import Begin, World, serve_world
+
+from letters_source import Result
+from letters_source.destination import Kind
+from letters_source.emulator import Emulator, Hit, Reply, Row, Traits, When
+from letters_source.listing import ContactFilters, TemplateFilters
+
+Pairs = set[tuple[Any, ...]]
+
+ADDRESS = "contacts__address_statuses"
+MAILED = "contacts__last_mailed_statuses"
+RETURNS = "contacts__return_addresses"
+SHARED = "templates__shared"
+COLUMNS = {
+    ADDRESS: {"contact_id": "VARCHAR", "address_status": "VARCHAR"},
+    MAILED: {"contact_id": "VARCHAR", "last_mailed_status": "VARCHAR"},
+    RETURNS: {"contact_id": "VARCHAR"},
+    SHARED: {"template_id": "VARCHAR", "is_shared": "BOOLEAN"},
+}
+STATUSES = ("In Transit", "Mailed", "Scheduled", "Returned")
+PAGE_SIZE = 500
+CONTACTS = ("contacts",)
+
+
+def traits_of(emulator: Emulator, chosen: Iterable[Row] | None = None) -> dict[str, Pairs]:
+    """The facets' rows as the traits of the emulator's rows make them; of some contacts only, if wanted."""
+    contacts = list(emulator.contacts.rows() if chosen is None else chosen)
+    return {
+        ADDRESS: {(row.id, row.traits.address_status) for row in contacts if row.traits.address_status},
+        MAILED: {(row.id, row.traits.last_mailed_status) for row in contacts if row.traits.last_mailed_status},
+        RETURNS: {(row.id,) for row in contacts if row.traits.is_return_address},
+        SHARED: {(row.id, row.traits.is_shared) for row in emulator.templates.rows()},
+    }
+
+
+def held(world: World) -> dict[str, Pairs]:
+    """The facets' rows that the place holds, each once; tables that are not there are left out."""
+    rows = {table: read_rows(world, table) for table in sorted(COLUMNS) if is_there(world, table)}
+    assert {table: len(found) for table, found in rows.items()} == {
+        table: len(set(found)) for table, found in rows.items()
+    }
+    return {table: set(found) for table, found in rows.items()}
+
+
+def read_rows(world: World, table: str) -> list[tuple[Any, ...]]:
+    """A facet's rows in a DuckDB file or a folder of Parquet files, without the load's id."""
+    columns = ", ".join(COLUMNS[table])
+    if world.place.is_dir():
+        return duckdb.sql(f"select {columns} from '{world.place}/{DATASET}/{table}/*.parquet'").fetchall()
+    return query(world.place, f"select {columns} from {DATASET}.{table}")
+
+
+def is_there(world: World, table: str) -> bool:
+    """Whether the place has the table."""
+    if world.place.is_dir():
+        return (world.place / DATASET / table).exists()
+    return (DATASET, table) in table_names(world.place)
+
+
+def audited(result: Result) -> list[tuple[str, Any, int, bool | None]]:
+    """The facets' audits of a load: table, filters, rows, whether the values add up."""
+    found = (
+        (audit["listing"], json.loads(audit["filters"]), audit["rows_yielded"], audit["adds_up"])
+        for audit in result.audits
+        if audit["listing"] in COLUMNS
+    )
+    return sorted(found, key=str)
+
+
+def asked(hits: Iterable[Hit]) -> Counter[tuple[str, str, str]]:
+    """How often each page of each query was asked for: listing, filters, page."""
+    return Counter((hit.path.rpartition("/")[2], *parted(hit.query)) for hit in hits)
+
+
+def parted(text: str) -> tuple[str, str]:
+    """A query's filters, as one text, and its page; another page size than usual is told among the filters."""
+    params = dict(parse_qsl(text))
+    page, size = params.pop("page"), params.pop("pageSize")
+    sized = {} if int(size) == PAGE_SIZE else {"pageSize": size}
+    return " ".join(f"{name}={value}" for name, value in (params | sized).items()), page
+
+
+def walked(listing: str, filters: str, count: int) -> Counter[tuple[str, str, str]]:
+    """The requests of one quiet walk: each page once; where there are several, the first and the last once more."""
+    pages = max(1, ceil(count / PAGE_SIZE))
+    fence = (0, pages - 1) if pages > 1 else ()
+    return Counter((listing, filters, str(page)) for page in (*range(pages), *fence))
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was warned of."""
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def envelope(emulator: Emulator) -> Reply:
+    """All contacts on one page, whatever is asked."""
+    rows = [row.document for row in emulator.contacts.rows()]
+    return Reply.of({"message": "Success", "data": {"count": len(rows), "rows": rows}})
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A world, and what its first load returned."""
+
+    world: World
+    result: Result
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    """20,000 contacts and 1,200 templates, loaded once for all tests that only look."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(20_000, 1_200)) as world:
+        yield Loaded(world, world.load(facets=True, page_size=PAGE_SIZE, last_mailed_statuses=STATUSES))
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_rows_are_the_traits_that_the_service_filters_by(loaded: Loaded, table: str) -> None:
+    """Every contact's and every template's own, and no row besides."""
+    expected = traits_of(loaded.world.emulator)[table]
+    assert held(loaded.world)[table] == expected
+    assert loaded.result.tables[table] == len(expected) > 500
+
+
+def test_every_value_is_read_page_by_page_and_an_empty_one_with_one_request(loaded: Loaded) -> None:
+    """Each page once and the fence for the listings and for each value; nothing else is asked."""
+    emulator = loaded.world.emulator
+    traits = [row.traits for row in emulator.contacts.rows()]
+    shared = sum(row.traits.is_shared for row in emulator.templates.rows())
+    counts = [
+        ("templates", "", 1_200),
+        ("templates", "isShared=true", shared),
+        ("templates", "isShared=false", 1_200 - shared),
+        ("contacts", "", 20_000),
+        ("contacts", "isReturnAddress=true", sum(trait.is_return_address for trait in traits)),
+        *(
+            ("contacts", f'addressStatus=["{status}"]', sum(trait.address_status == status for trait in traits))
+            for status in ("Failed", "Verified")
+        ),
+        *(
+            ("contacts", f'lastMailedStatus=["{status}"]', sum(trait.last_mailed_status == status for trait in traits))
+            for status in STATUSES
+        ),
+    ]
+    assert ("contacts", 'lastMailedStatus=["Returned"]', 0) in counts
+    assert asked(emulator.hits) == sum((walked(*count) for count in counts), Counter())
+
+
+def test_every_value_has_its_audit(loaded: Loaded) -> None:
+    """Statuses that some contacts lack do not add up; shared and other templates do; return addresses say nothing."""
+    traits = [row.traits for row in loaded.world.emulator.contacts.rows()]
+    failed, verified = (sum(trait.address_status == status for trait in traits) for status in ("Failed", "Verified"))
+    mailed = Counter(trait.last_mailed_status for trait in traits)
+    shared = sum(row.traits.is_shared for row in loaded.world.emulator.templates.rows())
+    assert audited(loaded.result) == sorted(
+        [
+            (ADDRESS, {"address_status": ["Failed"]}, failed, False),
+            (ADDRESS, {"address_status": ["Verified"]}, verified, False),
+            *((MAILED, {"last_mailed_status": [status]}, mailed[status], False) for status in STATUSES),
+            (RETURNS, {"is_return_address": True}, sum(trait.is_return_address for trait in traits), None),
+            (SHARED, {"is_shared": False}, 1_200 - shared, True),
+            (SHARED, {"is_shared": True}, shared, True),
+        ],
+        key=str,
+    )
+
+
+def test_an_audit_counts_the_requests_of_its_value(loaded: Loaded) -> None:
+    """Pages and the fence; a value without contacts takes one request."""
+    requests = {
+        (audit["listing"], audit["filters"]): (audit["count_last"], audit["requests"], audit["duplicates_dropped"])
+        for audit in loaded.result.audits
+        if audit["listing"] == MAILED
+    }
+    counts = Counter(row.traits.last_mailed_status for row in loaded.world.emulator.contacts.rows())
+    expected = {}
+    for status in STATUSES:
+        pages = walked("contacts", "", counts[status])
+        fence = PAGE_SIZE + counts[status] % PAGE_SIZE if pages.total() > 1 else 0
+        expected[MAILED, json.dumps({"last_mailed_status": [status]})] = (counts[status], pages.total(), fence)
+    assert requests == expected
+
+
+def test_keys_and_values_are_never_null(loaded: Loaded) -> None:
+    """DuckDB knows it."""
+    names = ", ".join(f"'{table}'" for table in COLUMNS)
+    sql = f"select table_name, is_nullable from duckdb_columns() where table_name in ({names})"
+    assert set(query(loaded.world.place, sql)) == {(table, False) for table in COLUMNS}
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_every_row_names_its_load(loaded: Loaded, table: str) -> None:
+    """`_dlt_load_id` is the load's."""
+    found = query(loaded.world.place, f"select distinct _dlt_load_id from {DATASET}.{table}")
+    assert found == [(loaded.result.load_id,)]
+
+
+def test_statuses_that_every_contact_has_add_up(begin: Begin) -> None:
+    """One status each is as many as there are contacts."""
+    world = begin(Emulator(0, 0))
+    for number in range(30):
+        status = ("In Transit", "Mailed", "Scheduled")[number % 3]
+        traits = Traits(address_status="Failed" if number < 8 else "Verified", last_mailed_status=status)
+        world.emulator.contacts.insert({"id": str(number)}, traits=traits)
+    result = world.load(facets=True)
+    assert held(world) == traits_of(world.emulator)
+    assert {(audit[0], audit[3]) for audit in audited(result)} == {
+        (ADDRESS, True),
+        (MAILED, True),
+        (RETURNS, None),
+        (SHARED, True),
+    }
+
+
+def test_a_service_that_ignores_all_filters_leaves_the_facets_empty(
+    begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One warning each; for the return addresses one more request, of one row, tells; the contacts are loaded."""
+    world = begin(Emulator(40, 0))
+    world.emulator.canned.always(When("contacts"), envelope(world.emulator))
+    result = world.load(facets=True, only=CONTACTS, page_size=PAGE_SIZE)
+    assert held(world) == {ADDRESS: set(), MAILED: set(), RETURNS: set()}
+    assert result.tables["contacts"] == 40
+    ignored = "the service gives all 40 rows for every {}; it ignores that filter, so nothing is loaded"
+    assert warnings(caplog) == [
+        f"{ADDRESS}: {ignored.format('address_status')}",
+        f"{MAILED}: {ignored.format('last_mailed_status')}",
+        f"{RETURNS}: {ignored.format('is_return_address')}",
+    ]
+    assert {(audit[0], audit[2], audit[3]) for audit in audited(result)} == {
+        (ADDRESS, 0, False),
+        (MAILED, 0, False),
+        (RETURNS, 0, None),
+    }
+    ones = [*(f'addressStatus=["{status}"]' for status in ("Failed", "Verified")), "isReturnAddress=true", ""]
+    ones += [f'lastMailedStatus=["{status}"]' for status in ("In Transit", "Mailed", "Scheduled")]
+    assert asked(world.emulator.hits) == Counter(
+        ("contacts", filters, "0") for filters in (*ones, "isReturnAddress=false pageSize=1")
+    )
+
+
+def test_one_ignored_filter_does_not_hide_the_others(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """The other tables are loaded as ever."""
+    world = begin(Emulator(40, 0))
+    for number in (2, 3):
+        world.emulator.canned.once(When(number=number), envelope(world.emulator))
+    world.load(facets=True, only=CONTACTS)
+    expected = traits_of(world.emulator)
+    assert held(world) == {ADDRESS: set(), MAILED: expected[MAILED], RETURNS: expected[RETURNS]}
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_listing_that_grows_meanwhile_does_not_hide_that_a_filter_is_ignored(
+    begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each status gives all forty-one contacts that there are by then, where the listing gave forty."""
+    world = begin(Emulator(40, 0))
+    for number in (2, 3):
+        world.emulator.canned.once(When(number=number), envelope(Emulator(41, 0)))
+    world.emulator.before_answer = lambda emulator, number: grow_at(emulator, number, 2)
+    world.load(facets=True, only=CONTACTS)
+    expected = traits_of(world.emulator)
+    assert held(world) == {ADDRESS: set(), MAILED: expected[MAILED], RETURNS: expected[RETURNS]}
+    assert len(warnings(caplog)) == 1
+
+
+def grow_at(emulator: Emulator, number: int, when: int) -> None:
+    """Add a contact before one of the requests is answered."""
+    if number == when:
+        emulator.contacts.grow()
+
+
+def test_all_contacts_may_have_one_status(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """Where one value gives the whole listing and another one none, the filter is heeded."""
+    world = begin(Emulator(0, 0))
+    traits = Traits(address_status="Verified", last_mailed_status="Mailed", is_return_address=True)
+    for number in range(5):
+        world.emulator.contacts.insert({"id": str(number)}, traits=traits)
+    world.load(facets=True, only=CONTACTS, last_mailed_statuses=["Mailed"])
+    expected = traits_of(world.emulator)
+    assert held(world) == {table: expected[table] for table in (ADDRESS, MAILED, RETURNS)}
+    assert {table: len(rows) for table, rows in expected.items()} == {ADDRESS: 5, MAILED: 5, RETURNS: 5, SHARED: 0}
+    assert warnings(caplog) == []
+
+
+def test_a_single_status_is_found_to_be_ignored_too(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """Another status, asked for one row, gives the whole listing as well."""
+    world = begin(Emulator(40, 0))
+    world.emulator.canned.always(When("contacts"), envelope(world.emulator))
+    world.load(facets=True, only=CONTACTS, page_size=PAGE_SIZE, last_mailed_statuses=["Mailed"])
+    assert held(world) == {ADDRESS: set(), MAILED: set(), RETURNS: set()}
+    assert ("contacts", 'lastMailedStatus=["In Transit"] pageSize=1', "0") in asked(world.emulator.hits)
+    assert len(warnings(caplog)) == 3
+
+
+BASES: dict[str, tuple[ContactFilters, Callable[[Traits], object]]] = {
+    "failed": (ContactFilters(address_status=("Failed",)), lambda traits: traits.address_status == "Failed"),
+    "any status": (ContactFilters(address_status=("Failed", "Verified")), lambda traits: traits.address_status),
+    "mailed": (ContactFilters(last_mailed_status=("Mailed",)), lambda traits: traits.last_mailed_status == "Mailed"),
+    "twice": (
+        ContactFilters(last_mailed_status=("Mailed", "Mailed")),
+        lambda traits: traits.last_mailed_status == "Mailed",
+    ),
+    "returns": (ContactFilters(is_return_address=True), lambda traits: traits.is_return_address),
+}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_facets_of_a_filtered_listing_are_those_of_its_contacts(
+    begin: Begin, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """No facet tells of a contact that the listing's own filter leaves out."""
+    filters, chooses = BASES[name]
+    world = begin(Emulator(400, 0))
+    chosen = [row for row in world.emulator.contacts.rows() if chooses(row.traits)]
+    result = world.load(facets=True, only=CONTACTS, contact_filters=filters)
+    expected = traits_of(world.emulator, chosen)
+    assert held(world) == {table: expected[table] for table in (ADDRESS, MAILED, RETURNS)}
+    assert 0 < result.tables["contacts"] == len(chosen) < 400
+    assert warnings(caplog) == []
+
+
+def test_no_return_addresses_make_an_empty_table_without_asking(begin: Begin) -> None:
+    """The listing's own filter has answered; there is no audit, as nothing was read."""
+    world = begin(Emulator(40, 0))
+    result = world.load(facets=True, only=CONTACTS, contact_filters=ContactFilters(is_return_address=False))
+    others = [row for row in world.emulator.contacts.rows() if not row.traits.is_return_address]
+    expected = traits_of(world.emulator, others)
+    assert held(world) == {ADDRESS: expected[ADDRESS], MAILED: expected[MAILED], RETURNS: set()}
+    assert not any("isReturnAddress=true" in hit.query for hit in world.emulator.hits)
+    assert RETURNS not in {audit["listing"] for audit in result.audits}
+
+
+def test_as_many_return_addresses_as_others_are_no_ignored_filter(
+    begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A listing of the one half is not taken for the whole, though the other half has as many."""
+    world = begin(Emulator(0, 0))
+    for number in range(6):
+        world.emulator.contacts.insert({"id": str(number)}, traits=Traits(is_return_address=number < 3))
+    world.load(facets=True, only=CONTACTS, contact_filters=ContactFilters(is_return_address=True))
+    assert held(world)[RETURNS] == {("0",), ("1",), ("2",)}
+    assert warnings(caplog) == []
+
+
+def test_filtered_templates_are_asked_for_their_own_value_alone(begin: Begin) -> None:
+    """One value is left, so nothing can add up."""
+    world = begin(Emulator(0, 60))
+    filters = TemplateFilters(is_shared=False)
+    result = world.load(facets=True, only=("templates",), template_filters=filters, page_size=PAGE_SIZE)
+    expected = {(row.id, False) for row in world.emulator.templates.rows() if not row.traits.is_shared}
+    assert held(world) == {SHARED: expected}
+    assert audited(result) == [(SHARED, {"is_shared": False}, len(expected), None)]
+    assert asked(world.emulator.hits) == Counter(
+        {("templates", "isShared=false", "0"): 2, ("templates", "pageSize=1", "0"): 1}
+    )
+    assert 0 < len(expected) < 60
+
+
+def test_without_facets_their_tables_do_not_exist(begin: Begin) -> None:
+    """Nothing is asked for them either."""
+    world = begin(Emulator(40, 7))
+    result = world.load()
+    assert held(world) == {}
+    assert set(result.tables) & set(COLUMNS) == set()
+    assert len(world.emulator.hits) == 2
+
+
+def test_facets_can_be_switched_on_and_off(begin: Begin) -> None:
+    """On, they follow the service; off, their tables stay as they are."""
+    world = begin(Emulator(120, 20))
+    world.load()
+    assert held(world) == {}
+    world.load(facets=True)
+    first = traits_of(world.emulator)
+    assert held(world) == first
+    retrait(world.emulator.contacts, "5", address_status=None, last_mailed_status="Mailed", is_return_address=True)
+    retrait(world.emulator.contacts, "6", address_status="Failed", last_mailed_status=None, is_return_address=False)
+    world.emulator.contacts.delete("7")
+    world.emulator.templates.delete("3")
+    world.load()
+    assert held(world) == first
+    world.load(facets=True)
+    assert held(world) == traits_of(world.emulator) != first
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_statuses_that_no_contact_has_any_more_leave_their_tables(begin: Begin, kind: Kind) -> None:
+    """Every row of several pages had arrived; all gone are gone, and the tables stay."""
+    world = begin(Emulator(450, 0), kind)
+    result = world.load(facets=True, only=CONTACTS)
+    expected = {table: traits_of(world.emulator)[table] for table in (ADDRESS, MAILED, RETURNS)}
+    assert held(world) == expected
+    assert {table: result.tables[table] for table in expected} == {table: len(rows) for table, rows in expected.items()}
+    for row in world.emulator.contacts.rows():
+        retrait(world.emulator.contacts, row.id, address_status=None, last_mailed_status=None, is_return_address=False)
+    world.load(facets=True, only=CONTACTS)
+    assert held(world) == {ADDRESS: set(), MAILED: set(), RETURNS: set()}
+
+
+CONFIGURED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "argument, one of them twice": (
+        {"last_mailed_statuses": ("Mailed", "Returned", "Mailed")},
+        {"SOURCES__LETTERS__LAST_MAILED_STATUSES": "Scheduled"},
+    ),
+    "environment, commas": ({}, {"SOURCES__LETTERS__LAST_MAILED_STATUSES": "Mailed, Returned"}),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_last_mailed_statuses_are_those_that_are_configured(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also one that the interface does not name, as its list is open."""
+    settings, variables = CONFIGURED[name]
+    world = begin(Emulator(200, 0))
+    for number in range(1, 8):
+        retrait(world.emulator.contacts, str(number), last_mailed_status="Returned")
+    for variable, value in (variables | {"SOURCES__LETTERS__FACETS": "true"}).items():
+        monkeypatch.setenv(variable, value)
+    result = world.load(only=CONTACTS, **settings)
+    expected = {row for row in traits_of(world.emulator)[MAILED] if row[1] in ("Mailed", "Returned")}
+    assert held(world)[MAILED] == expected
+    assert [audit[1]["last_mailed_status"] for audit in audited(result) if audit[0] == MAILED] == [
+        ["Mailed"],
+        ["Returned"],
+    ]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_an_empty_account_makes_all_tables(begin: Begin, kind: Kind) -> None:
+    """Their columns have their types; each value takes one request."""
+    world = begin(Emulator(0, 0), kind)
+    result = world.load(facets=True)
+    assert held(world) == {table: set() for table in COLUMNS}
+    assert {table: column_types(world, table) for table in COLUMNS} == {
+        table: {**columns, "_dlt_load_id": "VARCHAR"} for table, columns in COLUMNS.items()
+    }
+    assert {(audit[0], audit[2], audit[3]) for audit in audited(result)} == {
+        (ADDRESS, 0, True),
+        (MAILED, 0, True),
+        (RETURNS, 0, None),
+        (SHARED, 0, True),
+    }
+    assert set(asked(world.emulator.hits).values()) == {1}
+
+
+def column_types(world: World, table: str) -> dict[str, str]:
+    """A table's columns, in order, with their types."""
+    if world.place.is_dir():
+        relation = f"from '{world.place}/{DATASET}/{table}/*.parquet'"
+        return {row[0]: row[1] for row in duckdb.sql(f"describe {relation}").fetchall()}
+    return {row[0]: row[1] for row in query(world.place, f"describe from {DATASET}.{table}")}

@@ -1,0 +1,674 @@
+"""Does every filter reach the service as documented, and are exactly the rows that match loaded?"""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import PluggableRunContext
+from holdings import LISTED, PARENTS, Rows, held_tables, query, read_tables
+from terminals import Letters, Outcome
+from worlds import Begin, World
+
+from letters_source import account_pipelines, run_accounts
+from letters_source import letters as source
+from letters_source.emulator import Emulator, Reply, Row, Shelf, Traits, When
+from letters_source.listing import LISTINGS, ContactFilters, DateFormat, FilterEncoding, Filters, Form, TemplateFilters
+
+PERIOD: dict[str, Any] = {"last_mailed_from": date(2024, 3, 1), "last_mailed_to": date(2024, 6, 30)}
+SEARCHED = ("firstName", "lastName", "fullName", "companyName", "email", "city")
+DAY_FIRST = Form("%d-%m-%Y")
+COMPACT = Form(encoding="compact")
+COMPACT_DAY_FIRST = Form("%d-%m-%Y", "compact")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A filter of a listing, the query that it must become, and which rows match it, told by the rows themselves.
+
+    `others` are the queries in other forms than the usual one.
+    """
+
+    filters: Filters
+    query: str
+    match: Callable[[Row], bool]
+    others: tuple[tuple[Form, str], ...] = ()
+
+    @property
+    def listing(self) -> str:
+        """The listing that the filter is of."""
+        return "contacts" if isinstance(self.filters, ContactFilters) else "templates"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The filter as an argument."""
+        return {f"{self.listing.removesuffix('s')}_filters": self.filters}
+
+
+def mentions(text: str) -> Callable[[Row], bool]:
+    """Whether names, company, e-mail or city hold a text, whatever the case."""
+    return lambda row: any(text.casefold() in str(row.document[name] or "").casefold() for name in SEARCHED)
+
+
+def labelled(*labels: str) -> Callable[[Row], bool]:
+    """Whether the row has one of these labels, by id."""
+    return lambda row: any(label["id"] in labels for label in row.document["ContactLabels"])
+
+
+def of_type(*types: str) -> Callable[[Row], bool]:
+    """Whether the template's product is one of these."""
+    return lambda row: (row.document["product"] or {}).get("productType") in types
+
+
+def mailed_in_period(row: Row) -> bool:
+    """Whether the row was last mailed from March to June 2024."""
+    day = row.traits.last_mailed_date
+    return day is not None and date(2024, 3, 1) <= day <= date(2024, 6, 30)
+
+
+# the queries are written out, as the interface's encoding rules have them: double quotes, percent-encoded
+CASES = {
+    "search": Case(ContactFilters(search="CAÑON c"), "search=CA%C3%91ON%20c", mentions("Cañon C")),
+    "search with signs": Case(ContactFilters(search="& s"), "search=%26%20s", mentions("& S")),
+    "address_status": Case(
+        ContactFilters(address_status=("Failed",)),
+        "addressStatus=%5B%22Failed%22%5D",
+        lambda row: row.traits.address_status == "Failed",
+    ),
+    "both address statuses": Case(
+        ContactFilters(address_status=("Failed", "Verified")),
+        "addressStatus=%5B%22Failed%22%2C%20%22Verified%22%5D",
+        lambda row: row.traits.address_status in ("Failed", "Verified"),
+        ((COMPACT, "addressStatus=%5B%22Failed%22%2C%22Verified%22%5D"),),
+    ),
+    "last_mailed_status": Case(
+        ContactFilters(last_mailed_status=("In Transit", "Scheduled")),
+        "lastMailedStatus=%5B%22In%20Transit%22%2C%20%22Scheduled%22%5D",
+        lambda row: row.traits.last_mailed_status in ("In Transit", "Scheduled"),
+        ((COMPACT, "lastMailedStatus=%5B%22In%20Transit%22%2C%22Scheduled%22%5D"),),
+    ),
+    "last_mailed_from and last_mailed_to": Case(
+        ContactFilters(**PERIOD),
+        "lastMailedDate=%7B%22startDate%22%3A%20%222024-03-01%22%2C%20%22endDate%22%3A%20%222024-06-30%22%7D",
+        mailed_in_period,
+        (
+            (
+                DAY_FIRST,
+                "lastMailedDate=%7B%22startDate%22%3A%20%2201-03-2024%22%2C%20%22endDate%22%3A%20%2230-06-2024%22%7D",
+            ),
+            (
+                COMPACT,
+                "lastMailedDate=%7B%22startDate%22%3A%222024-03-01%22%2C%22endDate%22%3A%222024-06-30%22%7D",
+            ),
+            (
+                COMPACT_DAY_FIRST,
+                "lastMailedDate=%7B%22startDate%22%3A%2201-03-2024%22%2C%22endDate%22%3A%2230-06-2024%22%7D",
+            ),
+        ),
+    ),
+    "tags by id": Case(
+        ContactFilters(tags=("4", "12")),
+        "tags=%5B4%2C%2012%5D",
+        labelled("4", "12"),
+        ((COMPACT, "tags=%5B4%2C12%5D"),),
+    ),
+    "tags by title": Case(
+        ContactFilters(tags=('Q4 "hot"', "buyers, past")),
+        "tags=%5B%22Q4%20%5C%22hot%5C%22%22%2C%20%22buyers%2C%20past%22%5D",
+        labelled("6", "13"),
+        ((COMPACT, "tags=%5B%22Q4%20%5C%22hot%5C%22%22%2C%22buyers%2C%20past%22%5D"),),
+    ),
+    "tags by id and title": Case(
+        ContactFilters(tags=("5", "顧客", "VIP 🎩")),
+        "tags=%5B5%2C%20%22%E9%A1%A7%E5%AE%A2%22%2C%20%22VIP%20%F0%9F%8E%A9%22%5D",
+        labelled("5", "9", "12"),
+        ((COMPACT, "tags=%5B5%2C%22%E9%A1%A7%E5%AE%A2%22%2C%22VIP%20%F0%9F%8E%A9%22%5D"),),
+    ),
+    "without property addresses": Case(
+        ContactFilters(with_property_addresses=False),
+        "withPropertyAddresses=false",
+        lambda row: not row.traits.has_property_address,
+    ),
+    "is_return_address": Case(
+        ContactFilters(is_return_address=True), "isReturnAddress=true", lambda row: row.traits.is_return_address
+    ),
+    "no return address": Case(
+        ContactFilters(is_return_address=False), "isReturnAddress=false", lambda row: not row.traits.is_return_address
+    ),
+    "account of contacts": Case(
+        ContactFilters(account_id="502"), "meta.account_id=502", lambda row: row.traits.account_id == "502"
+    ),
+    "product_types": Case(
+        TemplateFilters(product_types=("Personal Letters",)),
+        "productTypes=Personal%20Letters",
+        of_type("Personal Letters"),
+    ),
+    "both product types": Case(
+        TemplateFilters(product_types=("Professional Letters", "Personal Letters")),
+        "productTypes=Professional%20Letters%2CPersonal%20Letters",
+        of_type("Professional Letters", "Personal Letters"),
+    ),
+    "creator by name": Case(
+        TemplateFilters(creator="Zoë O'Ex"),
+        "creator=Zo%C3%AB%20O%27Ex",
+        lambda row: row.document["creator"]["fullName"] == "Zoë O'Example",
+    ),
+    "creator by id": Case(
+        TemplateFilters(creator="11"), "creator=11", lambda row: row.document["creator"]["id"] == "11"
+    ),
+    "is_shared": Case(TemplateFilters(is_shared=True), "isShared=true", lambda row: row.traits.is_shared),
+    "not shared": Case(TemplateFilters(is_shared=False), "isShared=false", lambda row: not row.traits.is_shared),
+    "account of templates": Case(
+        TemplateFilters(account_id="503"), "meta.account_id=503", lambda row: row.traits.account_id == "503"
+    ),
+    "all filters of contacts": Case(
+        ContactFilters(
+            search="e", address_status=("Verified",), last_mailed_status=("Mailed", "Scheduled"), **PERIOD,
+            tags=("4", "house", "8"), with_property_addresses=False, is_return_address=False, account_id="501",
+        ),
+        (
+            "search=e&addressStatus=%5B%22Verified%22%5D&lastMailedStatus=%5B%22Mailed%22%2C%20%22Scheduled%22%5D"
+            "&lastMailedDate=%7B%22startDate%22%3A%20%222024-03-01%22%2C%20%22endDate%22%3A%20%222024-06-30%22%7D"
+            "&tags=%5B4%2C%20%22house%22%2C%208%5D&withPropertyAddresses=false&isReturnAddress=false"
+            "&meta.account_id=501"
+        ),
+        lambda row: (
+            mentions("e")(row)
+            and (row.traits.address_status, row.traits.account_id) == ("Verified", "501")
+            and row.traits.last_mailed_status in ("Mailed", "Scheduled")
+            and mailed_in_period(row)
+            and labelled("4", "5", "8")(row)
+            and not (row.traits.has_property_address or row.traits.is_return_address)
+        ),
+        (
+            (
+                COMPACT_DAY_FIRST,
+                (
+                    "search=e&addressStatus=%5B%22Verified%22%5D"
+                    "&lastMailedStatus=%5B%22Mailed%22%2C%22Scheduled%22%5D"
+                    "&lastMailedDate=%7B%22startDate%22%3A%2201-03-2024%22%2C%22endDate%22%3A%2230-06-2024%22%7D"
+                    "&tags=%5B4%2C%22house%22%2C8%5D&withPropertyAddresses=false&isReturnAddress=false"
+                    "&meta.account_id=501"
+                ),
+            ),
+        ),
+    ),
+    "all filters of templates": Case(
+        TemplateFilters(
+            search=1, product_types=("Professional Letters",), creator="o", is_shared=False, account_id="502"
+        ),
+        "search=1&productTypes=Professional%20Letters&creator=o&isShared=false&meta.account_id=502",
+        lambda row: (
+            of_type("Professional Letters")(row)
+            and "o" in row.document["creator"]["fullName"].casefold()
+            and row.traits.account_id == "502"
+            and not row.traits.is_shared
+        ),
+    ),
+}  # fmt: skip
+# an account is no filter; the others may well select all: the flag that enables search, rows beside others
+UNTOLD = {ContactFilters: {"account_id", "with_property_addresses"}, TemplateFilters: {"account_id", "search"}}
+NO_CHOICE = {
+    "with_property_addresses": Case(
+        ContactFilters(with_property_addresses=True), "withPropertyAddresses=true", lambda _: True
+    ),
+    "the search flag": Case(TemplateFilters(search=1), "search=1", lambda _: True),
+    "an empty creator": Case(TemplateFilters(creator=""), "creator=", lambda _: True),
+    "no product types": Case(TemplateFilters(product_types=()), "productTypes=", lambda _: True),
+}
+
+
+@pytest.fixture
+def world(begin: Begin) -> World:
+    """2,000 contacts and 120 templates, each listing on one page."""
+    world = begin(Emulator(2_000, 120))
+    world.settings["page_size"] = 2_000
+    return world
+
+
+def queries(world: World) -> list[str]:
+    """What follows the page in each query, as it was sent."""
+    return [hit.query.removeprefix("page=0&pageSize=") for hit in world.emulator.hits]
+
+
+def chosen(world: World, case: Case) -> set[str]:
+    """The ids of the rows that match."""
+    return {row.id for row in getattr(world.emulator, case.listing).rows() if case.match(row)}
+
+
+def matching_tables(world: World, case: Case) -> dict[str, Rows]:
+    """The listing's tables as the rows that match make them."""
+    ids = chosen(world, case)
+    return {
+        name: [row for row in rows if row["id" if name == case.listing else f"{case.listing[:-1]}_id"] in ids]
+        for name, rows in held_tables(world.emulator).items()
+        if case.listing in (name, PARENTS.get(name))
+    }
+
+
+def shelves(world: World) -> Iterator[tuple[str, Shelf]]:
+    """The rows of each listing."""
+    yield "templates", world.emulator.templates
+    yield "contacts", world.emulator.contacts
+
+
+def names_of(filters: Filters) -> list[str]:
+    """The names of the filters that are set."""
+    unset = type(filters)()
+    return [name for name in filters.__dataclass_fields__ if getattr(filters, name) != getattr(unset, name)]
+
+
+def audited(filters: Filters) -> tuple[Any, Any]:
+    """A filter as the audit has it: the filters under their settings' names, and the account."""
+    values = json.loads(json.dumps({name: getattr(filters, name) for name in names_of(filters)}, default=str))
+    account = values.pop("account_id", None)
+    return values or None, account
+
+
+def told(filters: Filters) -> list[str]:
+    """The filters that select less than all rows, unless the service ignores them; those are told then."""
+    return [name for name in names_of(filters) if name not in UNTOLD[type(filters)]]
+
+
+def without(filters: Filters) -> str:
+    """The query that tells what a listing holds without its filters, which an account is none of."""
+    return f"1&meta.account_id={filters.account_id}" if filters.account_id else "1"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_filter_is_sent_as_documented_and_its_rows_are_loaded(world: World, name: str) -> None:
+    """No other row, and all parts of each; the audit tells the filter; one row is asked for without it, if told."""
+    case = CASES[name]
+    result = world.load(only=(case.listing,), **case.settings)
+    expected = matching_tables(world, case)
+    tables = world.tables()
+    assert {table: tables[table] for table in LISTED if table in tables} == expected
+    assert 0 < len(expected[case.listing]) < getattr(world.emulator, case.listing).count
+    filters, account = audited(case.filters)
+    assert queries(world) == [f"2000&{case.query}", *([without(case.filters)] if told(case.filters) else [])]
+    assert {hit.path for hit in world.emulator.hits} == {f"/api/v1/{case.listing}"}
+    assert [(row["filters"], row["account_id"], row["rows_yielded"]) for row in tables["listing_audit"]] == [
+        (filters, account, len(expected[case.listing]))
+    ]
+    assert result.tables[case.listing] == len(expected[case.listing])
+
+
+@pytest.mark.parametrize("name", NO_CHOICE)
+def test_a_value_that_chooses_all_rows_is_sent_too(world: World, name: str) -> None:
+    """It is a value like any other, and the rows are all."""
+    case = NO_CHOICE[name]
+    world.load(only=(case.listing,), **case.settings)
+    assert queries(world)[0] == f"2000&{case.query}"
+    assert world.tables()[case.listing] == held_tables(world.emulator)[case.listing]
+    assert world.tables()["listing_audit"][0]["filters"] == audited(case.filters)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "query"),
+    [
+        pytest.param(name, form, query, id=f"{name}, {form.encoding} {form.date_format}")
+        for name, case in CASES.items()
+        for form, query in case.others
+    ],
+)
+def test_a_filter_chooses_the_same_rows_in_every_form(world: World, name: str, form: Form, query: str) -> None:
+    """Lists and objects without blanks, the day before the year: settings say which."""
+    case = CASES[name]
+    settings = {**world.settings, **case.settings, "date_format": form.date_format, "filter_encoding": form.encoding}
+    found = [row for table in source(**settings).resources[case.listing] for row in table["id"].to_pylist()]
+    assert queries(world)[0] == f"2000&{query}"
+    assert sorted(found) == sorted(chosen(world, case))
+
+
+def test_every_filter_of_both_listings_is_tested_here() -> None:
+    """Alone, and in every form where it has more than one."""
+    cases = [*CASES.values(), *NO_CHOICE.values()]
+    alone = {(case.listing, *names) for case in cases if (names := names_of(case.filters)) and len(names) == 1}
+    assert alone | {("contacts", name) for name in PERIOD} == {
+        (listing, name)
+        for listing, kind in (("contacts", ContactFilters), ("templates", TemplateFilters))
+        for name in kind.__dataclass_fields__
+    }
+    forms = {form for case in cases if names_of(case.filters) == [*PERIOD] for form, _ in case.others}
+    assert forms | {Form()} == {Form(day, way) for day in get_args(DateFormat) for way in get_args(FilterEncoding)}
+
+
+def test_every_page_is_asked_for_with_the_filters(world: World) -> None:
+    """The pages in between, and the fence's."""
+    case = CASES["both address statuses"]
+    world.load(only=("contacts",), **{**case.settings, "page_size": 500})
+    pages = -(-len(chosen(world, case)) // 500)
+    asked = Counter(hit.query for hit in world.emulator.hits)
+    assert asked.pop("page=0&pageSize=1") == 1
+    ends = {0, pages - 1}
+    assert asked == {f"page={page}&pageSize=500&{case.query}": 2 if page in ends else 1 for page in range(pages)}
+    assert pages > 2
+
+
+def test_filters_that_no_row_matches_leave_empty_tables(world: World) -> None:
+    """Nothing is there to be compared with the whole listing, so that is not asked for."""
+    world.load(only=("contacts",), contact_filters=ContactFilters(search="nobody is called that"))
+    tables = world.tables()
+    assert (tables["contacts"], tables["contacts__contact_labels"]) == ([], [])
+    assert queries(world) == ["2000&search=nobody%20is%20called%20that"]
+
+
+def test_filters_of_one_listing_leave_the_other_whole(world: World) -> None:
+    """Each has its own; the account is of both."""
+    case = CASES["is_shared"]
+    world.load(**case.settings, account_id="502")
+    own = ids_of(world, "502")
+    assert {row["id"] for row in world.tables()["templates"]} == chosen(world, case) & own["templates"]
+    assert {row["id"] for row in world.tables()["contacts"]} == own["contacts"]
+    assert sorted(queries(world)) == [
+        "1&meta.account_id=502",
+        "2000&isShared=true&meta.account_id=502",
+        "2000&meta.account_id=502",
+    ]
+
+
+CONTACT_OPTIONS = (
+    "--search", "e", "--address-status", "Verified", "--last-mailed-status", "Mailed",
+    "--last-mailed-status", "Scheduled", "--last-mailed-from", "2024-03-01", "--last-mailed-to", "2024-06-30",
+    "--tag", "4", "--tag", "house", "--tag", "8", "--without-property-addresses", "--no-return-addresses",
+    "--account-id", "501",
+)  # fmt: skip
+TEMPLATE_OPTIONS = (
+    "--product-type", "Professional Letters", "--creator", "o", "--not-shared", "--account-id", "502",
+)  # fmt: skip
+
+
+@pytest.fixture
+def reachable(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The same, reached by settings in the environment."""
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", str(value))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("all filters of contacts", CONTACT_OPTIONS),
+        ("all filters of templates", TEMPLATE_OPTIONS),
+        ("both product types", ("--product-type", "Professional Letters", "--product-type", "Personal Letters")),
+        ("is_return_address", ("--return-addresses",)),
+        ("is_shared", ("--shared",)),
+    ],
+)
+def test_the_command_s_options_are_filters(
+    letters: Letters, reachable: World, name: str, options: tuple[str, ...]
+) -> None:
+    """What can be given more than once is a list; the search flag of templates is no option."""
+    case = CASES[name]
+    done = letters("load", "--quiet", "--only", case.listing, *options)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert queries(reachable)[0] == f"2000&{case.query.removeprefix('search=1&')}"
+    expected = matching_tables(reachable, case)
+    tables = read_tables(Path("letters.duckdb"))
+    assert {table: tables[table] for table in expected} == expected
+
+
+def test_an_option_that_chooses_all_rows_is_a_filter_too(letters: Letters, reachable: World) -> None:
+    """Not the same as none: the service is sent it, and the audit holds it."""
+    assert letters("load", "--quiet", "--only", "contacts", "--with-property-addresses") == Outcome(0, "", "")
+    assert queries(reachable) == ["2000&withPropertyAddresses=true"]
+    audit = read_tables(Path("letters.duckdb"))["listing_audit"]
+    assert [row["filters"] for row in audit] == [{"with_property_addresses": True}]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--address-status", "Bounced"),
+            "letters: sources.letters.contacts.address_status must be Failed or Verified, got Bounced.\n",
+        ),
+        (
+            ("--product-type", "Postcards"),
+            (
+                "letters: sources.letters.templates.product_types must be Professional Letters or Personal Letters, "
+                "got Postcards.\n"
+            ),
+        ),
+        (
+            ("--last-mailed-to", "2024-01-31"),
+            "letters: sources.letters.contacts: last_mailed_from and last_mailed_to go together: set both, or none.\n",
+        ),
+    ],
+)
+def test_an_option_that_the_interface_does_not_know_ends_with_2(
+    letters: Letters, reachable: World, options: tuple[str, ...], message: str
+) -> None:
+    """One line names what it knows; the service is not asked."""
+    done = letters("load", *options)
+    assert (done.code, done.out, done.err) == (2, "", message)
+    assert reachable.emulator.hits == []
+
+
+def test_an_option_that_is_no_day_is_wrong_usage(letters: Letters, reachable: World) -> None:
+    """Days first are not read."""
+    done = letters("load", "--last-mailed-from", "31-01-2024", "--last-mailed-to", "2024-02-01")
+    assert (done.code, done.out) == (2, "")
+    assert "expected a day such as 2024-01-31, got 31-01-2024." in done.err
+    assert reachable.emulator.hits == []
+
+
+def test_variables_are_filters(reachable: World, letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON or commas for lists, and the form of requests too."""
+    case = CASES["all filters of contacts"]
+    variables = {
+        "SEARCH": "e", "ADDRESS_STATUS": "Verified", "LAST_MAILED_STATUS": "Mailed,Scheduled",
+        "TAGS": '[4, "house", 8]', "LAST_MAILED_FROM": "2024-03-01", "LAST_MAILED_TO": "2024-06-30",
+        "WITH_PROPERTY_ADDRESSES": "false", "IS_RETURN_ADDRESS": "false", "ACCOUNT_ID": "501",
+    }  # fmt: skip
+    for name, value in variables.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__CONTACTS__{name}", value)
+    monkeypatch.setenv("SOURCES__LETTERS__DATE_FORMAT", "%d-%m-%Y")
+    monkeypatch.setenv("SOURCES__LETTERS__FILTER_ENCODING", "compact")
+    assert letters("load", "--quiet", "--only", "contacts").code == 0
+    assert queries(reachable)[0] == f"2000&{dict(case.others)[COMPACT_DAY_FIRST]}"
+    assert {row["id"] for row in read_tables(Path("letters.duckdb"))["contacts"]} == chosen(reachable, case)
+
+
+@pytest.mark.parametrize(
+    ("variable", "options"),
+    [
+        (("LAST_MAILED_FROM", "2024-03-01"), ("--last-mailed-to", "2024-06-30")),
+        (("LAST_MAILED_TO", "2024-06-30"), ("--last-mailed-from", "2024-03-01")),
+    ],
+)
+def test_one_day_may_be_an_option_and_the_other_a_variable(
+    reachable: World,
+    letters: Letters,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: tuple[str, str],
+    options: tuple[str, str],
+) -> None:
+    """Both are there in the end, which is what counts."""
+    monkeypatch.setenv(f"SOURCES__LETTERS__CONTACTS__{variable[0]}", variable[1])
+    assert letters("load", "--quiet", "--only", "contacts", *options) == Outcome(0, "", "")
+    case = CASES["last_mailed_from and last_mailed_to"]
+    assert queries(reachable)[0] == f"2000&{case.query}"
+    assert {row["id"] for row in read_tables(Path("letters.duckdb"))["contacts"]} == chosen(reachable, case)
+
+
+@pytest.fixture
+def elsewhere(reachable: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The same, where the sections of both listings name an account: 502."""
+    for listing in LISTINGS:
+        monkeypatch.setenv(f"SOURCES__LETTERS__{listing.upper()}__ACCOUNT_ID", "502")
+    return reachable
+
+
+def ids_of(world: World, account: str) -> dict[str, set[str]]:
+    """The ids of an account's rows in each listing."""
+    return {
+        listing: {row.id for row in shelf.rows() if row.traits.account_id == account}
+        for listing, shelf in shelves(world)
+    }
+
+
+def held_ids(dataset: str = "letters_data") -> dict[str, set[str]]:
+    """The ids of the rows in each listing's table of a dataset."""
+    file = Path("letters.duckdb")
+    return {listing: {name for [name] in query(file, f"select id from {dataset}.{listing}")} for listing in LISTINGS}
+
+
+def test_an_account_as_an_argument_goes_before_those_of_the_sections(elsewhere: World) -> None:
+    """One account's rows must not come in under another's name; the audit has the name that was asked for."""
+    elsewhere.load(account_id="501")
+    assert held_ids() == ids_of(elsewhere, "501")
+    assert sorted(queries(elsewhere)) == ["2000&meta.account_id=501"] * 2
+    assert {row["account_id"] for row in elsewhere.tables()["listing_audit"]} == {"501"}
+
+
+def test_without_the_argument_the_sections_accounts_are_loaded(elsewhere: World) -> None:
+    """They go before the general one."""
+    elsewhere.load()
+    assert held_ids() == ids_of(elsewhere, "502")
+
+
+def test_the_command_s_account_goes_before_those_of_the_sections(elsewhere: World, letters: Letters) -> None:
+    """Of a load and of a check."""
+    assert letters("load", "--quiet", "--account-id", "501") == Outcome(0, "", "")
+    assert held_ids() == ids_of(elsewhere, "501")
+    loads = len(elsewhere.emulator.hits)
+    assert letters("check", "--quiet", "--account-id", "501") == Outcome(0, "", "")
+    assert loads < len(elsewhere.emulator.hits)
+    assert all(hit.query.endswith("meta.account_id=501") for hit in elsewhere.emulator.hits)
+
+
+@pytest.mark.parametrize("by", ["run_accounts", "the command"])
+def test_several_accounts_go_before_those_of_the_sections(elsewhere: World, letters: Letters, by: str) -> None:
+    """Each dataset holds the rows of its own account, and the views tell them apart."""
+    if by == "the command":
+        assert letters("load", "--quiet", "--account-id", "501", "--account-id", "503") == Outcome(0, "", "")
+    else:
+        pipelines = account_pipelines("duckdb", elsewhere.place, "letters_data", ("501", "503"))
+        run_accounts(pipelines, **elsewhere.settings)
+    expected = {account: ids_of(elsewhere, account) for account in ("501", "503")}
+    assert {account: held_ids(f"letters_data_{account}") for account in expected} == expected
+    for listing in LISTINGS:
+        found = set(query(elsewhere.place, f"select account_id, id from letters_data_all.{listing}"))
+        assert found == {(account, row_id) for account, ids in expected.items() for row_id in ids[listing]}
+
+
+CONFIG = """
+[sources.letters]
+date_format = "%d-%m-%Y"
+filter_encoding = "compact"
+environment = "demo"
+[sources.letters.contacts]
+search = "not this"
+address_status = ["Failed"]
+last_mailed_status = ["Mailed", "Scheduled"]
+last_mailed_from = 2024-03-01
+last_mailed_to = 2024-06-30
+tags = [4, "house", 8]
+with_property_addresses = true
+is_return_address = false
+[sources.letters.demo.contacts]
+search = "e"
+with_property_addresses = false
+account_id = 501
+[sources.letters.templates]
+search = 1
+product_types = "Professional Letters"
+creator = "o"
+is_shared = false
+account_id = "502"
+"""
+
+
+def test_files_are_filters_and_options_go_first(reachable: World, letters: Letters) -> None:
+    """Filter by filter: an option, the environment's section, then the general one."""
+    Path(".dlt").mkdir()
+    Path(".dlt/config.toml").write_text(CONFIG)
+    Container()[PluggableRunContext].reload_providers()
+    assert letters("load", "--quiet", "--address-status", "Verified").code == 0
+    contacts, templates = CASES["all filters of contacts"], CASES["all filters of templates"]
+    assert [query for query in queries(reachable) if query.startswith("2000")] == [
+        f"2000&{templates.query}",
+        f"2000&{dict(contacts.others)[COMPACT_DAY_FIRST]}",
+    ]
+    tables = read_tables(Path("letters.duckdb"))
+    assert {row["id"] for row in tables["contacts"]} == chosen(reachable, contacts)
+    assert {row["id"] for row in tables["templates"]} == chosen(reachable, templates)
+
+
+PAGE = {"data": {"count": 3, "rows": [{"id": "1"}, {"id": "2"}, {"id": "3"}]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("search", "search"),
+        ("last_mailed_from and last_mailed_to", "last_mailed_from, last_mailed_to"),
+        ("all filters of templates", "creator, is_shared, product_types"),
+    ],
+)
+def test_a_filter_that_the_service_ignores_is_told_in_one_warning(
+    world: World, caplog: pytest.LogCaptureFixture, name: str, told: str
+) -> None:
+    """The load is done: whether all rows happen to match cannot be known."""
+    case = CASES[name]
+    world.emulator.canned.always(When(case.listing), Reply.of(PAGE))
+    result = world.load(only=(case.listing,), **case.settings)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records if record.levelno > logging.INFO] == [
+        (
+            "WARNING",
+            f"{case.listing}: the service gives all 3 rows with {told} as without; it may ignore that filter",
+        )
+    ]
+    assert result.tables[case.listing] == 3
+    assert queries(world) == [f"2000&{case.query}", without(case.filters)]
+
+
+def test_a_filter_that_the_service_heeds_is_not_warned_of(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor is an account, or a listing without filters."""
+    world.load(account_id="502", **CASES["is_return_address"].settings)
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+@pytest.mark.parametrize("name", ["with_property_addresses", "the search flag", "account of contacts"])
+def test_a_value_that_may_well_choose_all_rows_is_not_warned_of(
+    world: World, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """Nor is a row asked for to see whether it does: all rows are what it promises."""
+    case = {**CASES, **NO_CHOICE}[name]
+    world.emulator.canned.always(When(case.listing), Reply.of(PAGE))
+    result = world.load(only=(case.listing,), **case.settings)
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
+    assert queries(world) == [f"2000&{case.query}"]
+    assert result.tables[case.listing] == 3
+
+
+def test_the_command_tells_of_an_ignored_filter_in_one_line(letters: Letters, reachable: World) -> None:
+    """Also when it is quiet; the exit code is that of a load that is done."""
+    reachable.emulator.canned.always(When("contacts"), Reply.of(PAGE))
+    done = letters("load", "--quiet", "--only", "contacts", "--tag", "office")
+    assert (done.code, done.out, done.err) == (
+        0,
+        "",
+        "WARNING contacts: the service gives all 3 rows with tags as without; it may ignore that filter\n",
+    )
+
+
+def test_a_status_that_the_interface_does_not_name_is_asked_for_with_a_warning(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its list is open: who is right shows in the rows."""
+    world.emulator.contacts.insert({"id": "back"}, traits=Traits(last_mailed_status="Returned"))
+    world.load(only=("contacts",), contact_filters=ContactFilters(last_mailed_status=("Mailed", "Returned")))
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == [
+        "contacts: last_mailed_status Returned is not one of the documented In Transit, Mailed, Scheduled"
+    ]
+    assert queries(world)[0] == "2000&lastMailedStatus=%5B%22Mailed%22%2C%20%22Returned%22%5D"
+    assert "back" in {row["id"] for row in world.tables()["contacts"]}

@@ -1,0 +1,572 @@
+"""Do the mailings grow day by day, with no day missing and none twice, whatever stops a load in between?"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.extract.incremental.context import TimeIntervalContext
+from holdings import DATASET, change, query, table_names
+from shelves import clear
+from terminals import COMMAND, open_process
+from worlds import Begin, World
+
+from letters_source import LoadFailed, ServiceRejected, SettingsError, letters, make_pipeline, run
+from letters_source.emulator import Emulator, Hit, Reply, Traits, When
+from letters_source.listing import ContactFilters
+
+Mailing = tuple[str, date, date]
+Span = tuple[date, date]
+
+ONLY = ("mailings",)
+OURS = {"mailings", "listing_audit"}
+BAD_REQUEST = Reply.of({"message": "no"}, 400)
+
+
+@pytest.fixture
+def today() -> date:
+    """The day that a load which starts now ends with; a test that runs over midnight (UTC) sees two."""
+    return datetime.now(UTC).date()
+
+
+def days_from(first: date, last: date) -> list[date]:
+    """The days from the first to the last."""
+    return [first + timedelta(days=day) for day in range((last - first).days + 1)]
+
+
+def single(days: Iterable[date]) -> list[Span]:
+    """Days as windows of one day."""
+    return [(day, day) for day in days]
+
+
+def windows_asked(hits: Iterable[Hit]) -> list[Span]:
+    """The windows that mailings were asked for, in order; a request for anything else would be told by its day."""
+    asked = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
+    return [(date.fromisoformat(each["startDate"]), date.fromisoformat(each["endDate"])) for each in asked]
+
+
+def mailings(world: World) -> set[Mailing]:
+    """What the table holds, each contact and window once."""
+    rows = query(world.place, f"select contact_id, mailed_on, mailed_until from {DATASET}.mailings")
+    assert len(rows) == len({row[:2] for row in rows})
+    return set(rows)
+
+
+def contents(world: World) -> dict[str, Any]:
+    """Every row of every table, dlt's own too."""
+    tables = sorted(table_names(world.place))
+    return {f"{schema}.{name}": query(world.place, f"from {schema}.{name} order by all") for schema, name in tables}
+
+
+def shown(emulator: Emulator, first: date, length: int = 1) -> set[Mailing]:
+    """The mailings that the service shows from a day on, by windows of a length."""
+    mailed = ((row.id, row.traits.last_mailed_date) for row in emulator.contacts.rows())
+    return {(contact, *window_of(day, length)) for contact, day in mailed if day and day >= first}
+
+
+def window_of(day: date, length: int) -> Span:
+    """The aligned window that holds a day."""
+    start = date.fromordinal(day.toordinal() // length * length)
+    return start, start + timedelta(days=length - 1)
+
+
+def mail(emulator: Emulator, days: Iterable[date | None]) -> None:
+    """Let the service know of these contacts, each last mailed on its day."""
+    clear(emulator.contacts)
+    for number, day in enumerate(days):
+        emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_date=day))
+
+
+def mailed_until(day: date, since: date) -> list[date | None]:
+    """The last mailings of 130 contacts as they are on a day: most are mailed twice, some before, some never."""
+    plans = [(since + timedelta(days=n % 60), since + timedelta(days=n * 7 % 60)) for n in range(120)]
+    plans += [(since - timedelta(days=3),) * 2 for _ in range(5)]
+    return [*(max((one for one in plan if one <= day), default=None) for plan in plans), *[None] * 5]
+
+
+def state_of(world: World) -> Any:
+    """What dlt remembers of the mailings; None before it does."""
+    resources = world.pipeline.state.get("sources", {}).get("letters", {}).get("resources", {})
+    return resources.get("mailings_windows", {}).get("incremental", {}).get("day")
+
+
+def rewind(world: World, day: date) -> None:
+    """Make the dataset what it was when the last load was on that day: loads end today, and tests cannot wait."""
+    change(world.place, f"delete from {DATASET}.mailings where mailed_on > '{day}'")
+    later = f"(filters->>'last_mailed_from') > '{day}'"
+    noon = f"update {DATASET}.listing_audit set started_at = least(started_at, '{day} 12:00:00+00')"
+    change(world.place, f"delete from {DATASET}.listing_audit where listing = 'mailings' and {later}; {noon}")
+    with world.pipeline.managed_state() as state:
+        remembered: Any = state["sources"]["letters"]["resources"]["mailings_windows"]
+        remembered["incremental"]["day"]["last_value"] = day
+
+
+@contextmanager
+def scheduled(first: date | str, end: date | str) -> Iterator[None]:
+    """Load as under a scheduler that asks for an interval; dlt reads it from the environment."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, moment in (("START", first), ("END", end)):
+            patch.setenv(f"DLT_INTERVAL_{name}", moment if isinstance(moment, str) else f"{moment}T00:00:00Z")
+        patch.setenv("DLT_ALLOW_EXTERNAL_SCHEDULERS", "true")
+        with Container().injectable_context(TimeIntervalContext()):
+            yield
+
+
+def stop_in_the_middle(world: World, settings: dict[str, Any]) -> None:
+    """The service refuses a window after others were read."""
+    before = contents(world)
+    world.emulator.canned.once(When(number=len(world.emulator.hits) + 9), BAD_REQUEST)
+    with pytest.raises(ServiceRejected):
+        world.load(**settings)
+    assert contents(world) == before
+    assert not world.pipeline.has_pending_data
+
+
+def extract_alone(world: World, settings: dict[str, Any]) -> None:
+    """The process ends when all was read and nothing loaded."""
+    only, sources = settings["only"], {**world.settings, **settings}
+    source = letters(**{name: value for name, value in sources.items() if name != "only"})
+    world.pipeline.extract(source.with_resources(*only, "mailings__listing_audit"))
+    assert world.pipeline.has_pending_data
+
+
+def normalize_alone(world: World, settings: dict[str, Any]) -> None:
+    """The same, one step later."""
+    extract_alone(world, settings)
+    world.pipeline.normalize()
+    assert world.pipeline.has_pending_data
+
+
+def fail_to_merge(world: World, settings: dict[str, Any]) -> None:
+    """The destination fails at the mailings, after the audit may have been written."""
+    fail_to_load(world, settings, "mailings")
+
+
+def fail_to_audit(world: World, settings: dict[str, Any]) -> None:
+    """The destination fails at the audit, after the mailings may have been written."""
+    fail_to_load(world, settings, "listing_audit")
+
+
+def fail_to_load(world: World, settings: dict[str, Any], table: str) -> None:
+    """A table is away while it is loaded; dlt keeps the package."""
+    change(world.place, f"alter table {DATASET}.{table} rename to away")
+    with pytest.raises(LoadFailed, match=f"Table with name {table} does not exist"):
+        world.load(**settings)
+    change(world.place, f"alter table {DATASET}.away rename to {table}")
+    assert world.pipeline.has_pending_data
+
+
+def test_sixty_days_in_three_loads_with_stopped_ones_between(begin: Begin, today: date) -> None:
+    """Each load asks for the lag and the days that are new, and no mailing is missing or twice."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=59)
+    first, second = today - timedelta(days=40), today - timedelta(days=20)
+    settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_lag": 5}
+    starts = {first: since, second: first - timedelta(days=5), today: second - timedelta(days=5)}
+    stops = {second: stop_in_the_middle, today: fail_to_merge}
+    expected: set[Mailing] = set()
+    for day, start in starts.items():
+        mail(world.emulator, mailed_until(day, since))
+        if day in stops:
+            stops[day](world, settings)
+        asked = len(world.emulator.hits)
+        world.load(**settings)
+        assert windows_asked(world.emulator.hits[asked:]) == single(days_from(start, today))
+        expected |= shown(world.emulator, since)
+        assert mailings(world) == expected
+        assert state_of(world)["last_value"] == today
+        if day != today:
+            rewind(world, day)
+    assert {row[1] for row in expected} == set(days_from(since, today))
+    assert not world.pipeline.has_pending_data
+
+
+@pytest.mark.parametrize("stop", [extract_alone, normalize_alone, fail_to_audit])
+def test_what_was_read_and_not_loaded_is_read_again(
+    begin: Begin, today: date, stop: Callable[[World, dict[str, Any]], None]
+) -> None:
+    """dlt had moved on to today; the days since the last load that ended count."""
+    world, since, last = begin(Emulator(0, 0)), today - timedelta(days=14), today - timedelta(days=9)
+    settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_lag": 2}
+    mail(world.emulator, days_from(since, last))
+    world.load(**settings)
+    rewind(world, last)
+    mail(world.emulator, days_from(since, today))
+    stop(world, settings)
+    asked = len(world.emulator.hits)
+    world.load(**settings)
+    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(last - timedelta(days=2), today))
+    assert mailings(world) == shown(world.emulator, since)
+
+
+def test_a_killed_load_is_followed_by_a_whole_one(begin: Begin, today: date) -> None:
+    """The process is gone in the midst of reading; the next one asks for all its days again."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=19)
+    mail(world.emulator, days_from(since, today))
+    settings = {"mailings": "true", "mailings_since": since.isoformat(), "retry_budget": "2"}
+    variables = {f"SOURCES__LETTERS__{name.upper()}": value for name, value in (world.settings | settings).items()}
+    arguments = ("load", "--only", "mailings", "--to", str(world.place), "--quiet")
+    with open_process(COMMAND, *arguments, env={**os.environ, **variables}) as process:
+        world.emulator.before_answer = lambda _, number: kill_at(process, number)
+    assert process.returncode == -signal.SIGKILL
+    world.emulator.before_answer = None
+    asked = len(world.emulator.hits)
+    # what its working folder keeps of that load is read by a new pipeline of the same name
+    run(make_pipeline("duckdb", world.place), only=ONLY, mailings=True, mailings_since=since, **world.settings)
+    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(since, today))
+    assert mailings(world) == shown(world.emulator, since)
+
+
+def kill_at(process: subprocess.Popen[str], number: int) -> None:
+    """End the process at one of its requests."""
+    if number == 8:
+        process.kill()
+
+
+def test_a_contact_that_is_mailed_again_keeps_its_earlier_mailing(begin: Begin, today: date) -> None:
+    """The service tells the last mailing only; within the lag and before it, the table keeps what it told earlier."""
+    world = begin(Emulator(0, 0))
+    old, recent = today - timedelta(days=15), today - timedelta(days=2)
+    settings = {"only": ONLY, "mailings": True, "mailings_since": today - timedelta(days=20), "mailings_lag": 5}
+    mail(world.emulator, [old, recent, recent])
+    world.load(**settings)
+    mail(world.emulator, [today, today, recent])
+    world.load(**settings)
+    expected = {("0", old), ("1", recent), ("2", recent), ("0", today), ("1", today)}
+    assert mailings(world) == {(contact, day, day) for contact, day in expected}
+
+
+def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -> None:
+    """The second load asks for the days of the lag and today, and brings what was there; other rows keep their load."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=9)
+    settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_lag": 3}
+    mail(world.emulator, [day for day in days_from(since, today) for _ in range(3)])
+    first = world.load(**settings)
+    once = mailings(world)
+    second = world.load(**settings)
+    assert windows_asked(world.emulator.hits[10:]) == single(days_from(today - timedelta(days=3), today))
+    assert mailings(world) == once == shown(world.emulator, since)
+    assert first.tables["mailings"] == second.tables["mailings"] == 30
+    loads = dict(query(world.place, f"select mailed_on, any_value(_dlt_load_id) from {DATASET}.mailings group by all"))
+    lag = days_from(today - timedelta(days=3), today)
+    assert loads == {day: (second if day in lag else first).load_id for day in days_from(since, today)}
+
+
+def test_without_a_lag_the_last_day_is_asked_for_again(begin: Begin, today: date) -> None:
+    """It was not over when it was loaded."""
+    world = begin(Emulator(0, 0))
+    settings = {"only": ONLY, "mailings": True, "mailings_since": today - timedelta(days=3), "mailings_lag": 0}
+    world.load(**settings)
+    mail(world.emulator, [today])
+    world.load(**settings)
+    assert windows_asked(world.emulator.hits[4:]) == [(today, today)]
+    assert mailings(world) == {("0", today, today)}
+
+
+def test_a_day_of_several_pages_is_read_whole(begin: Begin) -> None:
+    """Each page once, and the fence."""
+    world, day = begin(Emulator(0, 0)), date(2024, 5, 17)
+    mail(world.emulator, [day] * 25)
+    with scheduled(day, day + timedelta(days=1)):
+        world.load(only=ONLY, mailings=True, page_size=10)
+    pages = sorted(dict(parse_qsl(hit.query))["page"] for hit in world.emulator.hits)
+    assert pages == ["0", "0", "1", "2", "2"]
+    assert mailings(world) == shown(world.emulator, day)
+
+
+def test_windows_of_seven_days_are_the_same_wherever_loads_start(begin: Begin) -> None:
+    """Loads that start on different weekdays ask for aligned windows, which follow each other and never overlap."""
+    world = begin(Emulator(600, 0))
+    settings = {"only": ONLY, "mailings": True, "mailings_window": 7}
+    asked = []
+    for first, end in ((date(2024, 3, 6), date(2024, 3, 21)), (date(2024, 3, 19), date(2024, 4, 2))):
+        before = len(world.emulator.hits)
+        with scheduled(first, end):
+            world.load(**settings)
+        asked.append(windows_asked(world.emulator.hits[before:]))
+    sundays = [date(2024, 3, day) for day in (3, 10, 17, 24, 31)]
+    weeks = [(sunday, sunday + timedelta(days=6)) for sunday in sundays]
+    assert asked == [weeks[:3], weeks[2:]]
+    assert all(later[0] - earlier[1] == timedelta(days=1) for earlier, later in pairwise(weeks))
+    whole = shown(world.emulator, sundays[0], 7)
+    assert mailings(world) == {row for row in whole if row[1:] in weeks}
+
+
+def test_windows_of_seven_days_go_on_after_the_last_load(begin: Begin, today: date) -> None:
+    """The window of the first day of the lag, and those after it."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=30)
+    mail(world.emulator, days_from(since - timedelta(days=10), today))
+    settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_window": 7, "mailings_lag": 9}
+    world.load(**settings)
+    weeks = sorted({window_of(day, 7) for day in days_from(since, today)})
+    assert windows_asked(world.emulator.hits) == weeks
+    world.load(**settings)
+    again = sorted({window_of(day, 7) for day in days_from(today - timedelta(days=9), today)})
+    assert windows_asked(world.emulator.hits[len(weeks) :]) == again
+    assert mailings(world) == shown(world.emulator, weeks[0][0], 7)
+
+
+def test_windows_of_another_length_are_refused(begin: Begin) -> None:
+    """They would tell the same mailing twice: nothing is asked, and the tables stay as they were."""
+    world, first = begin(Emulator(50, 0)), date(2024, 3, 6)
+    with scheduled(first, first + timedelta(days=9)):
+        world.load(only=ONLY, mailings=True, mailings_window=7)
+        before, asked = contents(world), len(world.emulator.hits)
+        for length in (1, 8):
+            with pytest.raises(SettingsError, match=f"mailings: .* of 7 days, .* of {length} days") as caught:
+                world.load(only=ONLY, mailings=True, mailings_window=length)
+            assert caught.value.exit_code == 2
+    assert contents(world) == before
+    assert len(world.emulator.hits) == asked
+
+
+def test_a_lost_working_folder_is_restored_from_the_destination(begin: Begin, today: date) -> None:
+    """The next load asks for the lag and today, as if nothing had happened."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=14)
+    mail(world.emulator, days_from(since, today))
+    settings: dict[str, Any] = {**world.settings, "only": ONLY, "mailings": True, "mailings_since": since}
+    world.load(only=ONLY, mailings=True, mailings_since=since)
+    shutil.rmtree(Path(os.environ["DLT_DATA_DIR"]))
+    run(make_pipeline("duckdb", world.place), **settings, mailings_lag=4)
+    assert windows_asked(world.emulator.hits[15:]) == single(days_from(today - timedelta(days=4), today))
+    assert mailings(world) == shown(world.emulator, since)
+
+
+def test_a_removed_file_is_filled_from_the_first_day(begin: Begin, today: date) -> None:
+    """What the working folder remembers is of another file."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=14)
+    mail(world.emulator, days_from(since, today))
+    settings: dict[str, Any] = {**world.settings, "only": ONLY, "mailings": True, "mailings_since": since}
+    run(world.pipeline, **settings)
+    world.place.unlink()
+    run(make_pipeline("duckdb", world.place), **settings)
+    assert windows_asked(world.emulator.hits[15:]) == single(days_from(since, today))
+    assert mailings(world) == shown(world.emulator, since)
+
+
+def test_only_mailings_asks_for_nothing_else(begin: Begin, today: date) -> None:
+    """Their table and the audit are made, and no other; the setting need not be raised for that."""
+    world, since = begin(Emulator(0, 5)), today - timedelta(days=2)
+    mail(world.emulator, [since, today, today])
+    result = world.load(only=ONLY, mailings_since=since)
+    assert set(result.tables) == OURS
+    assert {name for schema, name in table_names(world.place) if schema == DATASET and name[0] != "_"} == OURS
+    assert windows_asked(world.emulator.hits) == single(days_from(since, today))
+    assert [
+        (audit["listing"], json.loads(audit["filters"]), audit["mode"], audit["rows_yielded"], audit["adds_up"])
+        for audit in result.audits
+    ] == [
+        ("mailings", {"last_mailed_from": f"{day}", "last_mailed_to": f"{day}"}, "merge", rows, None)
+        for day, rows in zip(days_from(since, today), (1, 0, 2), strict=True)
+    ]
+
+
+def test_mailings_come_with_the_listings(begin: Begin, today: date) -> None:
+    """Raised, the setting adds them; not raised, their table does not exist."""
+    world = begin(Emulator(20, 5))
+    plain = world.load()
+    assert "mailings" not in plain.tables
+    assert (DATASET, "mailings") not in table_names(world.place)
+    both = world.load(mailings=True, mailings_since=today)
+    assert set(both.tables) == {*plain.tables, "mailings"}
+    assert [audit["listing"] for audit in both.audits] == ["templates", "contacts", "mailings"]
+
+
+def test_a_first_day_that_is_not_set_is_named(begin: Begin, today: date) -> None:
+    """The message says where to set it; nothing is loaded, and the day that is set then counts."""
+    world = begin(Emulator(0, 0))
+    mail(world.emulator, [today - timedelta(days=1), today])
+    with pytest.raises(SettingsError) as caught:
+        world.load(only=ONLY)
+    assert str(caught.value) == (
+        "sources.letters.mailings_since is not set: set SOURCES__LETTERS__MAILINGS_SINCE in the environment, "
+        "or mailings_since under [sources.letters] in .dlt/config.toml."
+    )
+    assert world.emulator.hits == []
+    assert not world.place.exists()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCES__LETTERS__MAILINGS_SINCE", f"{today - timedelta(days=1)}")
+        world.load(only=ONLY)
+    assert mailings(world) == shown(world.emulator, today - timedelta(days=1))
+
+
+def test_mailings_are_those_of_the_contacts_that_are_loaded(begin: Begin) -> None:
+    """The filters of contacts go with every window."""
+    world = begin(Emulator(400, 0))
+    first, end = date(2024, 3, 1), date(2024, 3, 11)
+    with scheduled(first, end):
+        world.load(mailings=True, contact_filters=ContactFilters(address_status=("Failed",)))
+    failed = {row.id for row in world.emulator.contacts.rows() if row.traits.address_status == "Failed"}
+    expected = {row for row in shown(world.emulator, first) if row[0] in failed and row[1] < end}
+    assert mailings(world) == expected
+    assert 0 < len(expected) < len({row for row in shown(world.emulator, first) if row[1] < end})
+    assert {row[0] for row in query(world.place, f"select id from {DATASET}.contacts")} == failed
+
+
+def test_intervals_ask_for_their_days_and_remember_nothing(begin: Begin) -> None:
+    """Thirty-six days in three of a scheduler's intervals, one of them stopped and asked for again, in any order."""
+    world, since = begin(Emulator(0, 0)), date(2024, 2, 1)
+    end = since + timedelta(days=36)
+    mail(world.emulator, days_from(since - timedelta(days=5), end + timedelta(days=5)))
+    starts = [since + timedelta(days=12 * number) for number in (0, 2, 1)]
+    for start in starts:
+        with scheduled(start, start + timedelta(days=12)):
+            if start == starts[1]:
+                stop_in_the_middle(world, {"only": ONLY, "mailings": True})
+            asked = len(world.emulator.hits)
+            world.load(only=ONLY, mailings=True)
+        assert windows_asked(world.emulator.hits[asked:]) == single(days_from(start, start + timedelta(days=11)))
+        assert state_of(world) is None
+    expected = {row for row in shown(world.emulator, since) if row[1] < end}
+    assert mailings(world) == expected
+    assert {row[1] for row in expected} == set(days_from(since, end - timedelta(days=1)))
+
+
+def test_an_interval_leaves_what_other_loads_remember(begin: Begin, today: date) -> None:
+    """Days of last year are loaded again; the next load without an interval goes on where the last one ended."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=400)
+    settings = {"only": ONLY, "mailings": True, "mailings_lag": 2}
+    mail(world.emulator, days_from(today - timedelta(days=4), today))
+    world.load(**settings, mailings_since=today - timedelta(days=4))
+    before, asked = state_of(world), len(world.emulator.hits)
+    mail(world.emulator, [since, today])
+    with scheduled(since, since + timedelta(days=3)):
+        world.load(**settings, mailings_since=since)
+    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(since, since + timedelta(days=2)))
+    assert state_of(world) == before
+    asked = len(world.emulator.hits)
+    world.load(**settings, mailings_since=today - timedelta(days=4))
+    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(today - timedelta(days=2), today))
+    assert mailings(world) >= {("0", since, since), ("1", today, today)}
+
+
+def test_an_interval_begins_with_the_first_day_that_is_set(begin: Begin) -> None:
+    """Days before it are not asked for, though the window of a week that holds it is asked for whole."""
+    world = begin(Emulator(400, 0))
+    settings = {"mailings": True, "mailings_since": date(2024, 3, 5), "mailings_window": 7}
+    with scheduled(date(2024, 2, 20), date(2024, 3, 12)):
+        world.load(**settings, only=ONLY)
+    weeks = [(date(2024, 3, 3), date(2024, 3, 9)), (date(2024, 3, 10), date(2024, 3, 16))]
+    assert windows_asked(world.emulator.hits) == weeks
+    assert mailings(world) == {row for row in shown(world.emulator, weeks[0][0], 7) if row[1:] in weeks}
+
+
+INTERVALS: tuple[tuple[date | str, date | str], ...] = (
+    (date(2024, 2, 20), date(2024, 3, 3)),
+    (date(2024, 3, 3), date(2024, 3, 4)),
+    ("2024-03-06T05:00:00Z", "2024-03-06T06:00:00Z"),
+)
+"""Before the first day; before it, in the week that holds it; some hours of a day after it."""
+
+
+def test_an_interval_without_a_whole_day_asks_for_no_mailings(begin: Begin) -> None:
+    """The mailings stay as they are; what else is loaded is loaded."""
+    world = begin(Emulator(60, 0))
+    settings = {"mailings": True, "mailings_since": date(2024, 3, 5), "mailings_window": 7}
+    with scheduled(date(2024, 3, 5), date(2024, 4, 5)):
+        world.load(**settings, only=ONLY)
+    before, asked = mailings(world), len(world.emulator.hits)
+    for interval in INTERVALS:
+        with scheduled(*interval):
+            result = world.load(**settings, only=("contacts", "mailings"))
+        assert [audit["listing"] for audit in result.audits] == ["contacts"]
+        assert mailings(world) == before != set()
+    assert [hit.query for hit in world.emulator.hits[asked:]] == ["page=0&pageSize=100"] * 3
+
+
+def test_the_last_hours_of_a_day_bring_it(begin: Begin) -> None:
+    """An interval asks for the day it begins in once it ends in another."""
+    world, day = begin(Emulator(400, 0)), date(2024, 3, 5)
+    with scheduled(f"{day}T23:00:00Z", day + timedelta(days=1)):
+        world.load(only=ONLY, mailings=True)
+    assert windows_asked(world.emulator.hits) == [(day, day)]
+
+
+def test_plain_files_are_refused(begin: Begin, today: date) -> None:
+    """dlt would append the lag's mailings to them once more with every load; nothing is asked for."""
+    world = begin(Emulator(20, 5), "parquet")
+    with pytest.raises(SettingsError, match=r"^mailings: plain files cannot be merged into") as caught:
+        world.load(only=ONLY, mailings_since=today)
+    assert caught.value.exit_code == 2
+    assert world.emulator.hits == []
+    assert not world.place.exists()
+
+
+def test_another_file_is_filled_from_the_first_day(begin: Begin, today: date) -> None:
+    """What dlt remembers of one file does not count for another that exists already."""
+    world, since = begin(Emulator(0, 1)), today - timedelta(days=14)
+    other = world.place.with_name("other.duckdb")
+    for place in (world.place, other):
+        run(make_pipeline("duckdb", place), only=("templates",), **world.settings)
+    mail(world.emulator, days_from(since, today))
+    settings = {**world.settings, "only": ONLY, "mailings": True, "mailings_since": since}
+    run(make_pipeline("duckdb", world.place), **settings)
+    asked = len(world.emulator.hits)
+    run(make_pipeline("duckdb", other), **settings)
+    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(since, today))
+    assert len(query(other, f"from {DATASET}.mailings")) == 15
+
+
+def test_a_restored_file_is_filled_up(begin: Begin, today: date) -> None:
+    """Neither does it for a copy of the same file that was put back."""
+    world, since = begin(Emulator(0, 1)), today - timedelta(days=14)
+    mail(world.emulator, days_from(since, today))
+    world.load(only=("templates",))
+    shutil.copy(world.place, world.place.with_name("backup"))
+    settings = {**world.settings, "only": ONLY, "mailings": True, "mailings_since": since}
+    run(make_pipeline("duckdb", world.place), **settings)
+    shutil.copy(world.place.with_name("backup"), world.place)
+    run(make_pipeline("duckdb", world.place), **settings)
+    assert mailings(world) == shown(world.emulator, since)
+
+
+def test_an_earlier_first_day_is_loaded_too(begin: Begin, today: date) -> None:
+    """Setting it after the first load brings the days before."""
+    world, since = begin(Emulator(0, 1)), today - timedelta(days=30)
+    mail(world.emulator, days_from(since, today))
+    world.load(only=ONLY, mailings_since=today - timedelta(days=10))
+    world.load(only=ONLY, mailings_since=since)
+    assert mailings(world) == shown(world.emulator, since)
+
+
+def test_a_first_day_to_come_is_refused_and_not_remembered(begin: Begin, today: date) -> None:
+    """A slip of the pen must not make later loads skip days."""
+    world, since = begin(Emulator(0, 1)), today - timedelta(days=19)
+    mail(world.emulator, days_from(since, today))
+    with pytest.raises(SettingsError):
+        world.load(only=ONLY, mailings_since=today + timedelta(days=3))
+    world.load(only=ONLY, mailings_since=since)
+    assert mailings(world) == shown(world.emulator, since)
+
+
+@pytest.mark.parametrize("only", [ONLY, ("contacts", "mailings")])
+def test_a_first_interval_without_a_whole_day_makes_empty_tables(begin: Begin, only: tuple[str, ...]) -> None:
+    """Hours of a day, in a new dataset."""
+    world = begin(Emulator(5, 1))
+    for _ in range(2):
+        with scheduled("2024-03-06T05:00:00Z", "2024-03-06T06:00:00Z"):
+            world.load(only=only, mailings=True)
+    assert mailings(world) == set()
+    assert (DATASET, "listing_audit") in table_names(world.place)
+    with scheduled(date(2024, 3, 6), date(2024, 3, 7)):
+        world.load(only=only, mailings=True)
+
+
+@pytest.mark.parametrize(("kind", "is_set"), [("parquet", True), ("duckdb", False)])
+def test_what_is_refused_is_refused_before_the_listings_are_read(
+    begin: Begin, today: date, kind: str, *, is_set: bool
+) -> None:
+    """However many rows there are."""
+    world = begin(Emulator(300, 30), kind)
+    with pytest.raises(SettingsError):
+        world.load(page_size=10, mailings=True, mailings_since=today if is_set else None)
+    assert world.emulator.hits == []

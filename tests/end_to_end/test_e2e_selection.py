@@ -1,0 +1,310 @@
+"""Does a dataset remember how its rows were chosen and written, and refuse others?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dlt
+import duckdb
+import pytest
+from dlt.pipeline.exceptions import PipelineStepFailed
+from holdings import LISTED, change, held_tables, query, read_tables, table_names, typed_columns
+from shelves import amend
+from terminals import Letters
+from worlds import Begin, World, serve_world
+
+import letters_source
+from letters_source import IncompleteListing, LoadFailed, SettingsError
+from letters_source.destination import Kind
+from letters_source.emulator import Behaviour, Emulator
+from letters_source.listing import ContactFilters, TemplateFilters
+from letters_source.load import causes
+
+VARIED = ContactFilters(
+    search="a", address_status=("Failed", "Verified"), last_mailed_status=("Mailed",), tags=("4", "house")
+)
+REORDERED = ContactFilters(
+    search="a", address_status=("Verified", "Failed"), last_mailed_status=("Mailed",), tags=("house", "4")
+)
+
+
+def contents(place: Path) -> dict[Any, Any]:
+    """All values of all tables of a file, dlt's own too, or the bytes of all files of a folder."""
+    if place.is_dir():
+        return {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    with duckdb.connect(str(place)) as connection:
+        names = sorted(table_names(place))
+        return {name: sorted(connection.sql(f"from {'.'.join(name)}").fetchall(), key=repr) for name in names}
+
+
+def refused(world: World, **changes: Any) -> str:
+    """What is said of a load that is refused: the tables stay as they were, nothing waits to be loaded."""
+    before = contents(world.place)
+    with pytest.raises(SettingsError) as caught:
+        world.load(**changes)
+    assert type(caught.value) is SettingsError
+    assert contents(world.place) == before
+    assert not world.pipeline.has_pending_data
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A file with all of one environment, which no test here may change."""
+    with serve_world(tmp_path_factory.mktemp("full"), emulator=Emulator(30, 7)) as world:
+        world.load(environment="demo")
+        yield world
+
+
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "filters of contacts": (
+        {"only": ("contacts",), "contact_filters": ContactFilters(search="smith", tags=("7",))},
+        'with search="smith", tags=["7"] in mode replace for environment demo',
+    ),
+    "filters of templates": (
+        {"template_filters": TemplateFilters(is_shared=False)},
+        "with is_shared=false in mode replace for environment demo",
+    ),
+    "account": ({"account_id": "502"}, "without filters in mode replace for account_id 502 for environment demo"),
+    "account of a listing": (
+        {"template_filters": TemplateFilters(account_id="502")},
+        "without filters in mode replace for account_id 502 for environment demo",
+    ),
+    "environment": ({"environment": "production"}, "without filters in mode replace for environment production"),
+    "history": ({"history": True}, "without filters in mode history for environment demo"),
+    "sync": ({"sync": True}, "without filters in mode sync for environment demo"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_rows_of_another_choice_are_refused(full: World, name: str) -> None:
+    """The line says what the dataset was loaded with, what this load is, and what to do; the service is not asked."""
+    changes, words = OTHERS[name]
+    asked = len(full.emulator.hits)
+    message = refused(full, **{"environment": "demo", **changes})
+    listing = "contacts" if "only" in changes else "templates"
+    assert message == (
+        f"{listing}: the dataset letters_data was loaded without filters in mode replace for environment demo, "
+        f"and this load is {words}; to keep both, choose another dataset with --dataset."
+    )
+    assert full.emulator.hits[asked:] == []
+
+
+def test_no_listing_is_asked_for_where_one_is_refused(full: World) -> None:
+    """Templates could be loaded, contacts could not; so the service is not asked for either."""
+    asked = len(full.emulator.hits)
+    assert refused(full, environment="demo", contact_filters=ContactFilters(search="smith")).startswith("contacts: ")
+    assert full.emulator.hits[asked:] == []
+
+
+def test_a_plain_pipeline_refuses_too(full: World) -> None:
+    """The error lies inside dlt's own; extracting is undone."""
+    before = contents(full.place)
+    with pytest.raises(PipelineStepFailed) as caught:
+        full.pipeline.run(letters_source.letters(**full.settings, account_id="502"))
+    assert caught.value.step == "extract"
+    [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
+    assert str(error).startswith("templates: the dataset letters_data was loaded without filters in mode replace")
+    assert contents(full.place) == before
+    assert not full.pipeline.has_pending_data
+
+
+def test_rows_may_be_looked_at_whatever_the_dataset_holds(full: World) -> None:
+    """What is not loaded cannot be mixed with what is there."""
+    filters = ContactFilters(search="a")
+    resource = letters_source.letters(**full.settings, contact_filters=filters, history=True).resources["contacts"]
+    assert sum(table.num_rows for table in resource) > 0
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_the_same_again_is_loaded(begin: Begin, kind: Kind) -> None:
+    """Filters, account and environment are those of the load before; lists are the same in any order."""
+    world = begin(Emulator(30, 7), kind)
+    templates = TemplateFilters(product_types=("Professional Letters", "Personal Letters"), creator="", search=1)
+    turned = TemplateFilters(product_types=("Personal Letters", "Professional Letters"), creator="", search=1)
+    for contact_filters, template_filters in ((VARIED, templates), (REORDERED, turned)):
+        world.load(
+            account_id="501",
+            environment="demo",
+            contact_filters=contact_filters,
+            template_filters=template_filters,
+        )
+    assert len(read_tables(world.place)["listing_audit"]) == 4
+    message = refused(world, account_id="501", environment="demo", template_filters=templates, only=("contacts",))
+    assert message == (
+        'contacts: the dataset letters_data was loaded with address_status=["Failed", "Verified"], '
+        'last_mailed_status=["Mailed"], search="a", tags=["4", "house"] in mode replace for account_id 501 for '
+        "environment demo, and this load is without filters in mode replace for account_id 501 for environment demo; "
+        "to keep both, choose another dataset with --dataset."
+    )
+
+
+def test_files_refuse_too(begin: Begin) -> None:
+    """Other filters, another account, another environment: the folder stays as it is, byte for byte."""
+    world = begin(Emulator(30, 7), "parquet")
+    world.load(environment="demo")
+    asked = len(world.emulator.hits)
+    for changes in (
+        {"contact_filters": ContactFilters(search="smith"), "only": ("contacts",)},
+        {"account_id": "502"},
+        {"environment": "production"},
+    ):
+        assert "to keep both, choose another dataset" in refused(world, **{"environment": "demo", **changes})
+    for mode in ("history", "sync"):
+        assert refused(world, environment="demo", **{mode: True}) == (
+            f"templates: plain files cannot be merged into, which {mode} needs; choose another destination."
+        )
+    assert world.emulator.hits[asked:] == []
+
+
+@pytest.mark.parametrize(("mode", "other"), [("history", {}), ("history", {"sync": True}), ("sync", {})])
+def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
+    """Replacing would lose what history keeps, and neither knows the columns of the other."""
+    world = begin(Emulator(3, 2))
+    world.load(**{mode: True})
+    wanted = next(iter(other), "replace")
+    assert refused(world, **other) == (
+        f"templates: the dataset letters_data was loaded without filters in mode {mode}, and this load is "
+        f"without filters in mode {wanted}; to keep both, choose another dataset with --dataset."
+    )
+
+
+def test_a_part_is_remembered_for_itself(begin: Begin) -> None:
+    """Filters of one listing do not bind the other, and a listing that was never loaded is free."""
+    world = begin(Emulator(30, 7))
+    world.load(only=("templates",), template_filters=TemplateFilters(is_shared=True))
+    world.load(only=("contacts",), contact_filters=ContactFilters(search="a"))
+    assert refused(world, contact_filters=ContactFilters(search="a")).startswith("templates: ")
+    assert refused(world, only=("contacts",), history=True).startswith("contacts: ")
+
+
+def test_an_environment_that_is_not_named_is_any(begin: Begin) -> None:
+    """Once one is named, no other can be, whatever comes between."""
+    world = begin(Emulator(3, 2))
+    world.load()
+    world.load(environment="demo")
+    world.load()
+    assert refused(world, environment="production") == (
+        "templates: the dataset letters_data was loaded without filters in mode replace for environment demo, and this "
+        "load is without filters in mode replace for environment production; to keep both, choose another dataset with "
+        "--dataset."
+    )
+
+
+def test_another_dataset_takes_the_other_choice(begin: Begin) -> None:
+    """In the same file."""
+    world = begin(Emulator(30, 7))
+    world.load()
+    other = letters_source.make_pipeline("duckdb", world.place, dataset="smiths")
+    letters_source.run(other, **world.settings, contact_filters=ContactFilters(search="b"), history=True)
+    counts = "select (select count(*) from letters_data.contacts), (select count(*) from smiths.contacts_current)"
+    [(full, found)] = query(world.place, counts)
+    assert 0 < found < full == 30
+
+
+def test_a_lost_working_folder_forgets_nothing(begin: Begin) -> None:
+    """What is remembered lies in the dataset, not in dlt's own folder."""
+    for kind in ("duckdb", "parquet"):
+        world = begin(Emulator(3, 2), kind)
+        world.load(account_id="501")
+        world.pipeline.drop()
+        assert "for account_id 501, and this load is without filters" in refused(world)
+
+
+def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -> None:
+    """Nothing was loaded, so there is nothing to be kept apart, and no trace of the other mode."""
+    world = begin(Emulator(9, 2))
+    world.load(only=("templates",))
+    world.emulator.behaviour = Behaviour(ignore_page=True)
+    with pytest.raises(IncompleteListing):
+        world.load(only=("contacts",), history=True, account_id="501", page_size=2)
+    world.emulator.behaviour = Behaviour()
+    world.load()
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+
+
+def test_a_load_that_broke_off_is_not_remembered(begin: Begin) -> None:
+    """What it wrote is replaced by the next, whatever that chooses."""
+    world = begin(Emulator(9, 2))
+    world.load(only=("templates",))
+    for row_id in world.emulator.contacts.ids():
+        labels = [{"id": "1", "title": "one"}, {"id": "2", "title": "two"}]
+        amend(world.emulator.contacts, row_id, ContactLabels=labels)
+    columns = ", ".join(f"{name} {kind}" for name, kind in typed_columns("contacts__contact_labels"))
+    change(world.place, f"create table letters_data.contacts__contact_labels ({columns})")
+    change(world.place, "create unique index one_label on letters_data.contacts__contact_labels (contact_id)")
+    with pytest.raises(LoadFailed, match=r"(?i)duplicate key"):
+        world.load(only=("contacts",), environment="demo")
+    change(world.place, "drop index letters_data.one_label")
+    world.load(environment="production")
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+
+
+def test_an_audit_of_an_unfinished_load_does_not_count(begin: Begin) -> None:
+    """What dlt does not list as finished may have left some tables unwritten, the audit among those that were."""
+    world = begin(Emulator(9, 2))
+    world.load(environment="demo")
+    change(world.place, "update letters_data._dlt_loads set status = 1")
+    world.load(environment="production")
+    assert "for environment production, and this load" in refused(world, environment="demo")
+
+
+def test_a_dataset_of_the_first_release_is_loaded_on(begin: Begin) -> None:
+    """Its audit has no mode, and all was replaced."""
+    world = begin(Emulator(3, 2))
+    world.load()
+    change(world.place, "update letters_data.listing_audit set mode = null")
+    world.load()
+    change(world.place, "alter table letters_data.listing_audit drop mode")
+    assert refused(world, history=True) == (
+        "templates: the dataset letters_data was loaded without filters in mode replace, and this load is "
+        "without filters in mode history; to keep both, choose another dataset with --dataset."
+    )
+
+
+def test_a_destination_without_sql_has_nothing_to_ask(begin: Begin) -> None:
+    """A function of one's own takes every load, whatever the load before."""
+    world, taken = begin(Emulator(3, 2)), []
+
+    def take(items: Any, table: Any) -> None:
+        taken.append((table["name"], len(items)))
+
+    sink = dlt.destination(take, name="sink", batch_size=10)
+    pipeline = dlt.pipeline("sink", destination=sink)
+    for filters in (ContactFilters(), ContactFilters(tags=("4",))):
+        pipeline.run(letters_source.letters(**world.settings, contact_filters=filters).with_resources("contacts"))
+    own = [
+        row for row in world.emulator.contacts.rows() if "4" in {each["id"] for each in row.document["ContactLabels"]}
+    ]
+    assert sum(rows for table, rows in taken if table == "contacts") == 3 + len(own)
+    dummy = dlt.pipeline("dummy", destination=dlt.destinations.dummy(completed_prob=1.0))
+    dummy.run(letters_source.letters(**world.settings))
+
+
+def test_rows_can_be_extracted_without_a_destination(begin: Begin) -> None:
+    """As dlt allows; there is no dataset yet."""
+    world = begin(Emulator(3, 2))
+    pipeline = dlt.pipeline("nowhere")
+    pipeline.extract(letters_source.letters(**world.settings, contact_filters=ContactFilters(search="a")))
+    assert pipeline.has_pending_data
+
+
+def test_the_command_refuses_in_one_line(letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 2, naming --dataset; with it, both are there."""
+    world = begin(Emulator(30, 7))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    assert letters("load", "--quiet").code == 0
+    before, asked = contents(world.place), len(world.emulator.hits)
+    done = letters("load", "--search", "smith", "--only", "contacts")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "letters: contacts: the dataset letters_data was loaded without filters in mode replace, and this load is "
+        'with search="smith" in mode replace; to keep both, choose another dataset with --dataset.\n'
+    )
+    assert contents(world.place) == before
+    assert world.emulator.hits[asked:] == []
+    assert letters("load", "--quiet", "--search", "smith", "--dataset", "smiths").code == 0
+    assert query(world.place, "select count(*) from letters_data.contacts") == [(30,)]

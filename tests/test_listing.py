@@ -1,0 +1,230 @@
+"""What does a request's query say, in each of the ways that the interface allows?"""
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields, replace
+from datetime import date
+from typing import Any, get_args
+
+import pytest
+
+from letters_source.errors import SettingsError
+from letters_source.listing import (
+    ADDRESS_STATUSES,
+    CONTACTS,
+    LAST_MAILED_STATUSES,
+    LISTINGS,
+    PRODUCT_TYPES,
+    TEMPLATES,
+    ContactFilters,
+    DateFormat,
+    FilterEncoding,
+    Filters,
+    Form,
+    TemplateFilters,
+    check_days,
+    encode_page,
+    given,
+    is_identifier,
+    refined,
+    unknown_statuses,
+)
+
+ISO, COMPACT, DAY_FIRST = Form(), Form(encoding="compact"), Form(date_format="%d-%m-%Y")
+YEAR: dict[str, Any] = {"last_mailed_from": date(2024, 1, 31), "last_mailed_to": date(2024, 12, 1)}
+ALL_CONTACTS = ContactFilters(
+    search="a b&c", address_status=("Failed", "Verified"), last_mailed_status=("In Transit", "Mailed"),
+    last_mailed_from=date(2024, 1, 31), last_mailed_to=date(2024, 12, 1), tags=("4", 'Q4 "hot"'),
+    with_property_addresses=False, is_return_address=True, account_id="502",
+)  # fmt: skip
+ALL_TEMPLATES = TemplateFilters(
+    search=1, product_types=("Professional Letters", "Personal Letters"), creator="Zoë", is_shared=False, account_id="5"
+)
+
+
+def problem(make: Callable[..., object], *values: object, **filters: Any) -> str:
+    """The message of the error that filters, or a check of them, end with."""
+    with pytest.raises(SettingsError) as caught:
+        make(*values, **filters)
+    return str(caught.value)
+
+
+def test_the_listings_are_those_of_the_interface() -> None:
+    """Their paths, and who gets the refresh token (service-interface 4 and 5)."""
+    assert LISTINGS == {"templates": TEMPLATES, "contacts": CONTACTS}
+    assert [(each.name, each.path, each.sends_refresh_token) for each in LISTINGS.values()] == [
+        ("templates", "/templates", False),
+        ("contacts", "/contacts", True),
+    ]
+
+
+def test_the_values_are_those_of_the_interface() -> None:
+    """Sections 4.1 and 4.2; the ways to write days and lists are ours, as it leaves them open."""
+    assert (ADDRESS_STATUSES, LAST_MAILED_STATUSES) == (("Failed", "Verified"), ("In Transit", "Mailed", "Scheduled"))
+    assert PRODUCT_TYPES == ("Professional Letters", "Personal Letters")
+    assert get_args(DateFormat) == ("%Y-%m-%d", "%d-%m-%Y")
+    assert get_args(FilterEncoding) == ("json", "compact")
+    assert Form() == Form("%Y-%m-%d", "json")
+
+
+@pytest.mark.parametrize("kind", [ContactFilters, TemplateFilters])
+def test_no_filters_are_no_parameters(kind: type[Filters]) -> None:
+    """What is not set is not sent."""
+    assert kind().encode(ISO) == {}
+    assert given(kind()) == {}
+
+
+def test_every_contact_filter_is_a_parameter() -> None:
+    """All of service-interface 4.2, in its order; the two days are one object."""
+    assert ALL_CONTACTS.encode(ISO) == {
+        "search": "a b&c",
+        "addressStatus": '["Failed", "Verified"]',
+        "lastMailedStatus": '["In Transit", "Mailed"]',
+        "lastMailedDate": '{"startDate": "2024-01-31", "endDate": "2024-12-01"}',
+        "tags": '[4, "Q4 \\"hot\\""]',
+        "withPropertyAddresses": "false",
+        "isReturnAddress": "true",
+        "meta.account_id": "502",
+    }
+    assert len(ALL_CONTACTS.encode(ISO)) == len(fields(ContactFilters)) - 1
+
+
+def test_every_template_filter_is_a_parameter() -> None:
+    """All of service-interface 4.1, in its order, but for page and pageSize; product types have commas, no quotes."""
+    assert ALL_TEMPLATES.encode(ISO) == {
+        "search": "1",
+        "productTypes": "Professional Letters,Personal Letters",
+        "creator": "Zoë",
+        "isShared": "false",
+        "meta.account_id": "5",
+    }
+    assert len(ALL_TEMPLATES.encode(ISO)) == len(fields(TemplateFilters))
+
+
+def test_compact_lists_and_objects_have_no_blanks() -> None:
+    """The texts in them keep theirs; nothing else changes."""
+    changed = {
+        "addressStatus": '["Failed","Verified"]',
+        "lastMailedStatus": '["In Transit","Mailed"]',
+        "lastMailedDate": '{"startDate":"2024-01-31","endDate":"2024-12-01"}',
+        "tags": '[4,"Q4 \\"hot\\""]',
+    }
+    assert ALL_CONTACTS.encode(COMPACT) == ALL_CONTACTS.encode(ISO) | changed
+    assert ALL_TEMPLATES.encode(COMPACT) == ALL_TEMPLATES.encode(ISO)
+
+
+def test_days_may_be_written_first() -> None:
+    """The interface leaves it open; nothing else changes."""
+    changed = {"lastMailedDate": '{"startDate": "31-01-2024", "endDate": "01-12-2024"}'}
+    assert ALL_CONTACTS.encode(DAY_FIRST) == ALL_CONTACTS.encode(ISO) | changed
+    assert ALL_TEMPLATES.encode(DAY_FIRST) == ALL_TEMPLATES.encode(ISO)
+    both = Form("%d-%m-%Y", "compact")
+    assert ALL_CONTACTS.encode(both)["lastMailedDate"] == '{"startDate":"31-01-2024","endDate":"01-12-2024"}'
+
+
+@pytest.mark.parametrize(
+    ("filters", "parameters"),
+    [
+        (ContactFilters(search=""), {"search": ""}),
+        (ContactFilters(tags=("12",)), {"tags": "[12]"}),
+        (ContactFilters(tags=("007", "-1", "٤", "1e3")), {"tags": '["007", "-1", "٤", "1e3"]'}),
+        (ContactFilters(tags=("été", "VIP 🎩")), {"tags": '["été", "VIP 🎩"]'}),
+        (ContactFilters(is_return_address=False), {"isReturnAddress": "false"}),
+        (ContactFilters(with_property_addresses=True), {"withPropertyAddresses": "true"}),
+        (ContactFilters(last_mailed_status=("Returned",)), {"lastMailedStatus": '["Returned"]'}),
+        (TemplateFilters(search=0), {"search": "0"}),
+        (TemplateFilters(product_types=()), {"productTypes": ""}),
+        (TemplateFilters(creator=""), {"creator": ""}),
+        (TemplateFilters(is_shared=True), {"isShared": "true"}),
+    ],
+)
+def test_a_filter_alone_is_a_parameter_alone(filters: Filters, parameters: dict[str, str]) -> None:
+    """False, 0 and the empty text are values; letters beyond ASCII stay letters, and are percent-encoded later."""
+    assert filters.encode(ISO) == parameters
+
+
+def test_tags_are_identifiers_or_titles() -> None:
+    """A whole number as it is written has no quotes; whatever would not come back the same has."""
+    found = [tag for tag in ("0", "4", "4711", "04", "+4", "4.0", "", " 4", "٤", "four") if is_identifier(tag)]
+    assert found == ["0", "4", "4711"]
+
+
+@pytest.mark.parametrize("digits", [19, 100, 5000])
+def test_a_tag_of_very_many_digits_is_a_title(digits: int) -> None:
+    """As a number it would not be exact everywhere, and Python itself reads none of 5,000 digits."""
+    tag = "9" * digits
+    assert not is_identifier(tag)
+    assert ContactFilters(tags=("4", tag)).encode(ISO) == {"tags": f'[4, "{tag}"]'}
+    assert is_identifier("9" * 15)
+
+
+def test_a_page_comes_before_the_filters() -> None:
+    """As in the interface's example; the first page is 0."""
+    assert list(encode_page(0, 100, {"search": "x"}).items()) == [("page", "0"), ("pageSize", "100"), ("search", "x")]
+    assert encode_page(12, 5, {}) == {"page": "12", "pageSize": "5"}
+
+
+def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
+    """The message names them, and those that are not."""
+    assert problem(ContactFilters, address_status=("Failed", "failed", "Bounced")) == (
+        "sources.letters.contacts.address_status must be Failed or Verified, got failed, Bounced."
+    )
+    assert problem(TemplateFilters, product_types=("Postcards",)) == (
+        "sources.letters.templates.product_types must be Professional Letters or Personal Letters, got Postcards."
+    )
+
+
+def test_days_go_together_and_in_order() -> None:
+    """One alone would leave the other end to the service; the same day twice is one day, and none is no filter."""
+    first, last = ContactFilters(last_mailed_from=date(2024, 1, 2)), ContactFilters(last_mailed_to=date(2024, 1, 1))
+    for one in (first, last):
+        assert problem(check_days, one) == (
+            "sources.letters.contacts: last_mailed_from and last_mailed_to go together: set both, or none."
+        )
+    assert problem(check_days, replace(first, last_mailed_to=last.last_mailed_to)) == (
+        "sources.letters.contacts: last_mailed_from 2024-01-02 must not be after last_mailed_to 2024-01-01."
+    )
+    both = replace(last, last_mailed_from=last.last_mailed_to)
+    assert both.encode(ISO) == {"lastMailedDate": '{"startDate": "2024-01-01", "endDate": "2024-01-01"}'}
+    for right in (both, ContactFilters(), ContactFilters(**YEAR)):
+        check_days(right)
+
+
+def test_any_last_mailed_status_is_taken_and_the_unknown_ones_are_known() -> None:
+    """The interface leaves the list open; templates have no status."""
+    filters = ContactFilters(last_mailed_status=("Mailed", "Returned", "mailed"))
+    assert list(unknown_statuses(filters)) == ["Returned", "mailed"]
+    assert list(unknown_statuses(ContactFilters(last_mailed_status=LAST_MAILED_STATUSES))) == []
+    assert list(unknown_statuses(TemplateFilters())) == []
+
+
+def test_the_filters_that_are_set_are_known_by_name() -> None:
+    """As JSON has them: lists and texts; one of two booleans is set too."""
+    assert given(ALL_CONTACTS) == {
+        "search": "a b&c", "address_status": ["Failed", "Verified"], "last_mailed_status": ["In Transit", "Mailed"],
+        "last_mailed_from": "2024-01-31", "last_mailed_to": "2024-12-01", "tags": ["4", 'Q4 "hot"'],
+        "with_property_addresses": False, "is_return_address": True, "account_id": "502",
+    }  # fmt: skip
+    assert given(TemplateFilters(product_types=(), creator="", is_shared=False)) == {
+        "product_types": [],
+        "creator": "",
+        "is_shared": False,
+    }
+
+
+def test_refined_filters_are_new_ones() -> None:
+    """The others stay as they are; what was wrong is wrong here too."""
+    before = ContactFilters(search="x")
+    assert refined(before, tags=("4",)) == ContactFilters(search="x", tags=("4",))
+    assert before == ContactFilters(search="x")
+    assert problem(refined, before, address_status=("x",)) == (
+        "sources.letters.contacts.address_status must be Failed or Verified, got x."
+    )
+
+
+@pytest.mark.parametrize("kind", [ContactFilters, TemplateFilters])
+def test_filters_are_named_and_do_not_change(kind: Any) -> None:
+    """A filter without its name would depend on the order of them all."""
+    with pytest.raises(TypeError):
+        kind("ada")
+    with pytest.raises(FrozenInstanceError):
+        kind().search = "ada"

@@ -1,0 +1,216 @@
+"""Is a configured value found in its section, and is it of its type?"""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import dlt
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import PluggableRunContext
+
+from letters_source.errors import SettingsError
+from letters_source.lookup import (
+    check_names,
+    convert,
+    look_up,
+    present_providers,
+    sections_of,
+    where_to_set,
+    wrong,
+)
+
+Texts = tuple[str, ...]
+Choice = Literal["one", "two"]
+Configure = Callable[[str], None]
+
+
+@pytest.fixture
+def configure(project: Path) -> Configure:
+    """Writes config.toml, and has dlt read it."""
+
+    def write(text: str) -> None:
+        (project / ".dlt/config.toml").write_text(text)
+        Container()[PluggableRunContext].reload_providers()
+
+    return write
+
+
+def problem(key: str, value: Any, hint: Any) -> str:
+    """What the error of a value says was expected and came."""
+    with pytest.raises(SettingsError) as caught:
+        convert(f"sources.letters.{key}", value, hint)
+    assert caught.value.__suppress_context__
+    return str(caught.value).removeprefix(f"sources.letters.{key} must be ").partition(": set ")[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["Failed", "Verified"], ("Failed", "Verified")),
+        ([4, "office"], ("4", "office")),
+        ([], ()),
+        ('["Failed", "Verified"]', ("Failed", "Verified")),
+        ('["buyers, past", 4]', ("buyers, past", "4")),
+        ("[]", ()),
+        ("Failed,Verified", ("Failed", "Verified")),
+        (" In Transit , Mailed ,", ("In Transit", "Mailed")),
+        ("Mailed", ("Mailed",)),
+        ("", ()),
+        (",", ()),
+        (' ["Failed"]', ("Failed",)),
+        ('\n["buyers, past", "", 4]\n', ("buyers, past", "4")),
+        (["office", ""], ("office",)),
+        ("true, 4.5, null", ("true", "4.5", "null")),
+        ("9" * 5000, ("9" * 5000,)),
+    ],
+)
+def test_a_list_is_one_of_toml_of_json_or_has_commas(value: object, expected: Texts) -> None:
+    """Variables and options have text only; a text with a comma in it needs one of the others."""
+    assert convert("sources.letters.contacts.tags", value, Texts) == expected
+
+
+@pytest.mark.parametrize("value", ['["Failed"', "[Failed]", " [4", "[4]x", 4, True, date(2024, 1, 31)])
+def test_what_is_no_list_is_named(value: object) -> None:
+    """Text that begins as JSON must be JSON, blanks before it or not, and a number or a day is no list."""
+    assert problem("contacts.tags", value, Texts) == f"a list of texts, got {value!r}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [True], ["office", False], [4.5], [["office"]], [{"id": 4}], [date(2024, 1, 31)],
+        "[true]", "[4.5]", "[null]", '[["office"]]', '[{"id": 4}]', f"[{'9' * 5000}]",
+    ],
+)  # fmt: skip
+def test_a_list_of_anything_but_texts_and_whole_numbers_is_named(value: object) -> None:
+    """In TOML and in JSON: what it would become as a text is anyone's guess."""
+    assert problem("contacts.tags", value, Texts) == f"a list of texts, got {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (date(2024, 1, 31), date(2024, 1, 31)),
+        (datetime(2024, 1, 31, 23, 59, tzinfo=UTC), date(2024, 1, 31)),
+        ("2024-01-31", date(2024, 1, 31)),
+        ("20240131", date(2024, 1, 31)),
+    ],
+)
+def test_a_day_is_one_of_toml_or_of_iso_8601(value: object, expected: date) -> None:
+    """TOML's times of a day are that day; the result has no time."""
+    found = convert("sources.letters.mailings_since", value, date)
+    assert (found, isinstance(found, datetime)) == (expected, False)
+
+
+@pytest.mark.parametrize("value", ["31-01-2024", "2024-02-30", "2024-01-31T00:00:00", "yesterday", "", 2024, True])
+def test_what_is_no_day_is_named(value: object) -> None:
+    """Days first may be sent, but are not read: 01-02-2024 is two days."""
+    assert problem("mailings_since", value, date) == f"a day such as 2024-01-31, got {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "expected"),
+    [
+        ("7", int, 7),
+        ("0.5", float, 0.5),
+        ("true", bool, True),
+        ("False", bool, False),
+        (7, str, "7"),
+        ("one", Choice, "one"),
+    ],
+)
+def test_other_values_become_their_types(value: object, hint: Any, expected: object) -> None:
+    """As dlt reads them."""
+    found = convert("sources.letters.x", value, hint)
+    assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "expected"),
+    [
+        ("many", int, "a whole number, got 'many'"),
+        ("fast", float, "a number, got 'fast'"),
+        ("maybe", bool, "true or false, got 'maybe'"),
+    ],
+)
+def test_a_value_of_another_type_is_named(value: object, hint: Any, expected: str) -> None:
+    """What was expected, and what came."""
+    assert problem("x", value, hint) == expected
+
+
+def test_secrets_are_text_without_blanks_around() -> None:
+    """Numbers too; whatever they are, no error can quote them."""
+    for key in ("access_token", "refresh_token", "pii_key"):
+        assert [convert(f"sources.letters.{key}", value, int) for value in (" a\n", 7)] == ["a", "7"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "part", "sections"),
+    [
+        (None, "", ("sources.letters",)),
+        ("demo", "", ("sources.letters.demo", "sources.letters")),
+        ("production", "", ("sources.letters.production", "sources.letters")),
+        (None, "contacts", ("sources.letters.contacts",)),
+        ("demo", "templates", ("sources.letters.demo.templates", "sources.letters.templates")),
+    ],
+)
+def test_an_environments_own_section_goes_before_the_general_one(
+    environment: str | None, part: str, sections: Texts
+) -> None:
+    """Of the settings, and of each part of them."""
+    assert sections_of(environment, part) == sections
+
+
+def test_a_value_is_found_in_the_first_section_that_has_it(configure: Configure) -> None:
+    """None where there is none; a null counts as none."""
+    configure(
+        '[sources.letters.contacts]\nsearch = "all"\ntags = [4]\n[sources.letters.demo.contacts]\nsearch = "some"\n'
+    )
+    sections, providers = sections_of("demo", "contacts"), present_providers()
+    assert look_up("search", str | None, sections, providers) == "some"
+    assert look_up("tags", Texts, sections, providers) == ("4",)
+    assert look_up("is_return_address", bool | None, sections, providers) is None
+    assert look_up("search", str, sections_of(None, "contacts"), providers) == "all"
+    assert look_up("search", str, sections, []) is None
+
+
+def test_days_of_a_file_are_plain_days(configure: Configure) -> None:
+    """As an argument's are."""
+    configure("[sources.letters]\nmailings_since = 2024-01-31\n")
+    assert look_up("mailings_since", date | None, sections_of(None), present_providers()) == date(2024, 1, 31)
+
+
+def test_a_value_set_by_hand_is_found(configure: Configure) -> None:
+    """With the type that it has."""
+    configure("")
+    dlt.config["sources.letters.contacts.tags"] = ["4", "office, old"]
+    found = look_up("tags", Texts, sections_of(None, "contacts"), present_providers())
+    assert found == ("4", "office, old")
+
+
+def test_a_misspelt_key_is_named() -> None:
+    """It would go unheeded; the message names those that there are."""
+    with pytest.raises(SettingsError) as caught:
+        check_names("pii", {"phone": "hash", "emial": "drop", "email": "keep"}, ("email", "all"))
+    assert str(caught.value) == "sources.letters.pii knows email, all; got emial, phone."
+    check_names("pii", {"email": "drop"}, ("email", "all"))
+    check_names("pii", {}, ())
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("page_size", ("PAGE_SIZE", "page_size", "sources.letters", "config")),
+        ("demo.contacts.tags", ("DEMO__CONTACTS__TAGS", "tags", "sources.letters.demo.contacts", "config")),
+        ("access_token", ("ACCESS_TOKEN", "access_token", "sources.letters", "secrets")),
+        ("pii_key", ("PII_KEY", "pii_key", "sources.letters", "secrets")),
+    ],
+)
+def test_a_message_says_where_to_set_a_key(key: str, place: tuple[str, str, str, str]) -> None:
+    """Its variable, its section and its file; secrets have a file of their own."""
+    variable, name, section, file = place
+    expected = f"set SOURCES__LETTERS__{variable} in the environment, or {name} under [{section}] in .dlt/{file}.toml"
+    assert where_to_set(key) == expected
+    assert str(wrong(key, "right", 7)) == f"sources.letters.{key} must be right, got 7: {expected}."

@@ -1,0 +1,532 @@
+"""Does every personal value become what its policy says, and is nothing of it left?"""
+
+import hmac
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, get_args
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from letters_source.decode import decode_page
+from letters_source.errors import SettingsError
+from letters_source.privacy import CHOICES, MIN_KEY_BYTES, PERSONAL, Policy, Privacy, hash_texts, hmac_each
+from letters_source.shape import row_schema
+from letters_source.tables import TABLES, Column
+from pages import golden, page_of
+
+KEY = b"sixteen bytes or more"
+LISTINGS = ("contacts", "templates")
+CANARY = "canary"
+NOTE = f'{{"x":"{CANARY}"}}'
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+TREATING = POLICIES[1:]
+EVERYWHERE = {
+    "first_name", "last_name", "full_name", "company_name", "address1", "address2", "city", "zip", "phone_no",
+    "extension", "website_url", "email",
+}  # fmt: skip
+
+
+def privacy(**policies: Policy) -> Privacy:
+    """These policies, with a key."""
+    return Privacy(policies, KEY)
+
+
+def all_treated(policy: Policy) -> Privacy:
+    """One policy for every personal column."""
+    return Privacy(dict.fromkeys(PERSONAL, policy), KEY)
+
+
+def batch_of(listing: str, *rows: Mapping[str, Any]) -> pa.RecordBatch:
+    """Rows in the row shape; what they do not name is null."""
+    return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=row_schema(listing))
+
+
+def contacts_of(column: str, *values: str | None) -> pa.RecordBatch:
+    """A contact for each value of a column."""
+    return batch_of("contacts", *({"id": str(number), column: value} for number, value in enumerate(values)))
+
+
+def hashed(text: str | None, key: bytes = KEY) -> str | None:
+    """What the standard library says."""
+    return None if text is None else hmac.new(key, text.encode(), "sha256").hexdigest()
+
+
+def buffers_of(values: pa.Array) -> Iterator[bytes]:
+    """All memory that an array holds, whether it shows it or not."""
+    return (buffer.to_pybytes() for buffer in values.buffers() if buffer)
+
+
+def all_bytes(batch: pa.RecordBatch) -> bytes:
+    """What the spool would write of a batch, and what it holds in memory."""
+    return b"".join(
+        [batch.serialize().to_pybytes(), *(held for column in batch.columns for held in buffers_of(column))]
+    )
+
+
+def personal_columns() -> set[tuple[str, str]]:
+    """The tables and names of the columns that are marked."""
+    return {(table.name, column.name) for table in TABLES for column in table.columns if column.personal}
+
+
+def test_names_that_can_have_a_policy() -> None:
+    """The personal columns, all policies, and undocumented, which is kept or dropped."""
+    assert set(PERSONAL) == EVERYWHERE | {"title"}
+    assert len(PERSONAL) == len(set(PERSONAL))
+    expected = dict.fromkeys(PERSONAL, ("keep", "hash", "mask", "drop")) | {"undocumented": ("keep", "drop")}
+    assert expected == CHOICES
+
+
+def test_personal_columns_are_texts_that_may_be_null() -> None:
+    """Nothing else could be hashed, masked and dropped, and they are contacts' own, a creator's and a label's."""
+    assert {(c.kind, c.nullable) for t in TABLES for c in t.columns if c.personal} == {("text", True)}
+    nested = {("templates__creator", "full_name"), ("contacts__contact_labels", "title")}
+    assert personal_columns() == {("contacts", name) for name in EVERYWHERE} | nested
+
+
+@pytest.mark.parametrize("name", ["emial", "id", "raw", "reason", "state", "meta", "contacts", ""])
+def test_a_name_without_a_policy_is_refused(name: str) -> None:
+    """The error names it and those that there are."""
+    with pytest.raises(SettingsError) as caught:
+        Privacy({name: "drop"})
+    assert str(caught.value) == f"There is no policy for {name!r}, only for {', '.join(PERSONAL)}, undocumented."
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "choices"),
+    [
+        ("email", "encrypt", "keep or hash or mask or drop"),
+        ("email", "", "keep or hash or mask or drop"),
+        ("email", None, "keep or hash or mask or drop"),
+        ("undocumented", "hash", "keep or drop"),
+        ("undocumented", "mask", "keep or drop"),
+    ],
+)
+def test_a_policy_that_a_name_cannot_have_is_refused(name: str, policy: Any, choices: str) -> None:
+    """The error tells which it can have, and quotes nothing."""
+    with pytest.raises(SettingsError) as caught:
+        Privacy({name: policy}, KEY)
+    assert str(caught.value) == f"The policy for {name} must be {choices}."
+
+
+@pytest.mark.parametrize("key", [b"", b"k" * (MIN_KEY_BYTES - 1)])
+def test_hashing_takes_a_key(key: bytes) -> None:
+    """A key that can be guessed is refused, and not quoted; other policies need none."""
+    with pytest.raises(SettingsError) as caught:
+        Privacy({"email": "hash"}, key)
+    assert str(caught.value) == "The policy hash needs a key of 16 bytes or more."
+    assert Privacy({"email": "mask", "zip": "drop", "city": "keep"}, key).policies.keys() == {"email", "zip", "city"}
+    assert Privacy({"email": "hash"}, b"k" * MIN_KEY_BYTES).key == b"k" * MIN_KEY_BYTES
+
+
+def test_the_key_is_not_shown() -> None:
+    """Neither in the repr nor in any text made of it."""
+    assert repr(privacy(email="hash")) == "Privacy(policies={'email': 'hash'})"
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+@pytest.mark.parametrize(
+    "policies", [{}, {"undocumented": "keep"}, {"email": "keep"}, {**dict.fromkeys(PERSONAL, "keep")}]
+)
+def test_a_batch_of_which_all_is_kept_is_the_same_batch(policies: dict[str, Policy], listing: str) -> None:
+    """Not a copy: nothing is done."""
+    batch = golden(listing).rows
+    assert Privacy(policies).treat(batch, listing) is batch
+
+
+def test_a_listing_without_the_columns_is_the_same_batch() -> None:
+    """Where undocumented is kept, templates have no e-mail address and contacts have no creator."""
+    batch = golden("templates").rows
+    assert privacy(email="drop", title="drop", undocumented="keep").treat(batch, "templates") is batch
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_empty_batch_stays_empty(policy: Policy, listing: str) -> None:
+    """No rows, and still every column of its type."""
+    treated = all_treated(policy).treat(decode_page(page_of(), listing, 0).rows, listing)
+    assert (treated.num_rows, treated.schema) == (0, row_schema(listing))
+    treated.validate(full=True)
+
+
+@pytest.mark.parametrize("column", sorted(EVERYWHERE))
+def test_each_column_is_hashed(column: str) -> None:
+    """HMAC-SHA256 of the UTF-8 in hex, the same for equal texts; null stays null."""
+    values = ("Alex", "", None, "Nguyễn 😀", "Alex", "x" * 1000, " Alex", "é", "e\u0301", "\0")
+    batch = contacts_of(column, *values)
+    treated = Privacy({column: "hash"}, KEY).treat(batch, "contacts")
+    assert treated[column].to_pylist() == [hashed(value) for value in values]
+    assert treated.drop_columns([column]).equals(batch.drop_columns([column]))
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        (b"\x0b" * 20, b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
+        (b"Jefe", b"what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"),
+        (b"\xaa" * 20, b"\xdd" * 50, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"),
+        (
+            b"\xaa" * 131,
+            b"Test Using Larger Than Block-Size Key - Hash Key First",
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
+        ),
+    ],
+)
+def test_hashes_are_those_of_the_rfc(key: bytes, text: bytes, expected: str) -> None:
+    """Test cases 1, 2, 3 and 6 of RFC 4231."""
+    assert list(hmac_each([text, text], key)) == [expected] * 2
+
+
+@pytest.mark.parametrize("length", [16, 63, 64, 65, 128, 129])
+def test_keys_of_any_length_are_used_whole(length: int) -> None:
+    """Keys longer than a block of SHA-256 are hashed first, keys of a block are not."""
+    key = bytes(range(length))
+    treated = Privacy({"city": "hash"}, key).treat(contacts_of("city", "Newark"), "contacts")
+    assert treated["city"].to_pylist() == [hashed("Newark", key)]
+
+
+@pytest.mark.parametrize("column", sorted(EVERYWHERE - {"email", "zip"}))
+def test_most_texts_are_masked_but_for_their_first_character(column: str) -> None:
+    """One character alone is not shown; null stays null, and empty empty."""
+    values = ("Alex", "J", "Jo", "", None, "Éa", "É", "😀b", "\nx", " x", "A***")
+    masked = ("A***", "***", "J***", "", None, "É***", "***", "😀***", "\n***", " ***", "A***")
+    batch = contacts_of(column, *values)
+    treated = Privacy({column: "mask"}).treat(batch, "contacts")
+    assert treated[column].to_pylist() == list(masked)
+    assert treated.drop_columns([column]).equals(batch.drop_columns([column]))
+
+
+def test_postal_codes_are_masked_but_for_three_characters() -> None:
+    """Those that have no more are not shown at all."""
+    values = ("62704", "07102-1234", "0710", "071", "07", "7", "", None, "ÄÖÜß", "SW1A 1AA")
+    masked = ("627**", "071**", "071**", "***", "***", "***", "", None, "ÄÖÜ**", "SW1**")
+    treated = privacy(zip="mask").treat(contacts_of("zip", *values), "contacts")
+    assert treated["zip"].to_pylist() == list(masked)
+
+
+@pytest.mark.parametrize(
+    ("value", "masked"),
+    [
+        ("alex@example.org", "***@example.org"),
+        ("a@example.org", "***@example.org"),
+        ("ünï@exämple.org", "***@exämple.org"),
+        ('"a@b"@example.org', "***@example.org"),
+        ("Alex Example\n<alex@example.org>", "***@example.org>"),
+        ("alex@", "***@"),
+        ("@example.org", "***"),
+        ("@", "***"),
+        ("alex", "***"),
+        ("a", "***"),
+        ("alex @ home", "***"),
+        ("alex@example.org ", "***"),
+        ("alex@example.org\n", "***"),
+        ("", ""),
+        (None, None),
+    ],
+)
+def test_email_addresses_are_masked_but_for_their_domain(value: str | None, masked: str | None) -> None:
+    """What is no address is not shown at all."""
+    treated = privacy(email="mask").treat(contacts_of("email", value), "contacts")
+    assert treated["email"].to_pylist() == [masked]
+
+
+@pytest.mark.parametrize("column", sorted(EVERYWHERE))
+def test_each_column_is_dropped(column: str) -> None:
+    """All its values are null, the column stays, and so does the rest."""
+    batch = contacts_of(column, "Alex", "", None)
+    treated = Privacy({column: "drop"}).treat(batch, "contacts")
+    assert treated[column].to_pylist() == [None] * 3
+    assert treated.schema == batch.schema
+    assert treated.drop_columns([column]).equals(batch.drop_columns([column]))
+
+
+def test_policies_differ_by_column() -> None:
+    """Each column has its own; one without is kept."""
+    treated = privacy(email="mask", last_name="hash", city="drop", zip="keep").treat(
+        golden("contacts").rows, "contacts"
+    )
+    names = ["email", "last_name", "city", "zip", "first_name", "state"]
+    assert treated.select(names).to_pydict() == {
+        "email": ["***@example.org", "", None],
+        "last_name": [hashed("Example"), hashed(""), hashed("O'Example")],
+        "city": [None, None, None],
+        "zip": ["62704", "07102", "04101"],
+        "first_name": ["Alex", "", "Nguyễn"],
+        "state": ["Illinois", "New Jersey", "Maine"],
+    }
+
+
+LABELS: tuple[list[dict[str, str | None] | None] | None, ...] = (
+    None,
+    [],
+    [None],
+    [{"id": "4", "title": "office", "undocumented": NOTE}, None, {"id": "5", "title": None, "undocumented": None}],
+    [{"id": "4", "title": "office", "undocumented": None}],
+    None,
+    [{"id": None, "title": "", "undocumented": None}],
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "office", "empty"),
+    [("hash", hashed("office"), hashed("")), ("mask", "o***", ""), ("drop", None, None)],
+)
+def test_labels_are_treated_in_their_places(policy: Policy, office: str | None, empty: str | None) -> None:
+    """A list that is null, empty or has null labels stays so, and a label keeps its id."""
+    batch = batch_of("contacts", *({"id": "1", "contact_labels": labels} for labels in LABELS))
+    treated = privacy(title=policy).treat(batch, "contacts")
+    treated.validate(full=True)
+    label = {"id": "4", "title": office, "undocumented": None}
+    assert treated["contact_labels"].to_pylist() == [
+        None, [], [None], [label, None, {"id": "5", "title": None, "undocumented": None}], [label], None,
+        [{"id": None, "title": empty, "undocumented": None}],
+    ]  # fmt: skip
+    assert treated.drop_columns(["contact_labels"]).equals(batch.drop_columns(["contact_labels"]))
+
+
+@pytest.mark.parametrize(
+    ("policy", "ada"), [("hash", hashed("Ada Example")), ("mask", "A***"), ("drop", None), ("keep", "Ada Example")]
+)
+def test_creators_are_treated_in_their_places(policy: Policy, ada: str | None) -> None:
+    """A template without a creator has none, and full_name has one policy in both tables."""
+    creators = [{"id": "2", "full_name": "Ada Example", "undocumented": None}, None, {"id": "3"}, {}]
+    batch = batch_of("templates", *({"id": "1", "title": "Spring", "creator": creator} for creator in creators))
+    treated = privacy(full_name=policy).treat(batch, "templates")
+    treated.validate(full=True)
+    nothing = {"id": None, "full_name": None, "undocumented": None}
+    assert treated["creator"].to_pylist() == [
+        {"id": "2", "full_name": ada, "undocumented": None}, None, {**nothing, "id": "3"}, nothing,
+    ]  # fmt: skip
+    assert treated.drop_columns(["creator"]).equals(batch.drop_columns(["creator"]))
+    assert privacy(full_name=policy).treat(contacts_of("full_name", "Ada Example"), "contacts")[
+        "full_name"
+    ].to_pylist() == [ada]
+
+
+def test_a_column_of_the_same_name_that_is_not_personal_is_kept() -> None:
+    """A label's title is personal, a template's is not."""
+    treated = privacy(title="drop").treat(golden("templates").rows, "templates")
+    assert treated["title"].to_pylist() == ["Spring offer", "", "Zweite Mahnung „Ä“"]
+
+
+@pytest.mark.parametrize(
+    ("policies", "note"),
+    [
+        ({}, NOTE),
+        ({"email": "keep"}, NOTE),
+        ({"undocumented": "keep"}, NOTE),
+        ({"email": "hash", "undocumented": "keep"}, NOTE),
+        ({"email": "hash"}, None),
+        ({"city": "mask", "email": "keep"}, None),
+        ({"title": "drop"}, None),
+        ({"undocumented": "drop"}, None),
+        ({"email": "drop", "undocumented": "drop"}, None),
+    ],
+)
+def test_what_may_hold_anything_goes_with_the_first_column(policies: dict[str, Policy], note: str | None) -> None:
+    """Of all tables, nested ones too, and rejected rows; why a row was rejected stays, and so does a product's meta."""
+    label = {"id": "4", "undocumented": NOTE}
+    contacts = batch_of(
+        "contacts",
+        {"id": "1", "undocumented": NOTE, "contact_labels": [label], "page": 5, "position": 0},
+        {"reason": "the id is null", "raw": NOTE, "page": 5, "position": 1},
+    )
+    part = {"id": "2", "undocumented": NOTE}
+    templates = batch_of(
+        "templates", {"id": "1", "undocumented": NOTE, "creator": part, "product": {**part, "meta": "[1]"}}
+    )
+    treated = Privacy(policies, KEY).treat(contacts, "contacts")
+    assert treated.select(["id", "undocumented", "page", "position", "reason", "raw"]).to_pylist() == [
+        {"id": "1", "undocumented": note, "page": 5, "position": 0, "reason": None, "raw": None},
+        {"id": None, "undocumented": None, "page": 5, "position": 1, "reason": "the id is null", "raw": note},
+    ]
+    assert treated["contact_labels"].to_pylist() == [[{"id": "4", "title": None, "undocumented": note}], None]
+    (row,) = Privacy(policies, KEY).treat(templates, "templates").to_pylist()
+    assert row["undocumented"] == row["creator"]["undocumented"] == row["product"]["undocumented"] == note
+    assert (row["creator"]["id"], row["product"]["id"], row["product"]["meta"]) == ("2", "2", "[1]")
+
+
+def shown(policy: Policy, column: Column, value: str | None) -> str | None:
+    """What a policy makes of a name of more than one letter, a postal code or an address of the golden pages."""
+    if policy == "drop" or value is None:
+        return None
+    if policy == "hash" or not value:
+        return value if policy == "mask" else hashed(value)
+    masks = {"zip": f"{value[:3]}**", "email": f"***@{value.rpartition('@')[2]}"}
+    return masks.get(column.name, f"{value[0]}***")
+
+
+@pytest.mark.parametrize("policy", TREATING)
+@pytest.mark.parametrize("listing", LISTINGS)
+def test_the_golden_pages_are_treated(listing: str, policy: Policy) -> None:
+    """Whatever is personal is treated, in every table, and all else is as it was."""
+    batch = golden(listing).rows
+    expected = batch.to_pylist()
+    for table in TABLES:
+        for column in (column for column in table.columns if column.personal and table.listing == listing):
+            for row in expected:
+                part = row if table.part == "row" else row[table.short]
+                for holder in part if isinstance(part, list) else [part]:
+                    holder[column.name] = shown(policy, column, holder[column.name])
+    treated = all_treated(policy).treat(batch, listing)
+    assert treated.to_pylist() == expected
+    assert treated.schema == batch.schema
+
+
+@pytest.mark.parametrize("policy", TREATING)
+@pytest.mark.parametrize("listing", LISTINGS)
+@pytest.mark.parametrize("rows", [slice(0, 2), slice(1, 3), slice(1, 2), slice(2, 2)])
+def test_a_slice_is_treated_like_a_batch_of_its_rows(rows: slice, listing: str, policy: Policy) -> None:
+    """Offsets of the batch, of its lists and of its structs are heeded."""
+    batch = golden(listing).rows
+    part = batch.slice(rows.start, rows.stop - rows.start)
+    treated = all_treated(policy).treat(part, listing)
+    treated.validate(full=True)
+    assert treated.to_pylist() == all_treated(policy).treat(batch, listing).to_pylist()[rows]
+    assert part.to_pylist() == batch.to_pylist()[rows]
+
+
+def test_a_batch_of_sliced_columns_is_treated() -> None:
+    """Each column and each nested one may begin elsewhere in its memory."""
+    batch = batch_of("contacts", *({"id": str(n), "city": f"c{n}", "contact_labels": LABELS[n]} for n in range(7)))
+    sliced = [batch.slice(2, 4)[0], *batch.slice(1, 4).columns[1:]]
+    shifted = pa.RecordBatch.from_arrays(sliced, schema=batch.schema)
+    treated = privacy(city="hash", title="mask", undocumented="keep").treat(shifted, "contacts")
+    treated.validate(full=True)
+    assert treated["id"].to_pylist() == ["2", "3", "4", "5"]
+    assert treated["city"].to_pylist() == [hashed(f"c{n}") for n in range(1, 5)]
+    label = {"id": "4", "title": "o***", "undocumented": NOTE}
+    assert treated["contact_labels"].to_pylist() == [
+        [], [None], [label, None, {"id": "5", "title": None, "undocumented": None}], [{**label, "undocumented": None}],
+    ]  # fmt: skip
+
+
+def hidden_texts() -> pa.StringArray:
+    """Three texts of which the second is null and still in memory."""
+    _, offsets, letters = pa.array([f"Xx{CANARY}"] * 3).buffers()
+    return pa.StringArray.from_buffers(3, offsets, letters, pa.py_buffer(b"\x05"))
+
+
+@pytest.mark.parametrize("policy", TREATING)
+def test_what_lies_under_a_null_is_not_written(policy: Policy) -> None:
+    """Neither under a null text, nor in an object or a list that is null, nor in a null of a list."""
+    mask = pa.array([False, True, False])
+    schema = row_schema("contacts")
+    label = schema.field("contact_labels").type.value_type
+    parts = pa.StructArray.from_arrays(
+        [pa.nulls(3, pa.string()), hidden_texts(), hidden_texts()], fields=list(label), mask=mask
+    )
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1, 2, 3], pa.int32()), parts, type=schema.field("contact_labels").type, mask=mask
+    )
+    given = {"contact_labels": lists, "first_name": hidden_texts(), "raw": hidden_texts()}
+    arrays = [given[field.name] if field.name in given else pa.nulls(3, field.type) for field in schema]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    assert CANARY.encode() in all_bytes(batch)
+    treated = all_treated(policy).treat(batch, "contacts")
+    treated.validate(full=True)
+    assert CANARY.encode() not in all_bytes(treated)
+    text = {"hash": hashed(f"Xx{CANARY}"), "mask": "X***", "drop": None}[policy]
+    assert treated["first_name"].to_pylist() == [text, None, text]
+    labels = [{"id": None, "title": text, "undocumented": None}]
+    assert treated["contact_labels"].to_pylist() == [labels, None, labels]
+
+
+@pytest.mark.parametrize("policy", TREATING)
+def test_what_lies_under_a_null_object_is_not_written(policy: Policy) -> None:
+    """A creator that is null may still hold a name in memory."""
+    schema = row_schema("templates")
+    texts = [pa.nulls(3, pa.string()), pa.array([f"Xx{CANARY}"] * 3), pa.nulls(3, pa.string())]
+    creator = pa.StructArray.from_arrays(texts, fields=list(schema.field("creator").type), mask=pa.array([True] * 3))
+    arrays = [creator if field.name == "creator" else pa.nulls(3, field.type) for field in schema]
+    treated = all_treated(policy).treat(pa.RecordBatch.from_arrays(arrays, schema=schema), "templates")
+    assert treated["creator"].to_pylist() == [None] * 3
+    assert CANARY.encode() not in all_bytes(treated)
+    assert str(hashed(f"Xx{CANARY}")).encode() not in all_bytes(treated)
+
+
+def test_pages_are_treated_side_by_side() -> None:
+    """Workers share the policies, and nothing else."""
+    batches = [contacts_of("email", *(f"{row}@{page}" for row in range(50))) for page in range(40)]
+    treat = partial(privacy(email="hash").treat, listing="contacts")
+    with ThreadPoolExecutor(8) as pool:
+        treated = list(pool.map(treat, batches))
+    assert [page["email"].to_pylist() for page in treated] == [
+        [hashed(f"{row}@{page}") for row in range(50)] for page in range(40)
+    ]
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=8)
+
+
+@given(st.lists(st.none() | texts | st.text(st.characters(codec="utf-8"), min_size=50)), st.binary(max_size=200))
+@settings(derandomize=True, deadline=None, max_examples=200)
+def test_any_text_and_key_hash_as_the_standard_library_says(values: list[str | None], key: bytes) -> None:
+    """Also where texts come more than once."""
+    doubled = values + values[::-1]
+    array = hash_texts(pa.array(doubled, pa.string()), key)
+    array.validate(full=True)
+    assert array.to_pylist() == [hashed(value, key) for value in doubled]
+
+
+def marked(before: st.SearchStrategy[str], after: st.SearchStrategy[str]) -> st.SearchStrategy[str | None]:
+    """Texts with the canary in them, and null."""
+    return st.none() | st.builds(lambda first, last: f"{first}{CANARY}{last}", before, after)
+
+
+notes = marked(texts, texts)
+labels = st.none() | st.lists(
+    st.none() | st.fixed_dictionaries({"id": texts, "title": notes, "undocumented": notes}), max_size=3
+)
+emails = marked(texts, texts.map(lambda text: f"{text}@example.org"))
+marked_contacts = st.fixed_dictionaries(
+    {name: emails if name == "email" else notes for name in (*sorted(EVERYWHERE), "raw", "undocumented")}
+    | {"id": st.none() | texts.map(lambda text: f"id {text}"), "contact_labels": labels}
+)
+creators = st.none() | st.fixed_dictionaries({"id": texts, "full_name": notes, "undocumented": notes})
+products = st.none() | st.fixed_dictionaries({"name": texts, "meta": texts, "undocumented": notes})
+marked_templates = st.fixed_dictionaries(
+    {"title": texts, "undocumented": notes, "raw": notes, "creator": creators, "product": products}
+)
+
+
+def cut(batch: pa.RecordBatch, data: st.DataObject) -> pa.RecordBatch:
+    """Some of a batch's rows, sliced or filtered."""
+    if data.draw(st.booleans()):
+        return batch.filter(
+            pa.array(data.draw(st.lists(st.booleans(), min_size=len(batch), max_size=len(batch))), pa.bool_())
+        )
+    start = data.draw(st.integers(0, len(batch)))
+    return batch.slice(start, data.draw(st.integers(0, len(batch) - start)))
+
+
+def without_personal(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows but for what may be treated."""
+    treated = {*EVERYWHERE, "undocumented", "raw"}
+    kept = batch.drop_columns([name for name in batch.schema.names if name in treated])
+    rows: list[dict[str, Any]] = kept.to_pylist()
+    for row in rows:
+        for part in ("creator", "product", "contact_labels"):
+            for holder in filter(None, row.get(part) or () if part == "contact_labels" else (row.get(part),)):
+                for name in ("full_name", "undocumented", *(("title",) if part == "contact_labels" else ())):
+                    holder.pop(name, None)
+    return rows
+
+
+@pytest.mark.parametrize("policy", TREATING)
+@pytest.mark.parametrize(("listing", "rows"), [("contacts", marked_contacts), ("templates", marked_templates)])
+@given(st.data())
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_nothing_of_a_treated_value_is_left(
+    listing: str, rows: st.SearchStrategy[dict[str, Any]], policy: Policy, data: st.DataObject
+) -> None:
+    """Neither in what would be written nor in memory, of rows that are there and of rows that were cut off."""
+    batch = cut(batch_of(listing, *data.draw(st.lists(rows, max_size=4))), data)
+    treated = all_treated(policy).treat(batch, listing)
+    treated.validate(full=True)
+    assert CANARY.encode() not in all_bytes(treated)
+    assert treated.schema == batch.schema
+    assert without_personal(treated) == without_personal(batch)

@@ -1,0 +1,130 @@
+"""Is it found what the service does with filters and with large pages?"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from letters_source.errors import ServiceRejected
+from letters_source.listing import ContactFilters, TemplateFilters
+from letters_source.probe import LARGEST_PAGE, TRIALS, Effect, effect_of, find_largest_page, try_filters
+from letters_source.settings import Settings
+
+SETTINGS = Settings(base_url="https://letters.example.org/api/v1", access_token="a", refresh_token="r", account_id="7")
+PROBE = "letters-source-probe-7f3a"
+
+
+def trials_of(*counts: int) -> tuple[Iterator[Mapping[str, str]], Callable[[Mapping[str, str]], int]]:
+    """Trials, and what the service counts for each; a negative count is a refusal."""
+
+    def count(params: Mapping[str, str]) -> int:
+        found = counts[int(params["trial"])]
+        if found < 0:
+            raise ServiceRejected("refused")
+        return found
+
+    return iter([{"trial": str(trial)} for trial in range(len(counts))]), count
+
+
+@pytest.mark.parametrize(
+    ("whole", "counts", "effect"),
+    [
+        (10, (4,), "heeded"),
+        (10, (10, 0), "heeded"),
+        (10, (11,), "heeded"),
+        (10, (10,), "no difference"),
+        (10, (10, 10), "no difference"),
+        (10, (-1,), "refused"),
+        (10, (10, -1), "refused"),
+        (10, (3, -1), "heeded"),
+        (0, (0, -1), "cannot tell"),
+    ],
+)
+def test_a_filter_s_effect_shows_in_the_count(whole: int, counts: tuple[int, ...], effect: Effect) -> None:
+    """Some value that gives another count is enough; of an empty listing nothing can be told, and nothing is asked."""
+    trials, count = trials_of(*counts)
+    assert effect_of(trials, whole, count) == effect
+    assert whole or next(trials, None) is not None
+
+
+@pytest.mark.parametrize("listing", ["contacts", "templates"])
+def test_every_filter_is_tried_within_the_account(listing: str) -> None:
+    """First none of them, then each value until one makes a difference."""
+    asked: list[Mapping[str, str]] = []
+
+    def count(params: Mapping[str, str]) -> int:
+        asked.append(params)
+        return 9
+
+    found = try_filters(listing, SETTINGS, count)
+    assert found == dict.fromkeys(TRIALS[listing], "no difference")
+    assert asked[0] == {"meta.account_id": "7"}
+    assert len(asked) == 1 + sum(map(len, TRIALS[listing].values()))
+    assert all(params["meta.account_id"] == "7" and len(params) == 2 for params in asked[1:])
+
+
+def test_every_filter_has_its_trials() -> None:
+    """The two days are tried as one; an account that is not ours is not tried."""
+    contacts = {*ContactFilters.__dataclass_fields__, "last_mailed_date"} - {
+        "last_mailed_from",
+        "last_mailed_to",
+        "account_id",
+    }
+    assert set(TRIALS["contacts"]) == contacts
+    assert set(TRIALS["templates"]) == {*TemplateFilters.__dataclass_fields__} - {"account_id"}
+
+
+def test_free_texts_are_tried_with_what_nobody_has() -> None:
+    """And days with one before the service was there."""
+    asked: list[Mapping[str, str]] = []
+
+    def count(params: Mapping[str, str]) -> int:
+        asked.append(params)
+        return 9
+
+    try_filters("contacts", SETTINGS, count)
+    texts = {name: value for params in asked for name, value in params.items() if name in ("search", "lastMailedDate")}
+    assert texts == {"search": PROBE, "lastMailedDate": '{"startDate": "1970-01-01", "endDate": "1970-01-01"}'}
+    assert {params["tags"] for params in asked if "tags" in params} == {f'["{PROBE}"]'}
+
+
+@pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 250, 1_000, 5_000])
+@pytest.mark.parametrize("limit", [1, 2, 37, 99, 100, 101, 128, 199, 200, 201, 777, 5_000, 100_000])
+def test_the_largest_page_is_found_where_larger_ones_are_clamped_or_refused(count: int, limit: int) -> None:
+    """Exactly the limit, or the whole listing where that is smaller, in a few requests."""
+    asked: list[int] = []
+
+    def clamp(size: int) -> int:
+        asked.append(size)
+        return min(size, limit, count)
+
+    def refuse(size: int) -> int:
+        asked.append(size)
+        if size > limit:
+            raise ServiceRejected("refused")
+        return min(size, count)
+
+    for service in (clamp, refuse):
+        asked.clear()
+        assert find_largest_page(count, service) == min(limit, count)
+        assert len(set(asked)) == len(asked) <= 20
+
+
+def test_no_larger_page_is_asked_for_than_makes_sense() -> None:
+    """However many rows there are."""
+    asked: list[int] = []
+
+    def give(size: int) -> int:
+        asked.append(size)
+        return size
+
+    assert find_largest_page(10_000_000, give) == LARGEST_PAGE
+    assert max(asked) == LARGEST_PAGE
+
+
+def test_a_service_that_refuses_every_page_has_no_largest() -> None:
+    """It is asked for smaller and smaller ones, and then no more."""
+
+    def refuse(size: int) -> int:
+        raise ServiceRejected("refused")
+
+    assert find_largest_page(1_000, refuse) == 0
