@@ -18,6 +18,7 @@ from letters_source.errors import DestinationError
 
 Kind = Literal["duckdb", "parquet"]
 DATASET = "letters_data"
+RESERVED = ("temp", "system", "information_schema", "pg_catalog")
 PLACE = "letters_place"
 # dlt's names of pipelines hold 64, with what else is in them
 LONGEST_NAME = 48
@@ -52,8 +53,11 @@ def make_pipeline(
         )
     if dataset.endswith("_staging"):
         raise DestinationError(f"{dataset} ends in _staging, which is where dlt keeps rows under way: choose another.")
+    if kind == "duckdb" and dataset in RESERVED:
+        raise DestinationError(f"{dataset} is DuckDB's own: choose another dataset.")
     place = Path(to or DEFAULT_PLACES[kind]).absolute()
-    if kind == "duckdb" and place.stem.lower() == dataset:
+    # DuckDB names the file's catalog by what stands before the first dot
+    if kind == "duckdb" and place.name.partition(".")[0].lower() in (dataset, f"{dataset}_staging"):
         raise DestinationError(f"A DuckDB file named {dataset} cannot hold the dataset {dataset}: choose another name.")
     parts = (name, dataset if dataset != DATASET else "", kind if kind != "duckdb" else "")
     return dlt.pipeline("_".join(filter(None, parts)), destination=make_destination(kind, place), dataset_name=dataset)

@@ -24,10 +24,7 @@ from letters_source.throttle import Throttle
 from letters_source.walk import Terms, walk_listing
 
 # filters that may well select all: the flag that enables search, and rows that are included beside others
-UNTELLING = {
-    "templates": {"account_id", "search"},
-    "contacts": {"account_id", "with_property_addresses"},
-}
+UNTELLING = (("search", 0), ("search", 1), ("with_property_addresses", True))
 
 logger = logging.getLogger("letters_source")
 
@@ -95,7 +92,8 @@ def report_ignored(job: Job, count: int) -> None:
 
     That takes a request of one row where there are filters, and none where there are not.
     """
-    chosen = given(job.filters).keys() - UNTELLING[job.listing.name]
+    chosen = {name for name, value in given(job.filters).items() if (name, value) not in UNTELLING}
+    chosen.discard("account_id")
     kind = ContactFilters if isinstance(job.filters, ContactFilters) else TemplateFilters
     if count and chosen and ask_count(replace(job, filters=kind(account_id=job.filters.account_id))) == count:
         logger.warning(

@@ -87,6 +87,7 @@ class ContactFilters:
     account_id: str | None = None
 
     def __post_init__(self) -> None:
+        check_lists(self, ("address_status", "last_mailed_status", "tags"))
         check_choices("contacts.address_status", self.address_status, ADDRESS_STATUSES)
 
     def encode(self, form: Form) -> dict[str, str]:
@@ -131,6 +132,7 @@ class TemplateFilters:
     account_id: str | None = None
 
     def __post_init__(self) -> None:
+        check_lists(self, ("product_types",))
         check_choices("templates.product_types", self.product_types or (), PRODUCT_TYPES)
 
     def encode(self, form: Form) -> dict[str, str]:
@@ -158,6 +160,17 @@ def encode_page(page: int, page_size: int, filters: Mapping[str, str]) -> dict[s
 def encode_values(values: Mapping[str, Any], form: Form) -> dict[str, str]:
     """The parameters that have a value, as text."""
     return {name: form.text(value) for name, value in values.items() if value is not None}
+
+
+def check_lists(filters: Filters, names: tuple[str, ...]) -> None:
+    """See that no list is a plain text, which would be taken letter by letter.
+
+    Raises:
+        SettingsError: one is.
+    """
+    for name in names:
+        if isinstance(getattr(filters, name), str):
+            raise SettingsError(f"{name} must be several texts, such as ({getattr(filters, name)!r},), not one.")
 
 
 def check_choices(key: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:

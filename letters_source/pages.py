@@ -25,7 +25,9 @@ from letters_source.tables import LISTING_AUDIT, MAILINGS, facets_of
 logger = logging.getLogger("letters_source")
 
 Item = Rows | Members | Audit
-NOTHING = Audit(LISTING_AUDIT.schema.empty_table())
+NOTHING = Members("", MAILINGS.schema.empty_table())
+"""What no table takes: it gives every other resource its turn to refuse before the service is asked."""
+NO_AUDIT = Audit(LISTING_AUDIT.schema.empty_table())
 WORDS = {"sync": "sync", "history": "history", "merge": "loading mailings"}
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
@@ -38,7 +40,6 @@ def read_pages(job: Job) -> Iterator[Item]:
             were chosen otherwise.
     """
     check_load(job, job.settings.mode)
-    # gives every other resource its turn to refuse before the service is asked
     yield NOTHING
     count = yield from read_listing(job, working_folder())
     report_ignored(job, count)
@@ -56,7 +57,7 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(job, days, end)
     # tables of the right types, also where there is no day to ask for
-    yield {"item": NOTHING}
+    yield {"item": NO_AUDIT}
     yield {"item": Members(MAILINGS.name, MAILINGS.schema.empty_table())}
     windows = plan_windows(start, end, job.settings.mailings_window)
     for window in windows:

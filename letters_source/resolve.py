@@ -58,7 +58,9 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
         ),
         "privacy": resolve_privacy(given.pop("pii", None) or {}, given.pop("pii_key", None), environment, found),
     }
-    if overrides.get("account_id"):
+    if account := overrides.get("account_id"):
+        if others := {filters.account_id for filters in (contacts, templates) if filters} - {None, account}:
+            raise SettingsError(f"account_id is given as {account}, and in filters as {', '.join(sorted(others))}.")
         # one account's rows must not come in under another's name
         nested |= {name: replace(nested[name], account_id=None) for name in ("contact_filters", "template_filters")}
     base_url = given["base_url"].rstrip("/")
@@ -75,7 +77,7 @@ def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> 
     for section in sections:
         parent, _, part = section.rpartition(".")
         for _, values in found_values(part, (parent,), providers):
-            check_names(part, values if isinstance(values, Mapping) else {}, names)
+            check_names(section.removeprefix(f"{SECTION}."), values if isinstance(values, Mapping) else {}, names)
     found = {
         key.name: look_up(key.name, get_type_hints(type(given))[key.name], sections, providers)
         for key in fields(given)

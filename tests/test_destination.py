@@ -138,7 +138,16 @@ def test_a_dataset_s_name_is_of_words_with_single_underscores_between_them(work:
     assert sorted(work.iterdir()) == before
 
 
-@pytest.mark.parametrize("dataset", ["a", "a1", "letters_2024", "a_1_b2", "a" * 48])
+@pytest.mark.parametrize("dataset", ["letters_data_staging", "a_staging"])
+def test_a_dataset_named_as_dlt_s_own_is_refused(dataset: str) -> None:
+    """dlt empties it, and takes its tables for its own."""
+    for kind in get_args(Kind):
+        assert refusal(partial(make_pipeline, kind, "there", dataset)) == (
+            f"{dataset} ends in _staging, which is where dlt keeps rows under way: choose another."
+        )
+
+
+@pytest.mark.parametrize("dataset", ["a", "a1", "letters_2024", "a_1_b2", "staging", "a" * 48])
 def test_a_dataset_s_name_is_the_one_that_dlt_writes(work: Path, dataset: str) -> None:
     """As it is; the longest one leaves room for what else the pipeline's name holds."""
     for kind in get_args(Kind):
@@ -175,6 +184,18 @@ def test_an_account_that_no_dataset_can_be_named_after_is_refused(account: str, 
     )
 
 
+@pytest.mark.parametrize(
+    ("accounts", "to"),
+    [(["501", "All"], "letters.duckdb"), (["501"], "letters_data_all.db"), (["501"], "Letters_Data_All")],
+)
+def test_no_account_and_no_file_is_named_as_the_views_that_unite_accounts(accounts: list[str], to: str) -> None:
+    """DuckDB could not tell them apart."""
+    assert refusal(lambda: account_pipelines("duckdb", to, "letters_data", accounts)) == (
+        "letters_data_all is the schema of the views that unite accounts: no account or file can be it."
+    )
+    account_pipelines("duckdb", to, "mine", ["501"])
+
+
 def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
     """With settings that keep memory flat."""
     pipeline = make_pipeline()
@@ -193,14 +214,26 @@ def test_an_unknown_kind_of_destination_is_refused(work: Path, kind: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["letters_data", "letters_data.duckdb", "below/letters_data.db", "Letters_Data.duckdb", "LETTERS_DATA"]
-)
+    "name",
+    [
+        "letters_data", "letters_data.duckdb", "below/letters_data.db", "Letters_Data.duckdb", "LETTERS_DATA",
+        "letters_data.old.duckdb", "letters_data_staging.duckdb",
+    ],
+)  # fmt: skip
 def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
     """DuckDB could not tell the two apart, whatever the case; a folder of Parquet files may have that name."""
     assert refusal(lambda: make_pipeline("duckdb", name)) == (
         "A DuckDB file named letters_data cannot hold the dataset letters_data: choose another name."
     )
     make_pipeline("parquet", name)
+
+
+@pytest.mark.parametrize("name", ["temp", "system", "information_schema", "pg_catalog"])
+def test_schemas_of_duckdb_s_own_are_no_datasets(name: str) -> None:
+    """They would fail when the service has been read; folders of Parquet files may have those names."""
+    message = f"{name} is DuckDB's own: choose another dataset."
+    assert refusal(lambda: make_pipeline("duckdb", dataset=name)) == message
+    make_pipeline("parquet", dataset=name)
 
 
 def test_a_duckdb_file_named_as_another_dataset_is_refused() -> None:

@@ -173,6 +173,16 @@ def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["address_status", "last_mailed_status", "tags"])
+def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
+    """It would be taken letter by letter."""
+    message = f"{name} must be several texts, such as ('office',), not one."
+    given: dict[str, Any] = {name: "office"}
+    assert problem(lambda: ContactFilters(**given)) == message
+    products: Any = "Personal Letters"
+    assert problem(lambda: TemplateFilters(product_types=products)).startswith("product_types must be several texts")
+
+
 def test_days_go_together_and_in_order() -> None:
     """One alone would leave the other end to the service; the same day twice is one day, and none is no filter."""
     first, last = ContactFilters(last_mailed_from=date(2024, 1, 2)), ContactFilters(last_mailed_to=date(2024, 1, 1))

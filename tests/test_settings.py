@@ -65,6 +65,14 @@ def resolve(project: Path, monkeypatch: pytest.MonkeyPatch) -> Resolve:
     return from_environment
 
 
+def test_two_accounts_at_once_are_an_error(resolve: Resolve) -> None:
+    """Neither is meant more than the other."""
+    given: Overrides = {"account_id": "501", "contact_filters": ContactFilters(account_id="502")}
+    assert problem(resolve, given) == "account_id is given as 501, and in filters as 502."
+    same: Overrides = {"account_id": "501", "contact_filters": ContactFilters(account_id="501")}
+    assert resolve(same).filters("contacts").account_id == "501"
+
+
 def problem(resolve: Resolve, overrides: Overrides | None = None, **variables: str) -> str:
     """The message of the error that the settings end with."""
     with pytest.raises(SettingsError) as caught:

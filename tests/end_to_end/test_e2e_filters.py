@@ -213,7 +213,8 @@ CASES = {
     ),
 }  # fmt: skip
 # an account is no filter; the others may well select all: the flag that enables search, rows beside others
-UNTOLD = {ContactFilters: {"account_id", "with_property_addresses"}, TemplateFilters: {"account_id", "search"}}
+UNTOLD = {"account_id": None, "with_property_addresses": True}
+"""Filters that may well select all rows, and the value with which they do; for the account whatever it is."""
 NO_CHOICE = {
     "with_property_addresses": Case(
         ContactFilters(with_property_addresses=True), "withPropertyAddresses=true", lambda _: True
@@ -273,7 +274,9 @@ def audited(filters: Filters) -> tuple[Any, Any]:
 
 def told(filters: Filters) -> list[str]:
     """The filters that select less than all rows, unless the service ignores them; those are told then."""
-    return [name for name in names_of(filters) if name not in UNTOLD[type(filters)]]
+    if isinstance(filters, TemplateFilters):
+        return [name for name in names_of(filters) if name not in ("account_id", "search")]
+    return [name for name in names_of(filters) if UNTOLD.get(name, "") not in (None, getattr(filters, name))]
 
 
 def without(filters: Filters) -> str:
