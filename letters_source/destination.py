@@ -18,8 +18,7 @@ from letters_source.errors import DestinationError
 
 Kind = Literal["duckdb", "parquet"]
 DATASET = "letters_data"
-RESERVED = ("temp", "system", "information_schema", "pg_catalog")
-PLACE = "letters_place"
+RESERVED = ("temp", "system", "information_schema", "pg_catalog", f"{DATASET}_all")
 # dlt's names of pipelines hold 64, with what else is in them
 LONGEST_NAME = 48
 DEFAULT_PLACES: dict[Kind, str] = {"duckdb": "letters.duckdb", "parquet": "letters_parquet"}
@@ -54,13 +53,17 @@ def make_pipeline(
     if dataset.endswith("_staging"):
         raise DestinationError(f"{dataset} ends in _staging, which is where dlt keeps rows under way: choose another.")
     if kind == "duckdb" and dataset in RESERVED:
-        raise DestinationError(f"{dataset} is DuckDB's own: choose another dataset.")
+        raise DestinationError(f"{dataset} is taken, by DuckDB or views that unite accounts: choose another dataset.")
     place = Path(to or DEFAULT_PLACES[kind]).absolute()
-    # DuckDB names the file's catalog by what stands before the first dot
-    if kind == "duckdb" and place.name.partition(".")[0].lower() in (dataset, f"{dataset}_staging"):
-        raise DestinationError(f"A DuckDB file named {dataset} cannot hold the dataset {dataset}: choose another name.")
+    if kind == "duckdb" and catalog_of(place) in (dataset, f"{dataset}_staging"):
+        raise DestinationError(f"A DuckDB file named {place.name} cannot hold the dataset {dataset}: rename one.")
     parts = (name, dataset if dataset != DATASET else "", kind if kind != "duckdb" else "")
     return dlt.pipeline("_".join(filter(None, parts)), destination=make_destination(kind, place), dataset_name=dataset)
+
+
+def catalog_of(file: Path) -> str:
+    """What DuckDB calls the database of a file: what stands before the first dot, whatever the case."""
+    return file.name.partition(".")[0].lower()
 
 
 def account_pipelines(
@@ -75,7 +78,7 @@ def account_pipelines(
     if len(set(datasets.values())) < len(accounts):
         raise DestinationError(f"The accounts {', '.join(accounts)} would not each have a dataset of their own.")
     views, place = f"{dataset}_all", Path(to or DEFAULT_PLACES[kind])
-    if views in (*datasets.values(), place.stem.lower() if kind == "duckdb" else ""):
+    if kind == "duckdb" and views in (*datasets.values(), catalog_of(place)):
         raise DestinationError(f"{views} is the schema of the views that unite accounts: no account or file can be it.")
     return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
 
@@ -109,22 +112,6 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     config: Any = pipeline.destination_client().config
     name = str(config.credentials.database)
     return None if name.startswith(":") else Path(name)
-
-
-def settle_in(pipeline: dlt.Pipeline) -> None:
-    """See that dlt's working folder is of this destination.
-
-    dlt keeps one folder for each name of a pipeline, and with it the schema and state of the place that was loaded to
-    last; those of another place are dropped, and read from the destination when it is loaded.
-    """
-    place = str(pipeline.destination_client().config)
-    try:
-        known = pipeline.get_local_state_val(PLACE)
-    except KeyError:
-        known = None
-    if known != place:
-        pipeline.drop()
-        pipeline.set_local_state_val(PLACE, place)
 
 
 @contextmanager

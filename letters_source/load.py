@@ -13,7 +13,7 @@ from dlt.extract import DltSource
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import DATASET, check_destination, hold_open, load_config, make_pipeline, settle_in
+from letters_source.destination import DATASET, check_destination, hold_open, load_config, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
 from letters_source.reader import Watch, ignore
@@ -70,9 +70,9 @@ def run(
     pipeline = pipeline or make_pipeline()
     with plain_errors():
         check_destination(pipeline)
-        settle_in(pipeline)
-        # what an earlier run left half done is read afresh: dlt would load its old rows and not ask the service at all
-        pipeline.abort_packages()
+        # dlt's working folder may be of another place, or of one that was exchanged, and hold what an earlier run left
+        # half done, which dlt would load without asking the service: what counts is in the destination
+        pipeline.drop()
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
             load_id = str(pipeline.run(source).loads_ids[-1])
             audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])

@@ -19,6 +19,7 @@ from letters_source.lookup import (
 )
 from letters_source.privacy import CHOICES, MIN_KEY_BYTES, PERSONAL, Policy, Privacy
 from letters_source.settings import Environment, Overrides, Settings
+from letters_source.tables import UNDOCUMENTED
 from letters_source.tokens import Tokens
 
 NESTED = ("contact_filters", "template_filters", "privacy")
@@ -109,7 +110,11 @@ def resolve_privacy(
         raise SettingsError(
             f"{SECTION}.pii_key must be {MIN_KEY_BYTES} bytes or more, to hash with: {where_to_set('pii_key')}."
         )
-    return Privacy({name: policy for name, policy in policies.items() if policy}, secret)
+    treated = {name: policy for name, policy in policies.items() if policy not in (None, "keep")}
+    # to keep is no policy, but for what is dropped where others are not kept
+    if treated and found[UNDOCUMENTED.name] == "keep":
+        treated[UNDOCUMENTED.name] = "keep"
+    return Privacy(treated, secret)
 
 
 def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:

@@ -9,7 +9,7 @@ from letters_source.held import read_audits, read_columns
 from letters_source.job import Job
 from letters_source.listing import given
 from letters_source.mailings import DAYS
-from letters_source.tables import MAILINGS
+from letters_source.tables import MAILINGS, tables_of
 from letters_source.versions import ROW_HASH
 
 MERGE = "merge"
@@ -45,8 +45,9 @@ def check_columns(pipeline: Any, job: Job) -> None:
     Raises:
         SettingsError: they are not.
     """
-    columns = read_columns(pipeline, job.name)
-    if columns and job.name != MAILINGS.name and (ROW_HASH.name in columns) != (job.settings.mode != "replace"):
+    held = [read_columns(pipeline, table.name) for table in tables_of(job.name)]
+    is_versioned = job.settings.mode != "replace"
+    if any(columns and (ROW_HASH.name in columns) != is_versioned for columns in held):
         raise SettingsError(
             f"{job.name}: the dataset {pipeline.dataset_name} holds tables of another mode than {job.settings.mode}, "
             "from a load that broke off or was not ours; load in that mode, or choose another dataset with --dataset."

@@ -186,7 +186,12 @@ def test_an_account_that_no_dataset_can_be_named_after_is_refused(account: str, 
 
 @pytest.mark.parametrize(
     ("accounts", "to"),
-    [(["501", "All"], "letters.duckdb"), (["501"], "letters_data_all.db"), (["501"], "Letters_Data_All")],
+    [
+        (["501", "All"], "letters.duckdb"),
+        (["501"], "letters_data_all.db"),
+        (["501"], "Letters_Data_All"),
+        (["501"], "letters_data_all.v1.duckdb"),
+    ],
 )
 def test_no_account_and_no_file_is_named_as_the_views_that_unite_accounts(accounts: list[str], to: str) -> None:
     """DuckDB could not tell them apart."""
@@ -223,15 +228,15 @@ def test_an_unknown_kind_of_destination_is_refused(work: Path, kind: Any) -> Non
 def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
     """DuckDB could not tell the two apart, whatever the case; a folder of Parquet files may have that name."""
     assert refusal(lambda: make_pipeline("duckdb", name)) == (
-        "A DuckDB file named letters_data cannot hold the dataset letters_data: choose another name."
+        f"A DuckDB file named {Path(name).name} cannot hold the dataset letters_data: rename one."
     )
     make_pipeline("parquet", name)
 
 
-@pytest.mark.parametrize("name", ["temp", "system", "information_schema", "pg_catalog"])
-def test_schemas_of_duckdb_s_own_are_no_datasets(name: str) -> None:
+@pytest.mark.parametrize("name", ["temp", "system", "information_schema", "pg_catalog", "letters_data_all"])
+def test_schemas_that_are_taken_are_no_datasets(name: str) -> None:
     """They would fail when the service has been read; folders of Parquet files may have those names."""
-    message = f"{name} is DuckDB's own: choose another dataset."
+    message = f"{name} is taken, by DuckDB or views that unite accounts: choose another dataset."
     assert refusal(lambda: make_pipeline("duckdb", dataset=name)) == message
     make_pipeline("parquet", dataset=name)
 
@@ -239,7 +244,7 @@ def test_schemas_of_duckdb_s_own_are_no_datasets(name: str) -> None:
 def test_a_duckdb_file_named_as_another_dataset_is_refused() -> None:
     """The dataset that is asked for counts, not the usual one."""
     assert refusal(lambda: make_pipeline("duckdb", "mine.duckdb", "mine")) == (
-        "A DuckDB file named mine cannot hold the dataset mine: choose another name."
+        "A DuckDB file named mine.duckdb cannot hold the dataset mine: rename one."
     )
     make_pipeline("duckdb", "letters_data.duckdb", "mine")
 

@@ -318,7 +318,7 @@ def test_a_wrong_place_ends_with_2(letters: Letters, world: World, tmp_path: Pat
     assert letters("load", "--to", tmp_path / "letters_data.duckdb") == Outcome(
         2,
         "",
-        "letters: A DuckDB file named letters_data cannot hold the dataset letters_data: choose another name.\n",
+        "letters: A DuckDB file named letters_data.duckdb cannot hold the dataset letters_data: rename one.\n",
     )
     assert world.emulator.hits == []
 

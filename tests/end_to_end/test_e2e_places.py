@@ -1,0 +1,548 @@
+"""Is each place loaded as itself, whatever was loaded before it, elsewhere, in another mode, or not to the end?"""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import dlt
+import duckdb
+import pytest
+from dlt.common.destination.exceptions import DestinationUndefinedEntity
+from holdings import DATASET, LISTED, Rows, change, held_tables, parsed, query, read_tables, table_names, typed_columns
+from shelves import amend, clear
+from terminals import Letters
+from worlds import Begin, World
+
+from letters_source import DestinationError, LoadFailed, SettingsError, letters, make_pipeline, run
+from letters_source.destination import account_pipelines
+from letters_source.emulator import Emulator, Hit, Traits
+from letters_source.held import opened, read_audits, read_columns, running_pipeline
+from letters_source.listing import ContactFilters
+from letters_source.load import run_accounts
+from letters_source.privacy import PERSONAL
+
+MODE_COLUMNS = {
+    "replace": [],
+    "sync": [("row_hash", "VARCHAR")],
+    "history": [
+        ("row_hash", "VARCHAR"),
+        ("_dlt_valid_from", "TIMESTAMP WITH TIME ZONE"),
+        ("_dlt_valid_to", "TIMESTAMP WITH TIME ZONE"),
+    ],
+}
+LABELS = "contacts__contact_labels"
+FACETS = {
+    "contacts__address_statuses",
+    "contacts__last_mailed_statuses",
+    "contacts__return_addresses",
+    "templates__shared",
+}
+
+
+def in_mode(mode: str) -> dict[str, Any]:
+    """The setting of a mode."""
+    return {} if mode == "replace" else {mode: True}
+
+
+def present_rows(place: Path) -> dict[str, Rows]:
+    """The listings' rows that are valid now, without the columns of any mode."""
+    extra = {name for name, _ in MODE_COLUMNS["history"]}
+    return {
+        table: [
+            {key: value for key, value in row.items() if key not in extra}
+            for row in rows
+            if row.get("_dlt_valid_to") is None
+        ]
+        for table, rows in read_tables(place).items()
+        if table in LISTED
+    }
+
+
+def columns_of(place: Path, table: str) -> list[tuple[Any, ...]]:
+    """A table's columns in order, each with its type."""
+    sql = f"select column_name, data_type from duckdb_columns() where schema_name = '{DATASET}' and table_name = "
+    return query(place, f"{sql}'{table}' order by column_index")
+
+
+def everything(place: Path) -> dict[tuple[str, str], list[tuple[Any, ...]]]:
+    """All values of all tables of a file, dlt's own too."""
+    with duckdb.connect(str(place)) as connection:
+        names = sorted(table_names(place))
+        return {name: sorted(connection.sql(f"from {'.'.join(name)}").fetchall(), key=repr) for name in names}
+
+
+def staged_rows(place: Path) -> dict[str, int]:
+    """How many rows each table of the staging dataset holds, but for dlt's own."""
+    names = {name for schema, name in table_names(place) if schema == f"{DATASET}_staging"} - {"_dlt_version"}
+    return {name: query(place, f"select count(*) from {DATASET}_staging.{name}")[0][0] for name in names}
+
+
+def block_labels(world: World, mode: str) -> None:
+    """Make the labels' table as a load of the mode would, but for one label a contact only, and give one two."""
+    amend(world.emulator.contacts, "1", ContactLabels=[{"id": "1", "title": "one"}, {"id": "2", "title": "two"}])
+    columns = ", ".join(f"{name} {kind}" for name, kind in typed_columns(LABELS) + MODE_COLUMNS[mode])
+    change(world.place, f"create table {DATASET}.{LABELS} ({columns})")
+    change(world.place, f"create unique index one_label on {DATASET}.{LABELS} (contact_id)")
+
+
+def unblock_labels(world: World) -> None:
+    """Allow any number of labels again."""
+    change(world.place, f"drop index {DATASET}.one_label")
+
+
+def days_asked(hits: Iterable[Hit]) -> list[date]:
+    """The days that mailings were asked for, in order."""
+    asked = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
+    assert all(each["startDate"] == each["endDate"] for each in asked)
+    return [date.fromisoformat(each["startDate"]) for each in asked]
+
+
+def state_version(pipeline: dlt.Pipeline) -> int:
+    """Which version of its state dlt keeps; it grows with what dlt has to remember."""
+    version: int = pipeline.state["_state_version"]
+    return version
+
+
+def knows(pipeline: dlt.Pipeline, key: str) -> bool:
+    """Whether a value is in what dlt keeps in the working folder alone."""
+    try:
+        pipeline.get_local_state_val(key)
+    except KeyError:
+        return False
+    return True
+
+
+# two places, by turns
+
+
+@pytest.mark.parametrize(("first", "second"), [("replace", "history"), ("replace", "sync"), ("sync", "history")])
+def test_two_files_are_loaded_by_turns_each_in_its_mode(begin: Begin, first: str, second: str) -> None:
+    """Both share the name of dlt's pipeline; the one that is not loaded stays as it is, value by value."""
+    world = begin(Emulator(9, 3))
+    places = {first: world.place.with_name("b.duckdb"), second: world.place}
+    for turn, mode in enumerate((first, second, first, second, first)):
+        amend(world.emulator.contacts, "1", city=f"City {turn}")
+        world.emulator.contacts.delete(world.emulator.contacts.ids()[-1])
+        others = {place: everything(place) for name, place in places.items() if name != mode and place.exists()}
+        run(make_pipeline("duckdb", places[mode]), **world.settings, **in_mode(mode))
+        assert present_rows(places[mode]) == held_tables(world.emulator)
+        assert {place: everything(place) for place in others} == others
+    for mode, place in places.items():
+        assert {table: columns_of(place, table) for table in LISTED} == {
+            table: typed_columns(table) + MODE_COLUMNS[mode] for table in LISTED
+        }
+    cities = f"select city from {DATASET}.contacts where id = '1' order by all"
+    kept = {"replace": ["City 4"], "sync": ["City 4"], "history": ["City 1", "City 3"]}
+    kept[second] = kept[second] if second == "history" else ["City 3"]
+    assert {mode: [city for [city] in query(place, cities)] for mode, place in places.items()} == {
+        mode: kept[mode] for mode in places
+    }
+
+
+def test_a_file_and_a_folder_are_loaded_by_turns_under_one_name(begin: Begin) -> None:
+    """Other destinations are other places."""
+    world = begin(Emulator(9, 3))
+    folder = world.place.with_name("folder")
+    destinations: tuple[tuple[Path, Any, str], ...] = (
+        (world.place, dlt.destinations.duckdb(str(world.place)), "history"),
+        (folder, dlt.destinations.filesystem(folder.as_uri()), "replace"),
+    )
+    for turn in range(2):
+        amend(world.emulator.contacts, "1", city=f"City {turn}")
+        for place, destination, mode in destinations:
+            pipeline = dlt.pipeline("mine", destination=destination, dataset_name=DATASET)
+            run(pipeline, **world.settings, **in_mode(mode), last_mailed_statuses=("Mailed",))
+            assert mode == "replace" or present_rows(place) == held_tables(world.emulator)
+    ids = query(world.place, f"select count(*), count(distinct id) from {DATASET}.contacts")
+    assert ids == [(10, 9)]
+    files = [file for file in (folder / DATASET / "contacts").iterdir() if file.is_file()]
+    assert len(files) == 1
+
+
+def test_mailings_of_one_file_are_not_taken_for_those_of_another(begin: Begin) -> None:
+    """A new file has all days asked for, and the first goes on from where it was itself."""
+    today = datetime.now(UTC).date()
+    days = [today - timedelta(days=back) for back in range(9, -1, -1)]
+    world = begin(Emulator(0, 1))
+    clear(world.emulator.contacts)
+    for number, day in enumerate(days):
+        world.emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_date=day))
+    other = world.place.with_name("b.duckdb")
+    settings = {**world.settings, "mailings": True, "mailings_since": days[0], "mailings_lag": 2}
+    asked = []
+    for place in (world.place, other, world.place, other):
+        before = len(world.emulator.hits)
+        run(make_pipeline("duckdb", place), only=("mailings",), **settings)
+        asked.append(days_asked(world.emulator.hits[before:]))
+    assert asked == [days, days, days[-3:], days[-3:]]
+    rows = {(str(number), day) for number, day in enumerate(days)}
+    for place in (world.place, other):
+        assert set(query(place, f"select contact_id, mailed_on from {DATASET}.mailings")) == rows
+
+
+def test_what_dlt_remembers_of_another_place_is_dropped(begin: Begin) -> None:
+    """Its working folder is of a name, not of a place: what a plain pipeline left there may be of anywhere."""
+    world = begin(Emulator(3, 2))
+    pipeline = make_pipeline("duckdb", world.place.with_name("b.duckdb"))
+    pipeline.run(letters(**world.settings, history=True))
+    world.load()
+    assert present_rows(world.place) == held_tables(world.emulator)
+    assert columns_of(world.place, "contacts") == typed_columns("contacts")
+
+
+# loads that broke off, and tables that are not ours
+
+
+@pytest.mark.parametrize("mode", ["history", "sync"])
+def test_tables_of_a_first_load_that_broke_off_are_loaded_in_their_mode_alone(begin: Begin, mode: str) -> None:
+    """Replacing them would fail in the database for a column that it does not fill; the same mode mends them."""
+    world = begin(Emulator(9, 3))
+    world.load(only=("templates",))
+    block_labels(world, mode)
+    with pytest.raises(LoadFailed, match=r"(?i)duplicate key"):
+        world.load(only=("contacts",), **in_mode(mode))
+    unblock_labels(world)
+    assert columns_of(world.place, "contacts") == typed_columns("contacts") + MODE_COLUMNS[mode]
+    before, asked = everything(world.place), len(world.emulator.hits)
+    with pytest.raises(SettingsError) as caught:
+        world.load(only=("contacts",))
+    assert str(caught.value) == (
+        "contacts: the dataset letters_data holds tables of another mode than replace, from a load that broke off or "
+        "was not ours; load in that mode, or choose another dataset with --dataset."
+    )
+    assert caught.value.exit_code == 2
+    assert everything(world.place) == before
+    assert world.emulator.hits[asked:] == []
+    world.load(only=("contacts",), **in_mode(mode))
+    assert present_rows(world.place) == held_tables(world.emulator)
+
+
+@pytest.mark.parametrize("mode", ["history", "sync"])
+def test_tables_of_a_first_replacement_that_broke_off_are_replaced_alone(begin: Begin, mode: str) -> None:
+    """The other way about."""
+    world = begin(Emulator(9, 3))
+    world.load(only=("templates",))
+    block_labels(world, "replace")
+    with pytest.raises(LoadFailed, match=r"(?i)duplicate key"):
+        world.load(only=("contacts",))
+    unblock_labels(world)
+    with pytest.raises(SettingsError, match=f"^contacts: .* holds tables of another mode than {mode}, .*--dataset"):
+        world.load(only=("contacts",), **in_mode(mode))
+    world.load(only=("contacts",))
+    assert present_rows(world.place) == held_tables(world.emulator)
+
+
+@pytest.mark.parametrize(("held", "wanted"), [("replace", "history"), ("replace", "sync"), ("history", "replace")])
+def test_tables_without_an_audit_are_of_the_mode_of_their_columns(begin: Begin, held: str, wanted: str) -> None:
+    """A plain pipeline can load contacts alone; the other mode is refused before the service is asked."""
+    world = begin(Emulator(9, 3))
+    source = letters(**world.settings, **in_mode(held)).with_resources("contacts")
+    world.pipeline.run(source)
+    assert "listing_audit" not in world.tables()
+    before, asked = everything(world.place), len(world.emulator.hits)
+    with pytest.raises(SettingsError) as caught:
+        world.load(**in_mode(wanted))
+    assert str(caught.value) == (
+        f"contacts: the dataset letters_data holds tables of another mode than {wanted}, from a load that broke off or "
+        "was not ours; load in that mode, or choose another dataset with --dataset."
+    )
+    assert everything(world.place) == before
+    assert world.emulator.hits[asked:] == []
+    world.load(**in_mode(held))
+    assert present_rows(world.place) == held_tables(world.emulator)
+
+
+def test_a_child_s_table_without_an_audit_is_of_the_mode_of_its_columns_too(begin: Begin) -> None:
+    """A plain pipeline can load labels alone."""
+    world = begin(Emulator(30, 3))
+    world.pipeline.run(letters(**world.settings).with_resources(LABELS))
+    with pytest.raises(SettingsError, match="tables of another mode than history"):
+        world.load(history=True)
+
+
+@pytest.mark.parametrize(
+    ("former", "mode"),
+    [
+        ("replace", "history"),
+        ("replace", "sync"),
+        ("history", "replace"),
+        ("sync", "replace"),
+        ("history", "sync"),
+    ],
+)
+def test_a_file_that_was_removed_is_loaded_in_any_mode(begin: Begin, former: str, mode: str) -> None:
+    """It holds nothing any more, and none of its columns comes back."""
+    world = begin(Emulator(9, 3))
+    world.load(**in_mode(former))
+    world.place.unlink()
+    world.load(**in_mode(mode))
+    assert present_rows(world.place) == held_tables(world.emulator)
+    assert columns_of(world.place, "contacts") == typed_columns("contacts") + MODE_COLUMNS[mode]
+
+
+@pytest.mark.parametrize("removal", ["drop schema letters_data cascade", "another file"])
+def test_a_dataset_that_was_dropped_or_exchanged_is_loaded_in_any_mode(begin: Begin, removal: str) -> None:
+    """The file is there, but holds no history any more."""
+    world = begin(Emulator(9, 3))
+    world.load(history=True)
+    if removal == "another file":
+        world.place.unlink()
+        duckdb.connect(str(world.place)).close()
+    else:
+        change(world.place, removal)
+        change(world.place, "drop schema letters_data_staging cascade")
+    world.load()
+    assert present_rows(world.place) == held_tables(world.emulator)
+    assert columns_of(world.place, "contacts") == typed_columns("contacts")
+
+
+# staging
+
+
+@pytest.mark.parametrize(
+    ("mode", "changes"),
+    [
+        ("history", {}),
+        ("sync", {}),
+        ("history", {"facets": True}),
+        ("sync", {"facets": True}),
+        ("history", {"contact_filters": ContactFilters(search="a")}),
+    ],
+)
+def test_a_first_load_into_a_new_file_leaves_nothing_in_staging(
+    begin: Begin, mode: str, changes: dict[str, Any]
+) -> None:
+    """Rows that are merged wait in a dataset of their own, which is emptied, as it is by later loads."""
+    world = begin(Emulator(30, 7))
+    tables = {*LISTED, *(FACETS if "facets" in changes else ())}
+    for _ in range(2):
+        world.load(**in_mode(mode), **changes)
+        assert staged_rows(world.place) == dict.fromkeys(tables, 0)
+
+
+def test_a_first_replacement_into_a_new_file_needs_no_staging(begin: Begin) -> None:
+    """There are no old rows to keep meanwhile."""
+    world = begin(Emulator(30, 7))
+    world.load()
+    assert staged_rows(world.place) == {}
+
+
+# names that are taken
+
+VIEWS = "{}_all is the schema of the views that unite accounts: no account or file can be it."
+STAGING = "{} ends in _staging, which is where dlt keeps rows under way: choose another."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--account-id", "A", "--account-id", "all"), VIEWS.format("letters_data")),
+        (("--account-id", "ALL", "--account-id", "A"), VIEWS.format("letters_data")),
+        (("--account-id", "A", "--account-id", "B", "--to", "letters_data_all.duckdb"), VIEWS.format("letters_data")),
+        (("--account-id", "A", "--account-id", "B", "--to", "Letters_Data_All.db"), VIEWS.format("letters_data")),
+        (("--account-id", "A", "--account-id", "all", "--dataset", "ours"), VIEWS.format("ours")),
+        (("--account-id", "A", "--account-id", "staging"), STAGING.format("letters_data_staging")),
+        (("--account-id", "A", "--account-id", "x staging"), STAGING.format("letters_data_x_staging")),
+        (("--dataset", "letters_data_staging"), STAGING.format("letters_data_staging")),
+        (("--dataset", "ours_staging", "--destination", "parquet"), STAGING.format("ours_staging")),
+    ],
+)
+def test_names_that_are_taken_are_refused(
+    letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    """In one line, with exit code 2; nothing is asked for, and nothing made."""
+    world = begin(Emulator(3, 2))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    done = letters("load", *arguments)
+    assert (done.code, done.out, done.err) == (2, "", f"letters: {message}\n")
+    assert world.emulator.hits == []
+    assert [path for path in Path().iterdir() if path.name.lower().startswith("letters")] == []
+
+
+@pytest.mark.parametrize("accounts", [("A", "all"), ("A", "staging"), ("A", "x staging"), ("x_staging", "A")])
+def test_accounts_whose_datasets_are_taken_are_refused_in_python_too(begin: Begin, accounts: tuple[str, ...]) -> None:
+    """No pipeline is made for any of them."""
+    world = begin(Emulator(3, 2))
+    with pytest.raises(DestinationError, match=r"views that unite accounts|ends in _staging"):
+        account_pipelines("duckdb", world.place, DATASET, accounts)
+
+
+def test_an_account_may_be_named_nearly_so(begin: Begin) -> None:
+    """`allied` and `staging 2` have datasets of their own, and the views unite them."""
+    world = begin(Emulator(3, 2))
+    run_accounts(account_pipelines("duckdb", world.place, DATASET, ("allied", "staging 2")), **world.settings)
+    views = "select schema_name, count(*) from duckdb_views() where not internal group by all"
+    assert [schema for schema, _ in query(world.place, views)] == ["letters_data_all"]
+    made = {schema for schema, name in table_names(world.place) if name == "contacts"}
+    # what is loaded second goes by way of staging, as the file exists then
+    own = {"letters_data_allied", "letters_data_staging_2"}
+    assert made == {*own, "letters_data_staging_2_staging"}
+
+
+def test_a_file_named_as_the_staging_dataset_is_refused(begin: Begin) -> None:
+    """DuckDB could not tell the two apart."""
+    world = begin(Emulator(3, 2))
+    with pytest.raises(DestinationError):
+        make_pipeline("duckdb", world.place.with_name("letters_data_staging.duckdb"))
+
+
+# no destination
+
+
+@pytest.mark.parametrize("mode", ["replace", "sync", "history"])
+def test_rows_can_be_extracted_without_a_destination_in_every_mode(begin: Begin, mode: str) -> None:
+    """What the dataset will be is not known yet, nor whether it is files."""
+    world = begin(Emulator(9, 3))
+    pipeline = dlt.pipeline("nowhere")
+    pipeline.extract(letters(**world.settings, **in_mode(mode), facets=True))
+    assert pipeline.has_pending_data
+    assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits} == {"templates", "contacts"}
+
+
+# personal values
+
+
+def test_history_with_another_policy_is_refused(
+    letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2: it would keep what an earlier policy let through; the same policy is loaded on."""
+    world = begin(Emulator(9, 3))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    assert letters("load", "--quiet", "--history", "--pii", "mask").code == 0
+    before, asked = everything(world.place), len(world.emulator.hits)
+    masked, dropped = (json.dumps(dict.fromkeys(PERSONAL, policy)) for policy in ("mask", "drop"))
+    mode = "without filters in mode history"
+    for arguments, words in ((("--pii", "drop"), f" with personal values {dropped}"), ((), "")):
+        done = letters("load", "--history", *arguments)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == (
+            f"letters: templates: the dataset letters_data was loaded {mode} with personal values {masked}, and this "
+            f"load is {mode}{words}; to keep both, choose another dataset with --dataset.\n"
+        )
+    assert everything(world.place) == before
+    assert world.emulator.hits[asked:] == []
+    assert letters("load", "--quiet", "--history", "--pii", "mask").code == 0
+    assert letters("load", "--quiet", "--history", "--pii", "drop", "--dataset", "dropped").code == 0
+
+
+def test_history_that_kept_everything_refuses_a_policy(begin: Begin) -> None:
+    """Its former versions would stay in the clear."""
+    world = begin(Emulator(9, 3))
+    world.load(history=True)
+    with pytest.raises(SettingsError) as caught:
+        world.load(history=True, pii={"email": "drop"})
+    assert str(caught.value) == (
+        "templates: the dataset letters_data was loaded without filters in mode history, and this load is without "
+        'filters in mode history with personal values {"email": "drop"}; to keep both, choose another dataset with '
+        "--dataset."
+    )
+
+
+def test_history_that_kept_everything_takes_a_policy_that_keeps_everything(begin: Begin) -> None:
+    """It is the same in other words."""
+    world = begin(Emulator(9, 3))
+    world.load(history=True)
+    world.load(history=True, pii={"all": "keep"})
+
+
+@pytest.mark.parametrize("mode", ["replace", "sync"])
+def test_what_is_written_anew_takes_any_policy_and_the_audit_tells_it(begin: Begin, mode: str) -> None:
+    """As JSON, by column; null where none was set."""
+    world = begin(Emulator(9, 3))
+    policies: tuple[tuple[dict[str, Any] | None, dict[str, Any] | None], ...] = (
+        ({"all": "mask"}, dict.fromkeys(PERSONAL, "mask")),
+        ({"email": "drop", "undocumented": "keep"}, {"email": "drop", "undocumented": "keep"}),
+        (None, None),
+    )
+    for given, _ in policies:
+        world.load(pii=given, **in_mode(mode))
+    audits = read_tables(world.place)["listing_audit"]
+    told = [written for _, written in policies for _ in range(2)]
+    assert [audit["pii"] for audit in audits] == told
+    nulls = query(world.place, f"select pii is null from {DATASET}.listing_audit order by started_at")
+    assert [null for [null] in nulls] == [written is None for written in told]
+    assert present_rows(world.place) == held_tables(world.emulator)
+
+
+# what a dataset is asked
+
+
+def test_a_dataset_tells_its_audits_newest_first(begin: Begin) -> None:
+    """Those of a name, in loads that dlt lists as finished, with their JSON read."""
+    world = begin(Emulator(9, 3))
+    world.load(only=("contacts",), contact_filters=ContactFilters(search="a"), pii={"email": "drop"})
+    last = world.load(only=("contacts",), contact_filters=ContactFilters(search="a"))
+    first_audit, last_audit = read_tables(world.place)["listing_audit"]
+    found = [parsed(audit) for audit in map(as_text, read_audits(world.pipeline, "contacts"))]
+    assert found == [last_audit, first_audit]
+    assert read_audits(world.pipeline, "templates") == []
+    change(world.place, f"update {DATASET}._dlt_loads set status = 1 where load_id = '{last.load_id}'")
+    assert [audit["pii"] for audit in read_audits(world.pipeline, "contacts")] == [{"email": "drop"}]
+
+
+def as_text(audit: dict[str, Any]) -> dict[str, Any]:
+    """An audit whose filters and policies must be read, as text once more."""
+    assert all(isinstance(audit[name], dict | None) for name in ("filters", "pii"))
+    return audit | {name: json.dumps(audit[name]) for name in ("filters", "pii") if audit[name] is not None}
+
+
+def test_a_dataset_tells_the_columns_of_a_table(begin: Begin) -> None:
+    """None where there is no such table."""
+    world = begin(Emulator(9, 3))
+    assert read_columns(world.pipeline, "contacts") == set()
+    assert not world.place.exists() or table_names(world.place) == set()
+    world.load(only=("contacts",))
+    assert read_columns(world.pipeline, "contacts") == {name for name, _ in typed_columns("contacts")}
+    assert read_columns(world.pipeline, "templates") == set()
+
+
+@pytest.mark.parametrize("destination", ["dummy", None])
+def test_where_there_is_nobody_to_ask_nothing_is_known(begin: Begin, destination: str | None) -> None:
+    """Without SQL, and without a destination."""
+    begin()
+    pipeline = dlt.pipeline("mine", destination=destination, dataset_name=DATASET)
+    assert read_audits(pipeline, "contacts") == []
+    assert read_columns(pipeline, "contacts") == set()
+
+
+def test_a_folder_tells_its_audits_too(begin: Begin) -> None:
+    """Files are asked as a database is, those that are not there too."""
+    world = begin(Emulator(9, 3), "parquet")
+    assert read_audits(world.pipeline, "contacts") == []
+    world.load(only=("contacts",), pii={"all": "drop"})
+    [audit] = read_audits(world.pipeline, "contacts")
+    assert (audit["listing"], audit["mode"], audit["pii"]) == ("contacts", "replace", dict.fromkeys(PERSONAL, "drop"))
+    assert read_columns(world.pipeline, "contacts") == {name for name, _ in typed_columns("contacts")}
+    assert read_columns(world.pipeline, "templates") == set()
+
+
+def test_another_failure_of_a_dataset_is_not_taken_for_nothing(begin: Begin) -> None:
+    """An audit that cannot be read is no empty one."""
+    world = begin(Emulator(9, 3))
+    world.load()
+    change(world.place, f"drop table {DATASET}.listing_audit")
+    assert read_audits(world.pipeline, "contacts") == []
+    change(world.place, f"create table {DATASET}.listing_audit as select 'contacts' as listing")
+    with pytest.raises(Exception, match=r"_dlt_load_id|started_at") as caught:
+        read_audits(world.pipeline, "contacts")
+    assert not isinstance(caught.value, DestinationUndefinedEntity)
+
+
+def test_no_pipeline_runs_while_none_loads(begin: Begin) -> None:
+    """dlt would still name the one that was made last."""
+    world = begin(Emulator(3, 2))
+    world.load()
+    assert running_pipeline() is None
+
+
+@pytest.mark.parametrize(
+    ("value", "read"), [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), (None, None), ("null", None)]
+)
+def test_json_is_read_whether_the_engine_did_or_not(value: Any, read: Any) -> None:
+    """Other columns are left alone."""
+    assert opened({"filters": value, "pii": value, "verdict": "{}"}) == {"filters": read, "pii": read, "verdict": "{}"}
