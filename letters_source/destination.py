@@ -55,6 +55,8 @@ def make_pipeline(
     if kind == "duckdb" and dataset in RESERVED:
         raise DestinationError(f"{dataset} is taken, by DuckDB or views that unite accounts: choose another dataset.")
     place = Path(to or DEFAULT_PLACES[kind]).absolute()
+    if "://" in str(to):
+        raise DestinationError(f"{to} is no path of this machine: give run() a pipeline of dlt's own to load there.")
     if kind == "duckdb" and catalog_of(place) in (dataset, f"{dataset}_staging"):
         raise DestinationError(f"A DuckDB file named {place.name} cannot hold the dataset {dataset}: rename one.")
     parts = (name, dataset if dataset != DATASET else "", kind if kind != "duckdb" else "")

@@ -6,6 +6,7 @@ out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from types import NoneType
@@ -76,6 +77,22 @@ def found_values(key: str, sections: Sequence[str], providers: Providers) -> Ite
         for provider in providers:
             if not secret or provider.supports_secrets:
                 yield section, provider.get_value(key, TSecretStrValue if secret else Any, None, *section.split("."))[0]
+
+
+def check_section(section: str, providers: Providers, allowed: Sequence[str]) -> None:
+    """See that a section is one, and has only keys that there are, in files and in the environment.
+
+    Raises:
+        SettingsError: it has another, or is a plain value, which would go unheeded.
+    """
+    parent, _, name = section.rpartition(".")
+    for _, values in found_values(name, (parent,), providers):
+        if values is not None and not isinstance(values, Mapping):
+            raise SettingsError(f"{section} must be a section with keys of its own: {', '.join(allowed)}.")
+        check_names(section.removeprefix(f"{SECTION}."), values or {}, allowed)
+    prefix = f"{section}.".replace(".", "__").upper()
+    variables = [name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix)]
+    check_names(section.removeprefix(f"{SECTION}."), dict.fromkeys(variables), allowed)
 
 
 def check_names(section: str, given: Mapping[str, Any], allowed: Sequence[str]) -> None:

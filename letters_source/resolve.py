@@ -9,7 +9,7 @@ from letters_source.listing import SECTION, ContactFilters, TemplateFilters
 from letters_source.lookup import (
     Providers,
     check_names,
-    found_values,
+    check_section,
     fresh_providers,
     look_up,
     present_providers,
@@ -74,11 +74,8 @@ def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> 
     Raises:
         SettingsError: one is wrong, or the section has a key that is no filter.
     """
-    names = [key.name for key in fields(given)]
     for section in sections:
-        parent, _, part = section.rpartition(".")
-        for _, values in found_values(part, (parent,), providers):
-            check_names(section.removeprefix(f"{SECTION}."), values if isinstance(values, Mapping) else {}, names)
+        check_section(section, providers, [key.name for key in fields(given)])
     found = {
         key.name: look_up(key.name, get_type_hints(type(given))[key.name], sections, providers)
         for key in fields(given)
@@ -97,8 +94,8 @@ def resolve_privacy(
     """
     names = (*CHOICES, "all")
     check_names("pii", given, names)
-    for _, section in found_values("pii", sections_of(environment), providers):
-        check_names("pii", section if isinstance(section, Mapping) else {}, names)
+    for section in sections_of(environment, "pii"):
+        check_section(section, providers, names)
     found = {name: given.get(name) or look_up(name, str, sections_of(environment, "pii"), providers) for name in names}
     for name, policy in found.items():
         choices = CHOICES.get(name, get_args(Policy))

@@ -1,6 +1,7 @@
 """Does the dataset hold rows that were chosen or written in another way? Then it must not be loaded over."""
 
 import json
+import logging
 from datetime import date
 from typing import Any
 
@@ -12,6 +13,7 @@ from letters_source.mailings import DAYS
 from letters_source.tables import MAILINGS, tables_of
 from letters_source.versions import ROW_HASH
 
+logger = logging.getLogger("letters_source")
 MERGE = "merge"
 
 
@@ -32,6 +34,8 @@ def check_selection(pipeline: Any, job: Job) -> None:
     held, wanted = remembered(newest), selection_of(job)
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
+    if held["mode"] == wanted["mode"] != "history" and (newest.get("pii") or {}) != dict(job.settings.privacy.policies):
+        logger.warning("%s: personal values are treated otherwise than in the last load", job.name)
     if held != wanted:
         raise SettingsError(
             f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "

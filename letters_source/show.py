@@ -127,7 +127,8 @@ def show_result(result: Result, place: Path, dataset: str) -> None:
     stdout().print(
         f"Loaded and verified in {result.seconds:.1f} s: {place.absolute()}, dataset {dataset}", highlight=False
     )
-    stdout().print(f"Try: {query(place, dataset)}", highlight=False, markup=False)
+    if result.tables.get("contacts"):
+        stdout().print(f"Try: {query(place, dataset)}", highlight=False, markup=False)
 
 
 def query(place: Path, dataset: str) -> str:

@@ -16,6 +16,7 @@ from worlds import Begin, World
 
 from letters_source import LettersError, SettingsError
 from letters_source.emulator import Behaviour, Emulator, Reply, When
+from letters_source.listing import LISTINGS
 from letters_source.privacy import PERSONAL, Policy
 
 KEY = "a key of more than sixteen bytes"
@@ -167,3 +168,23 @@ def test_a_misspelt_column_in_a_file_is_an_error(world: World) -> None:
     Container()[PluggableRunContext].reload_providers()
     with pytest.raises(LettersError, match=r"^sources\.letters\.pii knows .*; got e_mail\.$"):
         world.load()
+
+
+@pytest.mark.parametrize("variable", ["PII", "PII__EMIAL", "CONTACTS", "CONTACTS__SERCH"])
+def test_what_is_no_setting_of_a_section_is_an_error(
+    world: World, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """A policy or a filter that went unheeded would load what was to be kept out."""
+    monkeypatch.setenv(f"SOURCES__LETTERS__{variable}", "mask")
+    with pytest.raises(SettingsError, match=r"must be a section|knows "):
+        world.load()
+    assert world.emulator.hits == []
+
+
+def test_another_policy_than_before_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """A policy that was forgotten would bring back what was hidden."""
+    world.load(pii={"all": "drop"})
+    with caplog.at_level(logging.WARNING, "letters_source"):
+        world.load()
+    told = [record.getMessage() for record in caplog.records if "otherwise" in record.getMessage()]
+    assert told == [f"{name}: personal values are treated otherwise than in the last load" for name in LISTINGS]
