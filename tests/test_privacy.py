@@ -1,6 +1,7 @@
 """Does every personal value become what its policy says, and is nothing of it left?"""
 
 import hmac
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -52,7 +53,7 @@ def contacts_of(column: str, *values: str | None) -> pa.RecordBatch:
 
 def hashed(text: str | None, key: bytes = KEY) -> str | None:
     """What the standard library says."""
-    return None if text is None else hmac.new(key, text.encode(), "sha256").hexdigest()
+    return None if text is None else b64encode(hmac.digest(key, text.encode(), "sha256")).decode()
 
 
 def buffers_of(values: pa.Array) -> Iterator[bytes]:
@@ -154,7 +155,7 @@ def test_an_empty_batch_stays_empty(policy: Policy, listing: str) -> None:
 
 @pytest.mark.parametrize("column", sorted(EVERYWHERE))
 def test_each_column_is_hashed(column: str) -> None:
-    """HMAC-SHA256 of the UTF-8 in hex, the same for equal texts; null stays null."""
+    """HMAC-SHA256 of the UTF-8 in base64, the same for equal texts; null stays null."""
     values = ("Alex", "", None, "Nguyễn 😀", "Alex", "x" * 1000, " Alex", "é", "e\u0301", "\0")
     batch = contacts_of(column, *values)
     treated = Privacy({column: "hash"}, KEY).treat(batch, "contacts")
@@ -177,7 +178,7 @@ def test_each_column_is_hashed(column: str) -> None:
 )
 def test_hashes_are_those_of_the_rfc(key: bytes, text: bytes, expected: str) -> None:
     """Test cases 1, 2, 3 and 6 of RFC 4231."""
-    assert list(hmac_each([text, text], key)) == [expected] * 2
+    assert [b64decode(value).hex() for value in hmac_each([text, text], key)] == [expected] * 2
 
 
 @pytest.mark.parametrize("length", [16, 63, 64, 65, 128, 129])
