@@ -1,11 +1,26 @@
 """What do all tests run with?"""
 
+import logging
+import os
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
+from terminals import Letters, Outcome
+from worlds import ACCESS, REFRESH, Begin, World, serve_world
+
+from letters_source.cli import main
+from letters_source.destination import Kind
+from letters_source.emulator import Emulator
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--images FOLDER`: where pictures of pages go; without it they are made all the same, and forgotten."""
+    parser.addoption("--images", type=Path, help="put the pictures of pages into this folder, for the documents")
 
 
 @pytest.fixture(autouse=True)
@@ -26,3 +41,40 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     monkeypatch.undo()
     Container()[PluggableRunContext].reload_providers()
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Makes a world of an emulator and a kind of destination; it ends with the test."""
+    with ExitStack() as stack:
+
+        def start(emulator: Emulator | None = None, kind: Kind = "duckdb") -> World:
+            return stack.enter_context(serve_world(tmp_path, kind, emulator))
+
+        yield start
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Letters]:
+    """Runs the command in this process; no token of the world may ever be in what it writes."""
+    logger = logging.getLogger("letters_source")
+    handlers, level = list(logger.handlers), logger.level
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    # uv sets it, and the query to try begins with it then
+    monkeypatch.delenv("UV", raising=False)
+    for name in ("RUNTIME__LOG_LEVEL", "RUNTIME__DLTHUB_TELEMETRY"):
+        monkeypatch.setenv(name, os.environ.get(name, "false"))
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["letters", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        for handler in set(logger.handlers) - set(handlers):
+            logger.removeHandler(handler)
+        assert not any(token in captured.out + captured.err for token in (ACCESS, REFRESH))
+        assert isinstance(caught.value.code, int)
+        return Outcome(caught.value.code, captured.out, captured.err)
+
+    yield call
+    logger.setLevel(level)

@@ -1,0 +1,30 @@
+"""Where are pages looked at, and where do their pictures go?"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
+"""Chromium's own requests to elsewhere are off, so that a page's are all there are."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The Chromium of this machine, without a window."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert chromium, "The tests of pages need Chromium on the PATH: apt-get install chromium."
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def images(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The folder for a test's pictures."""
+    folder: Path = request.config.getoption("--images") or tmp_path / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()
