@@ -5,6 +5,7 @@ from typing import Any
 
 import dlt
 
+from letters_source.destination import is_duckdb
 from letters_source.tables import LOAD_ID, Table
 
 FIND_COMMENTS = """
@@ -15,7 +16,7 @@ FIND_COMMENTS = """
 
 def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
     """Write the comments that a DuckDB destination lacks; others have dlt's schema alone."""
-    if not pipeline.destination.destination_type.endswith(".duckdb"):
+    if not is_duckdb(pipeline):
         return
     with pipeline.sql_client() as client:
         found: Any = client.execute_sql(FIND_COMMENTS, client.dataset_name, client.dataset_name)

@@ -107,9 +107,19 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
         check_folder(Path(url2pathname(urlsplit(config.bucket_url).path)))
 
 
+def is_duckdb(pipeline: dlt.Pipeline) -> bool:
+    """Whether the destination is a DuckDB database."""
+    return pipeline.destination is not None and pipeline.destination.destination_type.endswith(".duckdb")
+
+
+def is_files(pipeline: dlt.Pipeline) -> bool:
+    """Whether the destination is plain files; dlt appends to those where it is told to merge."""
+    return pipeline.destination is not None and pipeline.destination.destination_type.endswith(".filesystem")
+
+
 def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     """The file of a DuckDB destination; None for any other, and for a database without one."""
-    if not pipeline.destination.destination_type.endswith(".duckdb"):
+    if not is_duckdb(pipeline):
         return None
     config: Any = pipeline.destination_client().config
     name = str(config.credentials.database)
@@ -144,7 +154,7 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
     staging, where history and sync go even then, no rows are left.
     """
-    if pipeline.destination.destination_type.endswith(".filesystem"):
+    if is_files(pipeline):
         return {"load.delete_completed_jobs": True}
     config = {"load.delete_completed_jobs": True, "load.truncate_staging_dataset": True}
     file = duckdb_file(pipeline)

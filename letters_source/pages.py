@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import dlt
-from dlt.common.configuration.container import Container
-from dlt.common.pipeline import PipelineContext
 
 from letters_source.audit import Audit
+from letters_source.destination import is_files
 from letters_source.errors import SettingsError
 from letters_source.extract import Rows, read_listing, report_ignored
 from letters_source.facets import Members, read_facet
@@ -110,12 +109,7 @@ def check_load(job: Job, mode: str) -> None:
         logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
 
 
-def is_files(pipeline: Any) -> bool:
-    """Whether the destination is plain files; dlt appends to those where it is told to merge."""
-    return bool(pipeline.destination and pipeline.destination.destination_type.endswith(".filesystem"))
-
-
 def working_folder() -> Path | None:
     """The running pipeline's working folder: on a disk for data, which the system's folder for files may not be."""
-    context = Container()[PipelineContext]
-    return Path(context.pipeline().working_dir) if context.is_active() else None
+    pipeline = running_pipeline()
+    return Path(pipeline.working_dir) if pipeline else None

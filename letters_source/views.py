@@ -6,6 +6,7 @@ from typing import Any
 
 import dlt
 
+from letters_source.destination import is_duckdb
 from letters_source.tables import LISTING_AUDIT, Table
 from letters_source.versions import ROW_HASH
 
@@ -17,7 +18,7 @@ FIND_RELATIONS = """
 
 def create_current_views(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
     """A view `<table>_current` for each table with history: the rows that are valid now, without history's columns."""
-    if not pipeline.destination.destination_type.endswith(".duckdb"):
+    if not is_duckdb(pipeline):
         return
     with pipeline.sql_client() as client:
         for table in tables:
@@ -36,7 +37,7 @@ def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> 
         schema: the schema's name.
     """
     first = next(iter(pipelines.values()))
-    if not first.destination.destination_type.endswith(".duckdb"):
+    if not is_duckdb(first):
         return
     parts = defaultdict(list)
     with first.sql_client() as client:
