@@ -51,6 +51,7 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 @cli.command(short_help="Load both listings, complete and verified.")
 @click.option("--destination", type=click.Choice(["duckdb", "parquet"]), default="duckdb", show_default=True)
 @click.option("--to", type=click.Path(path_type=Path), help="The DuckDB file, or the folder for Parquet.")
+@click.option("--publish", type=click.Path(path_type=Path), help="A DuckDB file for readers, put in place at the end.")
 @click.option("--dataset", metavar="NAME", help="The schema that the tables go to.  [default: letters_data]")
 @click.option("--only", metavar="PARTS", default="", help="templates, contacts or mailings, with commas.")
 @click.option("--account-id", metavar="ID", multiple=True, help="The account; several go to a dataset each.")

@@ -206,6 +206,6 @@ def check_writable(folder: Path) -> None:
         raise DestinationError(f"{folder} cannot be written: {error.strerror}.") from None
 
 
-def plain_cause(error: duckdb.Error) -> str:
+def plain_cause(error: Exception) -> str:
     """DuckDB's reason without its kind and its link: who holds a lock is in it."""
     return str(error).split(": ", 1)[-1].split(" See also ")[0]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Any, Unpack
 
@@ -16,6 +17,7 @@ from letters_source.comments import describe_tables
 from letters_source.destination import DATASET, check_destination, hold_open, load_config, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
+from letters_source.published import check_published, publish_copy
 from letters_source.reader import Watch, ignore
 from letters_source.settings import Overrides
 from letters_source.source import letters
@@ -47,6 +49,7 @@ def run(
     pipeline: dlt.Pipeline | None = None,
     *,
     only: Sequence[str] = (),
+    publish: Path | str | None = None,
     watch: Watch = ignore,
     **settings: Unpack[Overrides],
 ) -> Result:
@@ -58,6 +61,7 @@ def run(
     Args:
         pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None.
         only: what to load: `templates`, `contacts`, `mailings`; when empty, both listings, and mailings if set.
+        publish: a file for readers: once all is verified, a copy of the DuckDB file is put in its place.
         watch: told of each response: listing, number of the walk, rows in it, the service's count.
         **settings: as in `Settings`; what is not given comes from dlt's configuration, `[sources.letters]`.
 
@@ -68,8 +72,11 @@ def run(
     source = choose_parts(letters(watch, **settings), only)
     tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
+    readers = Path(publish).absolute() if publish else None
     with plain_errors():
         check_destination(pipeline)
+        if readers:
+            check_published(pipeline, readers)
         # dlt's working folder may be of another place, or of one that was exchanged, and hold what an earlier run left
         # half done, which dlt would load without asking the service: what counts is in the destination
         pipeline.drop()
@@ -80,6 +87,8 @@ def run(
             if any(audit["mode"] == "history" for audit in audits):
                 create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
             counts = count_rows(pipeline, tables)
+            if readers:
+                publish_copy(pipeline, readers)
     return Result(load_id, counts, audits, monotonic() - start)
 
 
@@ -87,6 +96,7 @@ def run_accounts(
     pipelines: Mapping[str, dlt.Pipeline],
     *,
     only: Sequence[str] = (),
+    publish: Path | str | None = None,
     watch: Watch = ignore,
     views: str = f"{DATASET}_all",
     **settings: Unpack[Overrides],
@@ -96,6 +106,7 @@ def run_accounts(
     Args:
         pipelines: where to, by account, as `account_pipelines` makes them.
         only: as for `run`.
+        publish: as for `run`, once all accounts are loaded.
         watch: as for `run`.
         views: the schema of the views, in DuckDB.
         **settings: as for `run`.
@@ -104,11 +115,17 @@ def run_accounts(
         LettersError: as `run` does; the accounts that came before are loaded then.
     """
     results = {}
+    readers = Path(publish).absolute() if publish else None
+    if readers:
+        for pipeline in pipelines.values():
+            check_published(pipeline, readers)
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
     with plain_errors():
         create_account_views(pipelines, views)
+        if readers:
+            publish_copy(next(iter(pipelines.values())), readers)
     return results
 
 

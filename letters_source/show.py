@@ -71,6 +71,7 @@ def load_shown(pipeline: dlt.Pipeline, place: Path, only: Sequence[str], setting
         result = run(pipeline, only=only, watch=watch, **settings)
     if not quiet:
         show_result(result, place, str(pipeline.dataset_name))
+        show_published(settings)
 
 
 def load_accounts_shown(
@@ -83,6 +84,8 @@ def load_accounts_shown(
         if not quiet:
             stdout().print(f"Account {account}:", highlight=False)
             show_result(result, place, str(pipelines[account].dataset_name))
+    if not quiet:
+        show_published(settings)
 
 
 class Bars:
@@ -129,6 +132,12 @@ def show_result(result: Result, place: Path, dataset: str) -> None:
     )
     if result.tables.get("contacts"):
         stdout().print(f"Try: {query(place, dataset)}", highlight=False, markup=False)
+
+
+def show_published(settings: Mapping[str, Any]) -> None:
+    """Where readers find their copy, if there is one."""
+    if file := settings.get("publish"):
+        stdout().print(f"Published for readers: {file.absolute()}", highlight=False)
 
 
 def query(place: Path, dataset: str) -> str:

@@ -1,0 +1,80 @@
+"""How do readers get a file that no load ever touches? A copy beside it, renamed into place once it is whole."""
+
+import os
+from pathlib import Path
+from shutil import copymode
+
+import dlt
+from dlt.common.destination.exceptions import DestinationException
+
+from letters_source.destination import RESERVED, catalog_of, check_writable, duckdb_file, is_duckdb, plain_cause
+from letters_source.errors import DestinationError, LoadFailed
+
+COPY = "letters_source_copy"
+"""What DuckDB calls the copy while it is written."""
+
+
+def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
+    """See that a copy of what a pipeline loads can be published there.
+
+    Raises:
+        DestinationError: the destination is not DuckDB, the file is the one that is loaded, has a dataset's name, is a
+            folder, or cannot be written.
+    """
+    if not is_duckdb(pipeline):
+        raise DestinationError("Only DuckDB files are published: leave publish out, or load into duckdb.")
+    loaded = duckdb_file(pipeline)
+    if loaded and loaded.resolve() == file.resolve():
+        raise DestinationError(f"{file} is loaded itself: publish another file, which readers open.")
+    if catalog_of(file) in (pipeline.dataset_name, f"{pipeline.dataset_name}_staging", *RESERVED):
+        raise DestinationError(f"DuckDB could not tell {file.name} from a dataset of that name: publish another file.")
+    if os.path.isdir(file) or not os.path.isdir(file.parent):
+        raise DestinationError(f"{file} cannot be published: publish a file, in a folder that exists.")
+    check_writable(file.parent)
+
+
+def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
+    """Copy all that the DuckDB destination holds into a new file, and put that in the place of the old one.
+
+    Who has the old file open goes on reading it; who opens the file from now on reads the new one. What a copy that
+    broke off left behind, the next one removes.
+
+    Raises:
+        LoadFailed: it could not be copied; the old file is as it was.
+    """
+    copy = file.with_name(f".{file.name}.copy")
+    try:
+        discard(copy)
+        write_copy(pipeline, copy)
+        if os.path.exists(file):
+            copymode(file, copy)
+        # a log beside the old file belongs to who wrote into that, and would be taken for the new one's
+        log_of(file).unlink(missing_ok=True)
+        copy.replace(file)
+    except (DestinationException, OSError) as error:
+        raise LoadFailed(f"{file} was not published, though the load is verified: {plain_cause(error)}") from error
+
+
+def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:
+    """Write all that a DuckDB destination holds into a new file, and see it on the disk."""
+    literal = str(copy).replace("'", "''")
+    with pipeline.sql_client() as client:
+        found = client.execute_sql("SELECT current_database()") or [[""]]
+        client.execute_sql(f"ATTACH '{literal}' AS {COPY}")
+        try:
+            client.execute_sql(f"COPY FROM DATABASE {client.escape_column_name(found[0][0])} TO {COPY}")
+        finally:
+            client.execute_sql(f"DETACH {COPY}")
+    with copy.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def discard(copy: Path) -> None:
+    """Remove a copy that was not finished, and its log."""
+    for path in (copy, log_of(copy)):
+        path.unlink(missing_ok=True)
+
+
+def log_of(file: Path) -> Path:
+    """Where DuckDB keeps what it has not yet written into a file."""
+    return file.with_name(f"{file.name}.wal")

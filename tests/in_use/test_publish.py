@@ -1,0 +1,197 @@
+"""Do readers of a published file ever wait, fail, or see half of a load?"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import duckdb
+import pytest
+from holdings import held_tables, query, read_tables, table_names
+from terminals import Letters, open_process
+from worlds import Begin, World
+
+from letters_source import DestinationError, LoadFailed, account_pipelines, run_accounts
+from letters_source.destination import Kind
+from letters_source.emulator import Emulator
+
+State = tuple[int, ...]
+NOON = "2024-01-31T12:00:00.000Z"
+READER = """
+import duckdb, json, select, sys
+seen = '''
+    with rows as (
+        select 1 as contacts, 0 as labels, _dlt_load_id from letters_data.contacts
+        union all select 0, 1, _dlt_load_id from letters_data.contacts__contact_labels
+        union all select 0, 0, _dlt_load_id from letters_data.templates
+    )
+    select sum(contacts)::int, sum(labels)::int, count(distinct _dlt_load_id) from rows
+'''
+while not select.select([sys.stdin], [], [], 0)[0]:
+    with duckdb.connect(sys.argv[1], read_only=True) as connection:
+        print(json.dumps(connection.sql(seen).fetchone()), flush=True)
+"""
+"""Reads without pause until its standard input ends."""
+
+
+@pytest.fixture
+def world(begin: Begin) -> World:
+    """A few rows, to be loaded into a DuckDB file."""
+    return begin(Emulator(30, 5))
+
+
+@pytest.fixture
+def readers(tmp_path: Path) -> Path:
+    """The file for readers."""
+    return tmp_path / "readers.duckdb"
+
+
+def refusal(action: Callable[[], object]) -> str:
+    """The message of the error that a file is refused with."""
+    with pytest.raises(DestinationError) as caught:
+        action()
+    return str(caught.value)
+
+
+def comments(file: Path) -> list[tuple[str, ...]]:
+    """What is said about the tables and columns."""
+    return query(file, "select table_name, column_name, comment from duckdb_columns() where not internal order by all")
+
+
+def test_the_copy_holds_what_was_loaded(world: World, readers: Path) -> None:
+    """All tables, with their comments; and nothing else lies beside it."""
+    world.load(publish=readers)
+    assert read_tables(readers) == read_tables(world.place)
+    assert held_tables(world.emulator).items() <= read_tables(readers).items()
+    assert comments(readers) == comments(world.place)
+    assert {path.name for path in readers.parent.glob("*duckdb*")} == {readers.name, world.place.name}
+
+
+def test_who_reads_the_old_file_goes_on_reading_it(world: World, readers: Path) -> None:
+    """And who opens it next reads the new rows."""
+    world.load(publish=readers)
+    with duckdb.connect(str(readers), read_only=True) as reader:
+        world.emulator.contacts.insert({"id": "new"})
+        world.load(publish=readers)
+        assert reader.sql("select count(*) from letters_data.contacts").fetchall() == [(30,)]
+    assert query(readers, "select count(*) from letters_data.contacts") == [(31,)]
+
+
+def test_a_reader_in_a_loop_sees_whole_loads_only(world: World, readers: Path) -> None:
+    """Ten loads: it meets no error, every answer is that of a load, and each load is seen."""
+    world.load(publish=readers)
+    whole = [state(world)]
+    with open_process(sys.executable, "-c", READER, str(readers), stdin=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        seen = (tuple(json.loads(line)) for line in reader.stdout)
+        for number in range(10):
+            label = {"id": "7", "title": "new"}
+            world.emulator.contacts.insert({"id": f"new {number}", "createdAt": NOON, "ContactLabels": [label] * 2})
+            world.load(publish=readers)
+            whole.append(state(world))
+            assert set(read_until(seen, whole[-1])) <= set(whole)
+        reader.communicate()
+    assert reader.returncode == 0
+    assert len(set(whole)) == 11
+
+
+def read_until(seen: Iterator[State], wanted: State) -> Iterator[State]:
+    """The reader's answers, until it sees what it must."""
+    for answer in islice(seen, 100_000):
+        yield answer
+        if answer == wanted:
+            return
+    pytest.fail(f"The reader never saw {wanted}.")
+
+
+def state(world: World) -> State:
+    """How many contacts and labels there are, and from how many loads the rows may be."""
+    held = held_tables(world.emulator)
+    return len(held["contacts"]), len(held["contacts__contact_labels"]), 1
+
+
+def test_history_and_its_views_are_in_the_copy(world: World, readers: Path) -> None:
+    """The views show the copy's own tables."""
+    world.load(history=True, publish=readers)
+    world.place.unlink()
+    assert query(readers, "select count(*) from letters_data.contacts_current") == [(30,)]
+
+
+def test_accounts_are_published_together(begin: Begin, readers: Path) -> None:
+    """Once all are loaded, with the views that unite them."""
+    world = begin(Emulator(4, 2))
+    pipelines = account_pipelines("duckdb", world.place, "letters_data", ("A", "B"))
+    run_accounts(pipelines, publish=readers, **world.settings)
+    assert {schema for schema, _ in table_names(readers)} >= {"letters_data_a", "letters_data_b"}
+    assert query(readers, "select count(*) from letters_data_all.listing_audit") == [(4,)]
+
+
+def test_what_a_broken_copy_left_is_replaced(world: World, readers: Path) -> None:
+    """The next copy begins anew; a log of somebody who wrote into the published file is not taken for its own."""
+    left = [readers.with_name(f".{readers.name}.copy"), readers.with_name(f".{readers.name}.copy.wal")]
+    for path in (*left, readers.with_name(f"{readers.name}.wal")):
+        path.write_bytes(b"half of a file")
+    world.load(publish=readers)
+    assert read_tables(readers) == read_tables(world.place)
+    assert not any(path.exists() for path in left)
+
+
+def test_the_mode_of_the_old_file_is_kept(world: World, readers: Path) -> None:
+    """Who may read it today may read it tomorrow."""
+    world.load(publish=readers)
+    readers.chmod(0o640)
+    world.load(publish=readers)
+    assert readers.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_copy_that_fails_leaves_the_old_file(world: World, readers: Path) -> None:
+    """The load itself is there, and the message says so."""
+    world.load(publish=readers)
+    before = readers.read_bytes()
+    readers.with_name(f".{readers.name}.copy").mkdir()
+    world.emulator.contacts.insert({"id": "new"})
+    with pytest.raises(LoadFailed, match=r"readers.duckdb was not published, though the load is verified: "):
+        world.load(publish=readers)
+    assert readers.read_bytes() == before
+    assert len(read_tables(world.place)["contacts"]) == 31
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("letters.duckdb", "is loaded itself: publish another file"),
+        ("letters_data.duckdb", "DuckDB could not tell letters_data.duckdb from a dataset of that name"),
+        ("letters_data_staging.v2.duckdb", "DuckDB could not tell"),
+        ("missing/readers.duckdb", "publish a file, in a folder that exists"),
+        (".", "publish a file, in a folder that exists"),
+    ],
+)
+def test_a_file_that_cannot_be_published_is_refused_at_once(world: World, place: str, reason: str) -> None:
+    """Before the service is asked for anything."""
+    assert reason in refusal(lambda: world.load(publish=place))
+    pipelines = {"A": world.pipeline}
+    assert reason in refusal(lambda: run_accounts(pipelines, publish=place, **world.settings))
+    assert world.emulator.hits == []
+    assert not os.path.exists(world.place)
+
+
+def test_parquet_is_not_published(begin: Begin, readers: Path) -> None:
+    """Only DuckDB files are."""
+    kind: Kind = "parquet"
+    world = begin(Emulator(1, 1), kind)
+    assert "Only DuckDB files are published" in refusal(lambda: world.load(publish=readers))
+    assert world.emulator.hits == []
+
+
+def test_the_command_tells_where_readers_look(
+    world: World, letters: Letters, readers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below where the load lies; and a relative path is taken from the working folder."""
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    outcome = letters("load", "--publish", readers.name)
+    assert (outcome.code, f"Published for readers: {readers}\n" in outcome.out) == (0, True)
+    assert read_tables(readers) == read_tables(world.place)
