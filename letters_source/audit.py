@@ -87,7 +87,7 @@ def audit_row(job: Job, outcome: Outcome, loaded: Loaded) -> pa.Table:
     pages = {reading.page for reading in last_walk}
     received = sum(len(reading.keys) for reading in readings)
     policies = job.settings.privacy.policies
-    filters = {name: value for name, value in given(job.filters).items() if name != "account_id"}
+    filters = given(job.filters)
     row = {
         "listing": job.name,
         "filters": json.dumps(filters) if filters else None,

@@ -55,24 +55,10 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 @click.option("--dataset", metavar="NAME", help="The schema that the tables go to.  [default: letters_data]")
 @click.option("--only", metavar="PARTS", default="", help="templates, contacts or mailings, with commas.")
 @click.option("--account-id", metavar="ID", multiple=True, help="The account; several go to a dataset each.")
-@click.option(
-    "--facets",
-    is_flag=True,
-    default=None,
-    help="Also what can be filtered by but is not in the rows, such as statuses.",
-)
-@click.option(
-    "--history",
-    is_flag=True,
-    default=None,
-    help="Keep former versions of rows, with the time from when and until when.",
-)
-@click.option(
-    "--sync", is_flag=True, default=None, help="Write changed rows only, for destinations that charge by write."
-)
-@click.option(
-    "--mailings", is_flag=True, default=None, help="Also who was last mailed on which day, since the last load."
-)
+@flag("--facets", "Also what can be filtered by but is not in the rows, such as statuses.")
+@flag("--history", "Keep former versions of rows, with the time from when and until when.")
+@flag("--sync", "Write changed rows only, for destinations that charge by write.")
+@flag("--mailings", "Also who was last mailed on which day, since the last load.")
 @click.option("--mailings-since", type=day, help="The first day of mailings.")
 @click.option("--pii", metavar="POLICY", help="What becomes of personal values: keep, hash, mask or drop.")
 @filter_options
@@ -91,8 +77,6 @@ def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bo
     place = to or Path(DEFAULT_PLACES[destination])
     parts = tuple(name.strip() for name in only.split(",") if name.strip())
     dataset, accounts = options.pop("dataset") or DATASET, options.pop("account_id")
-    if policy := options.pop("pii"):
-        options["pii"] = {"all": policy}
     settings = with_filters(given(options))
     if len(accounts) > 1:
         pipelines = account_pipelines(destination, place, dataset, accounts)

@@ -6,7 +6,7 @@ from typing import Any
 import dlt
 
 from letters_source.destination import is_duckdb
-from letters_source.tables import LOAD_ID, Table
+from letters_source.tables import Table
 
 FIND_COMMENTS = """
     SELECT (table_name, ''), comment FROM duckdb_tables() WHERE schema_name = %s
@@ -41,5 +41,5 @@ def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]
     """What is described (TABLE or COLUMN), the table, the column (empty for the table), and the text."""
     for table in tables:
         yield "TABLE", table.name, "", table.description
-        for column in (*table.columns, LOAD_ID):
+        for column in table.loaded:
             yield "COLUMN", table.name, column.name, column.description

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, Literal
 
-from letters_source.tables import LOAD_ID, TABLES, Column, Table
+from letters_source.tables import TABLES, Column, Table
 
 Form = Literal["text", "markdown", "json", "mermaid", "dbml"]
 Tables = Sequence[Table]
@@ -28,11 +28,6 @@ class Reference:
 def render(form: Form, tables: Tables = TABLES) -> str:
     """The dictionary of the tables in one form, without a newline at its end."""
     return WRITERS[form](tables)
-
-
-def columns_of(table: Table) -> tuple[Column, ...]:
-    """The columns that a table has in a destination."""
-    return (*table.columns, LOAD_ID)
 
 
 def find_references(tables: Tables) -> tuple[Reference, ...]:
@@ -64,7 +59,7 @@ def to_text(tables: Tables) -> str:
 
 def text_section(table: Table) -> str:
     """One table, a line for each column, aligned."""
-    rows = [HEADINGS, *map(cells, columns_of(table))]
+    rows = [HEADINGS, *map(cells, table.loaded)]
     widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join([f"{table.name}: {table.description}", *(f"  {line}" for line in lines)])
@@ -77,7 +72,7 @@ def to_markdown(tables: Tables) -> str:
 
 def markdown_section(table: Table) -> str:
     """One table, a row for each column."""
-    rows = [HEADINGS, *map(markdown_cells, columns_of(table))]
+    rows = [HEADINGS, *map(markdown_cells, table.loaded)]
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([f"### {table.name}", "", table.description, "", head, "|---" * len(HEADINGS) + "|", *body])
 
@@ -93,7 +88,7 @@ def to_json(tables: Tables) -> str:
     document = {
         "version": version("letters-source"),
         "tables": [
-            {"name": table.name, "description": table.description, "columns": list(map(json_column, columns_of(table)))}
+            {"name": table.name, "description": table.description, "columns": list(map(json_column, table.loaded))}
             for table in tables
         ],
         "references": list(map(asdict, find_references(tables))),
@@ -122,7 +117,7 @@ def to_mermaid(tables: Tables, *, described: bool = True) -> str:
     for table in tables:
         attributes = (
             mermaid_attribute(column, foreign=(table.name, column.name) in foreign, described=described)
-            for column in columns_of(table)
+            for column in table.loaded
         )
         lines += [f"  {table.name} {{", *attributes, "  }"]
     return "\n".join(lines)
@@ -151,7 +146,7 @@ def to_dbml(tables: Tables) -> str:
 def dbml_table(table: Table) -> str:
     """One table; a key of several columns is an index."""
     compound = f"  indexes {{\n    ({', '.join(table.key)}) [pk]\n  }}\n" if len(table.key) > 1 else ""
-    columns = "".join(dbml_column(column, alone=len(table.key) == 1) for column in columns_of(table))
+    columns = "".join(dbml_column(column, alone=len(table.key) == 1) for column in table.loaded)
     return f"Table {table.name} {{\n{columns}{compound}  Note: {dbml_text(table.description)}\n}}"
 
 

@@ -93,7 +93,6 @@ def report_ignored(job: Job, count: int) -> None:
     That takes a request of one row where there are filters, and none where there are not.
     """
     chosen = {name for name, value in given(job.filters).items() if (name, value) not in UNTELLING}
-    chosen.discard("account_id")
     kind = ContactFilters if isinstance(job.filters, ContactFilters) else TemplateFilters
     if count and chosen and ask_count(replace(job, filters=kind(account_id=job.filters.account_id))) == count:
         logger.warning(

@@ -1,6 +1,7 @@
 """What does the dataset hold already? What the audits of its finished loads say, and which columns its tables have."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from dlt.common.configuration.container import Container
@@ -10,7 +11,7 @@ from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
-from letters_source.tables import LISTING_AUDIT, TABLES
+from letters_source.tables import LISTING_AUDIT
 
 JSON_NAMES = ("filters", "pii")
 
@@ -24,30 +25,29 @@ def running_pipeline() -> Any:
     return Container()[PipelineContext].pipeline()
 
 
-def read_audits(pipeline: Any, name: str) -> list[dict[str, Any]]:
+def finished_audits(pipeline: Any, name: str) -> list[dict[str, Any]]:
     """The audits of a listing, a facet or the mailings in finished loads, newest first; none where there is none."""
     # all columns, as audits of an older version lack some
     query = (
-        "SELECT * FROM {audit} WHERE listing = %s AND _dlt_load_id IN (SELECT load_id FROM {loads} WHERE status = 0) "
+        "SELECT * FROM {} WHERE listing = %s AND _dlt_load_id IN (SELECT load_id FROM {} WHERE status = 0) "
         "ORDER BY started_at DESC"
     )
-    columns, rows = ask(pipeline, query, name)
+    columns, rows = ask(pipeline, query, (LISTING_AUDIT.name, "_dlt_loads"), name)
     return [opened(dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def read_columns(pipeline: Any, table: str) -> set[str]:
     """The columns of a table, whoever made it; none where there is no such table."""
-    columns, _ = ask(pipeline, f"SELECT * FROM {{{table}}} LIMIT 1")
+    columns, _ = ask(pipeline, "SELECT * FROM {} LIMIT 1", (table,))
     return set(columns)
 
 
-def ask(pipeline: Any, query: str, *values: Any) -> tuple[list[str], list[Any]]:
-    """The columns and rows of a query, a table's name in braces; none where nothing was loaded yet."""
+def ask(pipeline: Any, query: str, tables: Sequence[str], *values: Any) -> tuple[list[str], list[Any]]:
+    """The columns and rows of a query, with braces for the tables; none where nothing was loaded yet."""
     try:
         with pipeline.sql_client() as client:
-            names = {"audit": LISTING_AUDIT.name, "loads": "_dlt_loads", **{table.name: table.name for table in TABLES}}
-            qualified = {key: client.make_qualified_table_name(name) for key, name in names.items()}
-            with client.execute_query(query.format_map(qualified), *values) as cursor:
+            qualified = map(client.make_qualified_table_name, tables)
+            with client.execute_query(query.format(*qualified), *values) as cursor:
                 return [column[0].lower() for column in cursor.description], cursor.fetchall()
     except (DestinationUndefinedEntity, SqlClientNotAvailable, PipelineConfigMissing):
         # neither tables nor files are there, or there is no SQL or no destination to ask

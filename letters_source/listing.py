@@ -202,9 +202,9 @@ def is_identifier(tag: str) -> bool:
 
 
 def given(filters: Filters) -> dict[str, Any]:
-    """The filters that are set, by name, as JSON values: what the audit holds and a dataset is known by."""
+    """The filters that are set, by name, as JSON values; the account, which has a column of its own, left out."""
     values = ((field.name, getattr(filters, field.name), field.default) for field in fields(filters))
-    return {name: plain(value) for name, value, default in values if value != default}
+    return {name: plain(value) for name, value, default in values if value != default and name != "account_id"}
 
 
 def refined(filters: Filters, **changes: Any) -> Filters:

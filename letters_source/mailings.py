@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from letters_source.audit import Audit, audit_row, report
-from letters_source.extract import walk
-from letters_source.facets import Members, kept_ids, loaded_ids
+from letters_source.audit import Audit, Loaded, audit_row
+from letters_source.ids import Members, read_ids
 from letters_source.job import Job
 from letters_source.listing import refined
 from letters_source.reader import ignore
@@ -17,6 +16,8 @@ from letters_source.tables import MAILINGS
 
 DAYS = ("last_mailed_from", "last_mailed_to")
 """The filters of a window."""
+MERGE = "merge"
+"""How mailings are written: those of a window are added, or replace what an earlier load told of them."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,6 +26,11 @@ class Window:
 
     first: date
     last: date
+
+    @property
+    def days(self) -> int:
+        """How many there are."""
+        return (self.last - self.first).days + 1
 
 
 def plan_windows(start: date, end: date, days: int) -> list[Window]:
@@ -39,8 +45,14 @@ def plan_windows(start: date, end: date, days: int) -> list[Window]:
 
 def held_window(audit: Mapping[str, Any]) -> Window:
     """The days of an audited window that were over when it was read."""
-    first, last = (date.fromisoformat(audit["filters"][name]) for name in DAYS)
-    return Window(first, min(last, audit["started_at"].astimezone(UTC).date() - timedelta(days=1)))
+    window = window_of(audit["filters"])
+    return replace(window, last=min(window.last, audit["started_at"].astimezone(UTC).date() - timedelta(days=1)))
+
+
+def window_of(filters: Mapping[str, Any]) -> Window:
+    """The window that filters choose, as an audit has them."""
+    first, last = (date.fromisoformat(filters[name]) for name in DAYS)
+    return Window(first, last)
 
 
 def first_open_day(held: Iterable[Window], since: date) -> date:
@@ -61,10 +73,7 @@ def read_window(job: Job, window: Window) -> Iterator[Members | Audit]:
     """
     filters = refined(job.filters, last_mailed_from=window.first, last_mailed_to=window.last)
     asked = replace(job, filters=filters, watch=ignore, detail=window.first.isoformat())
-    outcome = walk(asked)
-    ids = kept_ids(outcome.verdict)
-    loaded = loaded_ids(outcome, ids, mode="merge")
-    report(asked, outcome, loaded)
-    days = [pa.repeat(pa.scalar(day, pa.date32()), len(ids)) for day in (window.first, window.last)]
-    yield Members(MAILINGS.name, pa.Table.from_arrays([ids, *days], schema=MAILINGS.schema))
-    yield Audit(audit_row(asked, outcome, loaded))
+    found = read_ids(asked, MERGE)
+    days = [pa.repeat(pa.scalar(day, pa.date32()), len(found.ids)) for day in (window.first, window.last)]
+    yield Members(MAILINGS.name, pa.Table.from_arrays([found.ids, *days], schema=MAILINGS.schema))
+    yield Audit(audit_row(asked, found.outcome, Loaded(len(found.ids), found.rejected, mode=MERGE)))

@@ -12,12 +12,13 @@ from letters_source.audit import Audit
 from letters_source.destination import is_files
 from letters_source.errors import SettingsError
 from letters_source.extract import Rows, read_listing, report_ignored
-from letters_source.facets import Members, read_facet
-from letters_source.held import read_audits, running_pipeline
+from letters_source.facets import read_facet
+from letters_source.held import finished_audits, running_pipeline
+from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LAST_MAILED_STATUSES, unknown_statuses
 from letters_source.lookup import where_to_set
-from letters_source.mailings import first_open_day, held_window, plan_windows, read_window
+from letters_source.mailings import MERGE, first_open_day, held_window, plan_windows, read_window
 from letters_source.selection import check_selection
 from letters_source.tables import LISTING_AUDIT, MAILINGS, facets_of
 
@@ -27,7 +28,7 @@ Item = Rows | Members | Audit
 NOTHING = Members("", MAILINGS.schema.empty_table())
 """What no table takes: it gives every other resource its turn to refuse before the service is asked."""
 NO_AUDIT = Audit(LISTING_AUDIT.schema.empty_table())
-WORDS = {"sync": "sync", "history": "history", "merge": "loading mailings"}
+WORDS = {"sync": "sync", "history": "history", MERGE: "loading mailings"}
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
@@ -52,7 +53,7 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
     Raises:
         SettingsError: no first day is set, or as for `read_pages`.
     """
-    check_load(job, "merge")
+    check_load(job, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(job, days, end)
     # tables of the right types, also where there is no day to ask for
@@ -83,7 +84,7 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date) -> date:
     if since >= end:
         raise SettingsError(f"sources.letters.mailings_since must not be after today, got {since}.")
     pipeline = running_pipeline()
-    held = map(held_window, read_audits(pipeline, job.name) if pipeline else ())
+    held = map(held_window, finished_audits(pipeline, job.name) if pipeline else ())
     missing = first_open_day(held, since) - timedelta(days=job.settings.mailings_lag)
     return min(start, max(since, missing))
 

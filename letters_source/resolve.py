@@ -1,7 +1,7 @@
 """Where do the settings come from? Arguments first, then dlt's configuration, then defaults."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, Field, fields, replace
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from letters_source.errors import SettingsError
@@ -38,34 +38,55 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
     """
     found = present_providers() if providers is None else providers
     given: dict[str, Any] = dict(overrides)
+    if unknown := given.keys() - Overrides.__annotations__:
+        known = ", ".join(Overrides.__annotations__)
+        raise SettingsError(f"There is no setting {', '.join(sorted(unknown))}, only {known}.")
     environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
     sections, hints = sections_of(environment), get_type_hints(Settings)
-    for key in fields(Settings):
-        if key.name in NESTED:
-            continue
+    plain: dict[str, Any] = {}
+    for key in (key for key in fields(Settings) if key.name not in NESTED):
         value = given.get(key.name)
-        if isinstance(value, str) and key.name == "last_mailed_statuses":
-            value = (value,)
-        if value is None:
-            value = look_up(key.name, hints[key.name], sections, found)
-        if value in (None, "") and key.default is MISSING:
-            raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
-        given[key.name] = key.default if value is None else value
-    contacts, templates = given.get("contact_filters"), given.get("template_filters")
-    nested: dict[str, Any] = {
-        "contact_filters": resolve_filters(contacts or ContactFilters(), sections_of(environment, "contacts"), found),
-        "template_filters": resolve_filters(
-            templates or TemplateFilters(), sections_of(environment, "templates"), found
-        ),
-        "privacy": resolve_privacy(given.pop("pii", None) or {}, given.pop("pii_key", None), environment, found),
-    }
-    if account := overrides.get("account_id"):
-        if others := {filters.account_id for filters in (contacts, templates) if filters} - {None, account}:
-            raise SettingsError(f"account_id is given as {account}, and in filters as {', '.join(sorted(others))}.")
+        configured = look_up(key.name, hints[key.name], sections, found) if value is None else value
+        plain[key.name] = or_default(key, configured)
+    plain |= {"environment": environment, "base_url": plain["base_url"].rstrip("/")}
+    contacts, templates = resolve_both_filters(overrides, environment, found)
+    privacy = resolve_privacy(given.get("pii") or {}, given.get("pii_key"), environment, found)
+    return Settings(**plain, contact_filters=contacts, template_filters=templates, privacy=privacy)
+
+
+def or_default(key: Field[Any], value: Any) -> Any:
+    """A setting's value, or its default.
+
+    Raises:
+        SettingsError: it has neither.
+    """
+    if value in (None, "") and key.default is MISSING:
+        raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
+    if isinstance(value, str) and key.name == "last_mailed_statuses":
+        return (value,)
+    return key.default if value is None else value
+
+
+def resolve_both_filters(
+    overrides: Overrides, environment: str | None, providers: Providers
+) -> tuple[ContactFilters, TemplateFilters]:
+    """The filters of both listings; an account that is given as an argument goes before those that are configured.
+
+    Raises:
+        SettingsError: one is wrong, or the arguments name two accounts.
+    """
+    contacts = overrides.get("contact_filters") or ContactFilters()
+    templates = overrides.get("template_filters") or TemplateFilters()
+    account = overrides.get("account_id")
+    others = {filters.account_id for filters in (contacts, templates) if filters.account_id} - {account}
+    if account and others:
+        raise SettingsError(f"account_id is given as {account}, and in filters as {', '.join(sorted(others))}.")
+    contacts = resolve_filters(contacts, sections_of(environment, "contacts"), providers)
+    templates = resolve_filters(templates, sections_of(environment, "templates"), providers)
+    if account:
         # one account's rows must not come in under another's name
-        nested |= {name: replace(nested[name], account_id=None) for name in ("contact_filters", "template_filters")}
-    base_url = given["base_url"].rstrip("/")
-    return Settings(**{**given, **nested, "environment": environment, "base_url": base_url})
+        return replace(contacts, account_id=None), replace(templates, account_id=None)
+    return contacts, templates
 
 
 def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> F:
@@ -85,14 +106,18 @@ def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> 
 
 
 def resolve_privacy(
-    given: Mapping[str, Policy], key: str | None, environment: str | None, providers: Providers
+    given: Mapping[str, Policy] | Policy, key: str | None, environment: str | None, providers: Providers
 ) -> Privacy:
     """What becomes of personal values: as given, then as `[sources.letters.pii]` says, `all` for columns unnamed.
+
+    A policy alone is that of `all`.
 
     Raises:
         SettingsError: a column or a policy that there is not, or no key to hash with.
     """
     names = (*CHOICES, "all")
+    if isinstance(given, str):
+        given = {"all": given}
     check_names("pii", given, names)
     for section in sections_of(environment, "pii"):
         check_section(section, providers, names)

@@ -2,19 +2,17 @@
 
 import json
 import logging
-from datetime import date
 from typing import Any
 
 from letters_source.errors import SettingsError
-from letters_source.held import read_audits, read_columns
+from letters_source.held import finished_audits, read_columns
 from letters_source.job import Job
 from letters_source.listing import given
-from letters_source.mailings import DAYS
+from letters_source.mailings import DAYS, MERGE, window_of
 from letters_source.tables import MAILINGS, tables_of
 from letters_source.versions import ROW_HASH
 
 logger = logging.getLogger("letters_source")
-MERGE = "merge"
 
 
 def check_selection(pipeline: Any, job: Job) -> None:
@@ -25,7 +23,7 @@ def check_selection(pipeline: Any, job: Job) -> None:
     Raises:
         SettingsError: it was, or a load that broke off made its tables in another mode.
     """
-    audits = read_audits(pipeline, job.name)
+    audits = finished_audits(pipeline, job.name)
     if not audits:
         check_columns(pipeline, job)
         return
@@ -61,8 +59,7 @@ def check_columns(pipeline: Any, job: Job) -> None:
 def selection_of(job: Job) -> dict[str, Any]:
     """What the job's rows are chosen by, and how they are written."""
     is_mailings = job.name == MAILINGS.name
-    aside = ("account_id", *DAYS) if is_mailings else ("account_id",)
-    filters = {name: value for name, value in given(job.filters).items() if name not in aside}
+    filters = without_days(given(job.filters)) if is_mailings else given(job.filters)
     mode = windows_mode(job.settings.mailings_window) if is_mailings else job.settings.mode
     return {
         "filters": unordered(filters),
@@ -78,8 +75,8 @@ def remembered(audit: dict[str, Any]) -> dict[str, Any]:
     """An audit as a selection; the days of a window of mailings are not chosen but counted."""
     filters, mode = dict(audit["filters"] or {}), audit.get("mode") or "replace"
     if mode == MERGE:
-        first, last = (date.fromisoformat(filters.pop(name)) for name in DAYS)
-        mode = windows_mode((last - first).days + 1)
+        mode = windows_mode(window_of(filters).days)
+        filters = without_days(filters)
     return {
         "filters": unordered(filters),
         "account_id": audit["account_id"],
@@ -87,6 +84,11 @@ def remembered(audit: dict[str, Any]) -> dict[str, Any]:
         "mode": mode,
         "pii": dict(audit.get("pii") or {}) if mode == "history" else {},
     }
+
+
+def without_days(filters: dict[str, Any]) -> dict[str, Any]:
+    """The filters but for the days of a window."""
+    return {name: value for name, value in filters.items() if name not in DAYS}
 
 
 def unordered(filters: dict[str, Any]) -> dict[str, Any]:

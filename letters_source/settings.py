@@ -55,7 +55,7 @@ class Overrides(TypedDict, total=False):
     filter_encoding: FilterEncoding
     contact_filters: ContactFilters
     template_filters: TemplateFilters
-    pii: Mapping[str, Policy]
+    pii: Mapping[str, Policy] | Policy
     pii_key: str
 
 

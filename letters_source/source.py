@@ -18,8 +18,8 @@ from dlt.extract import DltResource
 
 from letters_source.audit import Audit
 from letters_source.extract import Rows
-from letters_source.facets import Members
 from letters_source.flatten import accepted, to_rejected, to_table
+from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LISTINGS, given
 from letters_source.pages import Item, read_mailings, read_pages
@@ -86,7 +86,7 @@ def listing_resources(job: Job) -> Iterator[DltResource]:
     pages = dlt.resource(read_pages, name=f"{name}_pages", selected=False)(job)
     yield pages
     facets = facets_of(name) if settings.facets else ()
-    filtered = settings.mode == "history" and bool(given(job.filters).keys() - {"account_id"})
+    filtered = settings.mode == "history" and bool(given(job.filters))
     for table in (*tables_of(name), *facets):
         how = write_disposition(table, settings.mode, filtered=filtered)
         take = dlt.transformer(take_table, **hints(table), write_disposition=how)
@@ -108,7 +108,7 @@ def mailings_resources(job: Job) -> Iterator[DltResource]:
     windows = dlt.resource(read_mailings, name="mailings_windows", selected=False)(job, days)
     yield windows
     take = dlt.transformer(take_table, **hints(MAILINGS), write_disposition="merge", selected=settings.mailings)
-    yield described(windows | take(MAILINGS, "replace"), MAILINGS)
+    yield described(windows | take(MAILINGS), MAILINGS)
     audit = shared_resource(windows, LISTING_AUDIT, take_audit, MAILINGS.name)
     audit.selected = settings.mailings
     yield audit
@@ -145,12 +145,12 @@ def column_hints(table: Table) -> TTableSchemaColumns:
             "description": column.description,
             "nullable": column.nullable,
         }
-        for column in (*table.columns, LOAD_ID)
+        for column in table.loaded
     }
 
 
 def take_table(
-    item: Item | dict[str, Any], table: Table, mode: Mode, *, filtered: bool = False
+    item: Item | dict[str, Any], table: Table, mode: Mode = "replace", *, filtered: bool = False
 ) -> list[pa.Table] | pa.Table | None:
     """A table's part of what was read; for history with filters, a child also takes which rows were listed."""
     item = unwrapped(item)

@@ -74,6 +74,11 @@ class Table:
         return tuple(column.name for column in self.columns if column.key)
 
     @cached_property
+    def loaded(self) -> tuple[Column, ...]:
+        """The columns that the table has in a destination."""
+        return (*self.columns, LOAD_ID)
+
+    @cached_property
     def documented(self) -> tuple[Column, ...]:
         """The columns that the service fills."""
         return tuple(column for column in self.columns if column.wire)

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,11 +15,7 @@ from pages import filled, golden, page_of, page_of_text
 
 ENVELOPE = "contacts page 7: not the documented envelope of {data: {count, rows}}: "
 NO_PART = {"reason": None, "raw": None, "undocumented": None}
-
-
-def at(*moment: int) -> datetime:
-    """A moment in UTC."""
-    return datetime(*moment, tzinfo=UTC)  # type: ignore[misc, arg-type]  # mypy takes a star for all positions, tzinfo among them
+at = partial(datetime, tzinfo=UTC)
 
 
 def label(number: str | None = None, title: str | None = None, undocumented: str | None = None) -> dict[str, Any]:

@@ -92,11 +92,14 @@ def odd_rows(listing: str) -> st.SearchStrategy[Any]:
 def pages(rows: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
     """Pages of such rows, non-ASCII letters escaped or not, with blanks between tokens or not."""
     return st.builds(
-        write, st.lists(rows, max_size=4), st.booleans(), st.sampled_from([(", ", ": "), (",", ":"), (" ,\n", "\t: ")])
+        write,
+        st.lists(rows, max_size=4),
+        ascii_only=st.booleans(),
+        separators=st.sampled_from([(", ", ": "), (",", ":"), (" ,\n", "\t: ")]),
     )
 
 
-def write(rows: Sequence[Any], ascii_only: bool, separators: tuple[str, str]) -> bytes:  # noqa: FBT001  (a strategy gives it)
+def write(rows: Sequence[Any], *, ascii_only: bool, separators: tuple[str, str]) -> bytes:
     """A page as some service would write it."""
     body = {"message": "Success", "data": {"count": len(rows), "rows": rows}}
     return json.dumps(body, ensure_ascii=ascii_only, separators=separators).encode()
@@ -155,7 +158,7 @@ def test_both_ways_agree_where_one_value_is_odd(listing: str, data: st.DataObjec
     root, *children = tables_of(listing)
     wires = [column.wire for column in root.documented] + [child.wire for child in children]
     data.draw(st.sampled_from(rows))[data.draw(st.sampled_from(wires))] = data.draw(scalars | odd_moments | anything)
-    agree(write(rows, data.draw(st.booleans()), (",", ":")), listing)
+    agree(write(rows, ascii_only=data.draw(st.booleans()), separators=(",", ":")), listing)
 
 
 # written as escapes these are pairs, halves, and escaped backslashes before what only looks like one
@@ -276,7 +279,7 @@ def test_pages_that_go_the_tolerant_way(row: str) -> None:
         ('{"id": "1", "product": {"id": "3"}, "x": [1, "a"]}', True),
     ],
 )
-def test_the_way_that_templates_go(row: str, fits: bool) -> None:  # noqa: FBT001  (a parameter of the test)
+def test_the_way_that_templates_go(row: str, *, fits: bool) -> None:
     """Product and creator as documented fit; a meta that holds something does not."""
     body = page_of_text(f'[{row}, {{"id": "2"}}]')
     quickly = fast_or_none(body, "templates")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dlt
 import pytest
@@ -523,6 +523,19 @@ def test_history_and_sync_exclude_each_other(resolve: Resolve) -> None:
 def test_a_load_has_one_mode(resolve: Resolve, given: Overrides, mode: Mode) -> None:
     """Rows are replaced unless something else is set."""
     assert resolve(given).mode == mode
+
+
+def test_an_argument_that_is_no_setting_is_named(resolve: Resolve) -> None:
+    """With the settings that there are."""
+    misspelt: Any = {"pagesize": 100, "page_size": 10}
+    assert problem(resolve, misspelt).startswith("There is no setting pagesize, only base_url, access_token, ")
+
+
+def test_a_policy_alone_is_that_of_all(resolve: Resolve) -> None:
+    """As the command's option gives it."""
+    assert resolve({"pii": "mask"}).privacy == resolve({"pii": {"all": "mask"}}).privacy
+    assert resolve({"pii": "mask"}).privacy.policies["email"] == "mask"
+    assert "pii.all must be keep or hash or mask or drop" in problem(resolve, {"pii": cast("Any", "blur")})
 
 
 def test_a_false_argument_is_an_argument(resolve: Resolve) -> None:

@@ -115,7 +115,7 @@ def test_tokens_are_not_represented() -> None:
 
 
 @pytest.mark.parametrize("refresh", [True, False])
-def test_headers_are_set_when_a_request_is_prepared(refresh: bool) -> None:  # noqa: FBT001  (a parameter of the test)
+def test_headers_are_set_when_a_request_is_prepared(*, refresh: bool) -> None:
     """The refresh token only where it is asked for."""
     request = requests.Request("GET", "https://h", auth=TokenAuth(Tokens("a", "r"), refresh=refresh)).prepare()
     assert dict(request.headers) == {"Authorization": "Bearer a", **({"refreshtoken": "r"} if refresh else {})}

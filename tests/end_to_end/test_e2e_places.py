@@ -19,7 +19,7 @@ from worlds import Begin, World
 from letters_source import DestinationError, LoadFailed, SettingsError, letters, make_pipeline, run
 from letters_source.destination import account_pipelines
 from letters_source.emulator import Emulator, Hit, Traits
-from letters_source.held import opened, read_audits, read_columns, running_pipeline
+from letters_source.held import finished_audits, opened, read_columns, running_pipeline
 from letters_source.listing import ContactFilters
 from letters_source.load import run_accounts
 from letters_source.privacy import PERSONAL
@@ -478,11 +478,11 @@ def test_a_dataset_tells_its_audits_newest_first(begin: Begin) -> None:
     world.load(only=("contacts",), contact_filters=ContactFilters(search="a"), pii={"email": "drop"})
     last = world.load(only=("contacts",), contact_filters=ContactFilters(search="a"))
     first_audit, last_audit = read_tables(world.place)["listing_audit"]
-    found = [parsed(audit) for audit in map(as_text, read_audits(world.pipeline, "contacts"))]
+    found = [parsed(audit) for audit in map(as_text, finished_audits(world.pipeline, "contacts"))]
     assert found == [last_audit, first_audit]
-    assert read_audits(world.pipeline, "templates") == []
+    assert finished_audits(world.pipeline, "templates") == []
     change(world.place, f"update {DATASET}._dlt_loads set status = 1 where load_id = '{last.load_id}'")
-    assert [audit["pii"] for audit in read_audits(world.pipeline, "contacts")] == [{"email": "drop"}]
+    assert [audit["pii"] for audit in finished_audits(world.pipeline, "contacts")] == [{"email": "drop"}]
 
 
 def as_text(audit: dict[str, Any]) -> dict[str, Any]:
@@ -506,16 +506,16 @@ def test_where_there_is_nobody_to_ask_nothing_is_known(begin: Begin, destination
     """Without SQL, and without a destination."""
     begin()
     pipeline = dlt.pipeline("mine", destination=destination, dataset_name=DATASET)
-    assert read_audits(pipeline, "contacts") == []
+    assert finished_audits(pipeline, "contacts") == []
     assert read_columns(pipeline, "contacts") == set()
 
 
 def test_a_folder_tells_its_audits_too(begin: Begin) -> None:
     """Files are asked as a database is, those that are not there too."""
     world = begin(Emulator(9, 3), "parquet")
-    assert read_audits(world.pipeline, "contacts") == []
+    assert finished_audits(world.pipeline, "contacts") == []
     world.load(only=("contacts",), pii={"all": "drop"})
-    [audit] = read_audits(world.pipeline, "contacts")
+    [audit] = finished_audits(world.pipeline, "contacts")
     assert (audit["listing"], audit["mode"], audit["pii"]) == ("contacts", "replace", dict.fromkeys(PERSONAL, "drop"))
     assert read_columns(world.pipeline, "contacts") == {name for name, _ in typed_columns("contacts")}
     assert read_columns(world.pipeline, "templates") == set()
@@ -526,10 +526,10 @@ def test_another_failure_of_a_dataset_is_not_taken_for_nothing(begin: Begin) -> 
     world = begin(Emulator(9, 3))
     world.load()
     change(world.place, f"drop table {DATASET}.listing_audit")
-    assert read_audits(world.pipeline, "contacts") == []
+    assert finished_audits(world.pipeline, "contacts") == []
     change(world.place, f"create table {DATASET}.listing_audit as select 'contacts' as listing")
     with pytest.raises(Exception, match=r"_dlt_load_id|started_at") as caught:
-        read_audits(world.pipeline, "contacts")
+        finished_audits(world.pipeline, "contacts")
     assert not isinstance(caught.value, DestinationUndefinedEntity)
 
 
