@@ -1,0 +1,95 @@
+"""Do dlt's own tools know what we load?"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+from holdings import held_tables, read_tables
+from playwright.sync_api import Browser, expect
+from terminals import open_process, run_process, run_python
+from worlds import ACCESS, REFRESH, Begin, World
+
+from letters_source.emulator import Emulator
+
+ROOT = Path(__file__).parents[2]
+DLT = str(Path(sys.executable).with_name("dlt"))
+
+
+@pytest.fixture
+def world(begin: Begin) -> World:
+    """Loaded rows."""
+    world = begin(Emulator(30, 5))
+    world.load()
+    return world
+
+
+def recipe(start: str) -> str:
+    """The line of the recipes that starts so."""
+    [line] = re.findall(rf"^{start}.*$", (ROOT / "pipelines/README.md").read_text(), re.MULTILINE)
+    return str(line).partition(" #")[0]
+
+
+@contextmanager
+def serving(command: str) -> Iterator[str]:
+    """The address that a server tells when it is started, until the block ends."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with open_process("/bin/sh", "-c", f"exec {command}", stderr=subprocess.STDOUT, env=environment) as server:
+        assert server.stdout is not None
+        try:
+            yield next(found[0] for line in server.stdout if (found := re.search(r"http://\S+", line)))
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate()
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize(("tool", "told"), [("info", "dataset_name: letters_data"), ("trace", "contacts: 30 row")])
+def test_the_pipeline_is_known_by_its_name(tool: str, told: str) -> None:
+    """From the folder that it was loaded from; no token is shown."""
+    outcome = run_process(DLT, *recipe(f"dlt pipeline letters {tool}").split()[1:])
+    assert outcome.code == 0, outcome.err
+    assert told in outcome.out
+    assert not any(token in outcome.out for token in (ACCESS, REFRESH))
+
+
+# calls of DuckDB to pandas and of dlt to DuckDB, of which the newer ones disapprove
+@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.drop:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
+def test_the_dataset_is_read_in_python(world: World) -> None:
+    """As pandas and as Arrow."""
+    contacts: Any = world.pipeline.dataset().contacts
+    assert set(contacts.df()["id"]) == set(contacts.arrow()["id"].to_pylist()) == set(world.emulator.contacts.ids())
+
+
+@pytest.mark.usefixtures("world")
+def test_the_dashboard_shows_the_pipeline(browser: Browser) -> None:
+    """In a browser, without what is commercial."""
+    command = recipe("marimo run").replace("marimo run", "marimo run --headless --port 0", 1)
+    with serving(command) as address:
+        page = browser.new_page()
+        page.goto(address)
+        expect(page.get_by_text("Pipeline letters").first).to_be_visible(timeout=120_000)
+        expect(page.get_by_text("succeeded").first).to_be_visible(timeout=120_000)
+        page.close()
+
+
+def test_the_folder_can_be_copied_into_a_project(world: World, tmp_path: Path) -> None:
+    """As `dlt init` does with sources; nothing is imported from elsewhere, and the script beside it loads."""
+    project = tmp_path / "project"
+    copytree(ROOT / "letters_source", project / "letters_source")
+    script = (ROOT / "pipelines/letters_pipeline.py").read_text()
+    (project / "letters_pipeline.py").write_text(f"{script}\nimport letters_source\nprint(letters_source.__file__)\n")
+    settings = {f"SOURCES__LETTERS__{name.upper()}": value for name, value in world.settings.items()}
+    script_place = "import runpy; runpy.run_path('letters_pipeline.py', run_name='__main__')"
+    outcome = run_python("-c", script_place, cwd=project, env={**os.environ, **settings})
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.splitlines()[-1] == str(project / "letters_source/__init__.py")
+    assert held_tables(world.emulator).items() <= read_tables(project / "letters.duckdb").items()

@@ -1,0 +1,87 @@
+"""Do the recipes for every night load, as cron and systemd would start them?"""
+
+import re
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from holdings import held_tables, read_tables
+from terminals import Outcome, run_process
+from worlds import Begin, World
+
+from letters_source.emulator import Emulator
+
+PIPELINES = Path(__file__).parents[2] / "pipelines"
+HOME = "/srv/letters"
+
+
+@pytest.fixture
+def world(begin: Begin) -> World:
+    """A few rows."""
+    return begin(Emulator(20, 5))
+
+
+@pytest.fixture
+def home(world: World, tmp_path: Path) -> Path:
+    """The folder that the recipes speak of: with the command, and with settings that reach the emulator."""
+    home = tmp_path / "letters"
+    (home / ".venv").mkdir(parents=True)
+    (home / ".venv/bin").symlink_to(Path(sys.executable).parent)
+    (home / ".dlt").mkdir()
+    base_url = world.settings["base_url"]
+    tokens = (f'{name} = "{world.settings[name]}"' for name in ("access_token", "refresh_token"))
+    (home / ".dlt/config.toml").write_text(f'[sources.letters]\nbase_url = "{base_url}"\n')
+    (home / ".dlt/secrets.toml").write_text("\n".join(["[sources.letters]", *tokens]))
+    return home
+
+
+def start(command: str, home: Path, **options: str | Path) -> Outcome:
+    """A command as a service of the system starts it: with next to nothing in the environment."""
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
+    return run_process("/bin/sh", "-c", command.replace(HOME, str(home)), env=environment, **options)
+
+
+def loaded(home: Path, world: World) -> bool:
+    """Whether both files hold what the emulator holds."""
+    held = held_tables(world.emulator).items()
+    return all(held <= read_tables(home / name).items() for name in ("letters.duckdb", "readers.duckdb"))
+
+
+def unit(name: str) -> ConfigParser:
+    """A unit of systemd's."""
+    parser = ConfigParser(interpolation=None)
+    parser.read(PIPELINES / "systemd" / name)
+    return parser
+
+
+def test_cron_s_line_loads(home: Path, world: World) -> None:
+    """Without a word, so that cron has nothing to mail."""
+    [line] = re.findall(r"```crontab\n(.*)\n```", (PIPELINES / "README.md").read_text())
+    command = line.split(maxsplit=5)[5]
+    assert start(command, home) == Outcome(0, "", "")
+    assert loaded(home, world)
+
+
+def test_cron_s_line_says_what_is_wrong(home: Path, world: World) -> None:
+    """In one line."""
+    world.emulator.access_token = "another"
+    [line] = re.findall(r"```crontab\n(.*)\n```", (PIPELINES / "README.md").read_text())
+    outcome = start(line.split(maxsplit=5)[5], home)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1)
+
+
+def test_systemd_s_service_loads(home: Path, world: World) -> None:
+    """Its command, in its folder."""
+    service = unit("letters.service")["Service"]
+    folder = service["WorkingDirectory"].replace(HOME, str(home))
+    assert start(service["ExecStart"], home, cwd=folder) == Outcome(0, "", "")
+    assert loaded(home, world)
+
+
+@pytest.mark.parametrize("name", ["letters.service", "letters.timer"])
+def test_systemd_finds_nothing_wrong_with_its_units(home: Path, tmp_path: Path, name: str) -> None:
+    """As it reads them; the user that they name need not exist for that."""
+    for path in (PIPELINES / "systemd").iterdir():
+        (tmp_path / path.name).write_text(path.read_text().replace(HOME, str(home)))
+    assert run_process("systemd-analyze", "verify", "--man=no", str(tmp_path / name)) == Outcome(0, "", "")
