@@ -7,8 +7,9 @@ out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from difflib import get_close_matches
 from types import NoneType
 from typing import Any, get_args, get_origin
 
@@ -31,6 +32,8 @@ EXPECTED = {
     tuple: "a list of texts",
 }
 SECRETS = ("access_token", "refresh_token", "pii_key")
+# how like a setting a key must be to be taken for it misspelt: one letter of ten wrong, missing or too many
+NEAR = 0.85
 
 Providers = Sequence[ConfigProvider]
 
@@ -89,19 +92,36 @@ def check_section(section: str, providers: Providers, allowed: Sequence[str]) ->
     for _, values in found_values(name, (parent,), providers):
         if values is not None and not isinstance(values, Mapping):
             raise SettingsError(f"{section} must be a section with keys of its own: {', '.join(allowed)}.")
-        check_names(section.removeprefix(f"{SECTION}."), values or {}, allowed)
+    check_names(section.removeprefix(f"{SECTION}."), names_in(section, providers), allowed)
+
+
+def check_spelling(section: str, providers: Providers, known: Collection[str]) -> None:
+    """See that no key of a section is nearly one that there is; others may be there for dlt.
+
+    Raises:
+        SettingsError: one is, and would go unheeded.
+    """
+    for name in sorted(names_in(section, providers) - set(known)):
+        if near := get_close_matches(name, known, 1, NEAR):
+            raise SettingsError(f"{section}.{name} is no setting: did you mean {near[0]}?")
+
+
+def names_in(section: str, providers: Providers) -> set[str]:
+    """The keys of a section, in files and in the environment."""
+    parent, _, name = section.rpartition(".")
+    mappings = (values for _, values in found_values(name, (parent,), providers) if isinstance(values, Mapping))
     prefix = f"{section}.".replace(".", "__").upper()
-    variables = [name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix)]
-    check_names(section.removeprefix(f"{SECTION}."), dict.fromkeys(variables), allowed)
+    variables = (name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix))
+    return {name for values in mappings for name in values} | {name.partition("__")[0] for name in variables}
 
 
-def check_names(section: str, given: Mapping[str, Any], allowed: Sequence[str]) -> None:
+def check_names(section: str, given: Collection[str], allowed: Sequence[str]) -> None:
     """See that a section has only keys that there are: a misspelt one would go unheeded.
 
     Raises:
         SettingsError: it has another.
     """
-    if unknown := sorted(given.keys() - set(allowed)):
+    if unknown := sorted(set(given) - set(allowed)):
         raise SettingsError(f"{SECTION}.{section} knows {', '.join(allowed)}; got {', '.join(unknown)}.")
 
 

@@ -10,6 +10,7 @@ from letters_source.lookup import (
     Providers,
     check_names,
     check_section,
+    check_spelling,
     fresh_providers,
     look_up,
     present_providers,
@@ -22,6 +23,8 @@ from letters_source.settings import Environment, Overrides, Settings
 from letters_source.tables import UNDOCUMENTED
 from letters_source.tokens import Tokens
 
+PARTS = ("contacts", "templates", "pii")
+"""The sections within ours, beside those of environments."""
 NESTED = ("contact_filters", "template_filters", "privacy")
 F = TypeVar("F", ContactFilters, TemplateFilters)
 
@@ -43,6 +46,8 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
         raise SettingsError(f"There is no setting {', '.join(sorted(unknown))}, only {known}.")
     environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
     sections, hints = sections_of(environment), get_type_hints(Settings)
+    for section in sections:
+        check_spelling(section, found, (*Overrides.__annotations__, *PARTS, *get_args(Environment)))
     plain: dict[str, Any] = {}
     for key in (key for key in fields(Settings) if key.name not in NESTED):
         value = given.get(key.name)

@@ -503,6 +503,24 @@ def test_a_misspelt_filter_set_by_hand_is_named(resolve: Resolve) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"), [("PAGESIZE", "page_size"), ("FACET", "facets"), ("BASEURL", "base_url"), ("CONTACT", "contacts")]
+)
+def test_a_setting_that_is_misspelt_is_named(resolve: Resolve, key: str, meant: str) -> None:
+    """In the environment, with what was meant."""
+    assert problem(resolve, None, **{key: "7"}) == f"sources.letters.{key.lower()} is no setting: did you mean {meant}?"
+
+
+def test_a_setting_that_is_misspelt_in_a_file_is_named(resolve: Resolve, project: Path) -> None:
+    """Also for an environment; keys that are like none of ours are left to dlt."""
+    with (project / ".dlt/config.toml").open("a") as config:
+        config.write("[sources.letters.production]\nschema_contract = 'freeze'\nmax_worker = 2\n")
+    Container()[PluggableRunContext].reload_providers()
+    message = problem(resolve, {"environment": "production"})
+    assert message == "sources.letters.production.max_worker is no setting: did you mean max_workers?"
+    assert resolve({"environment": "demo"}).max_workers == 8
+
+
 def test_any_last_mailed_status_may_be_asked_for(resolve: Resolve) -> None:
     """The interface leaves the list open."""
     assert resolve(CONTACTS__LAST_MAILED_STATUS="Returned").contact_filters.last_mailed_status == ("Returned",)
