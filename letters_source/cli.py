@@ -11,8 +11,17 @@ from typing import Any
 
 import click
 
-from letters_source.errors import LettersError
-from letters_source.options import day, filter_options, flag, given, output_options, settings_options, with_filters
+from letters_source.errors import LettersError, SettingsError
+from letters_source.options import (
+    check_heeded,
+    day,
+    filter_options,
+    flag,
+    given,
+    output_options,
+    settings_options,
+    with_filters,
+)
 
 INTERRUPTED = 130
 
@@ -36,16 +45,11 @@ def cli() -> None:
 def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
     """Start a stand-in of the service on this machine, load it into DuckDB, and show what is there."""
     with lasting():
-        from letters_source.destination import make_pipeline
-        from letters_source.emulator import Emulator
-        from letters_source.show import load_shown, start_logging
+        from letters_source.demo import load_demo
+        from letters_source.show import start_logging
 
     start_logging(quiet=quiet, debug=debug)
-    emulator = Emulator(contacts)
-    with emulator.serve() as base_url:
-        pipeline = make_pipeline("duckdb", to, name="letters_demo")
-        tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
-        load_shown(pipeline, to, (), {"base_url": base_url, **tokens}, quiet=quiet)
+    load_demo(contacts, to, quiet=quiet)
 
 
 @cli.command(short_help="Load both listings, complete and verified.")
@@ -78,6 +82,7 @@ def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bo
     parts = tuple(name.strip() for name in only.split(",") if name.strip())
     dataset, accounts = options.pop("dataset") or DATASET, options.pop("account_id")
     settings = with_filters(given(options))
+    check_heeded(settings, parts)
     if len(accounts) > 1:
         pipelines = account_pipelines(destination, place, dataset, accounts)
         load_accounts_shown(pipelines, place, parts, {**settings, "views": f"{dataset}_all"}, quiet=quiet)
@@ -168,12 +173,23 @@ def main() -> None:
         tell("interrupted; if tables were being written just then, load again")
         code = INTERRUPTED
     except LettersError as error:
-        if "--debug" in sys.argv:
-            sys.excepthook(type(error), error, error.__traceback__)
-        else:
-            tell(str(error))
+        tell_error(error)
         code = error.exit_code
+    except Exception as error:
+        # a file of settings that is no TOML
+        if not type(error).__module__.startswith("dlt.common.configuration."):
+            raise
+        tell_error(error)
+        code = SettingsError.exit_code
     sys.exit(code or 0)
+
+
+def tell_error(error: Exception) -> None:
+    """What is wrong, in a line; with `--debug` also where."""
+    if "--debug" in sys.argv:
+        sys.excepthook(type(error), error, error.__traceback__)
+    else:
+        tell(" ".join(str(error).split()))
 
 
 def tell(message: str) -> None:

@@ -1,6 +1,6 @@
 """Which options do commands share, and which settings do they give?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import date
 from typing import Any, TypeVar
 
@@ -73,6 +73,22 @@ def output_options(command: Any) -> Any:
 def given(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that options gave; a flag that was not raised is left to the configuration."""
     return {name: value for name, value in settings.items() if value not in (None, ())}
+
+
+def check_heeded(settings: dict[str, Any], parts: Collection[str]) -> None:
+    """See that no option is about what is not loaded.
+
+    Args:
+        settings: as `with_filters` gives them.
+        parts: what is loaded; all when empty.
+
+    Raises:
+        click.UsageError: one is.
+    """
+    readers = {"contact_filters": {"contacts", "mailings"}, "template_filters": {"templates"}}
+    for name, read_by in readers.items():
+        if parts and read_by.isdisjoint(parts) and settings[name] != type(settings[name])():
+            raise click.UsageError(f"--only leaves out {min(read_by)}, which other options choose from.")
 
 
 def with_filters(options: dict[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,8 @@ def show_result(result: Result, place: Path, dataset: str) -> None:
         f"Loaded and verified in {result.seconds:.1f} s: {place.absolute()}, dataset {dataset}", highlight=False
     )
     if result.tables.get("contacts"):
-        stdout().print(f"Try: {query(place, dataset)}", highlight=False, markup=False)
+        contacts = "contacts_current" if result.audits[0]["mode"] == "history" else "contacts"
+        stdout().print(f"Try: {query(place, dataset, contacts)}", highlight=False, markup=False)
 
 
 def show_published(settings: Mapping[str, Any]) -> None:
@@ -140,14 +141,14 @@ def show_published(settings: Mapping[str, Any]) -> None:
         stdout().print(f"Published for readers: {file.absolute()}", highlight=False)
 
 
-def query(place: Path, dataset: str) -> str:
+def query(place: Path, dataset: str, contacts: str) -> str:
     """A command that shows something of what was loaded, whatever the destination."""
     columns = "state, count(*) as contacts group by state order by contacts desc limit 5"
     if place.is_dir():
         files = f"duckdb.read_parquet({json.dumps(str(place / dataset / 'contacts' / '*.parquet'))})"
         rows = f'{files}.query("contacts", "from contacts select {columns}")'
     else:
-        rows = f'duckdb.connect({json.dumps(str(place))}).sql("from {dataset}.contacts select {columns}")'
+        rows = f'duckdb.connect({json.dumps(str(place))}).sql("from {dataset}.{contacts} select {columns}")'
     # uv tells what it runs; there the environment's Python is not on the path
     python = "uv run python" if "UV" in os.environ else "python"
     return f"{python} -c {shlex.quote(f'import duckdb; {rows}.show()')}"

@@ -21,8 +21,8 @@ from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
 OPTIONS = {
     "demo": {"--contacts", "--to", "--quiet", "--debug", "-h, --help"},
     "load": {
-        "--destination", "--to", "--dataset", "--only", "--account-id", "--facets", "--history", "--sync", "--mailings",
-        "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status", "--last-mailed-from",
+        "--destination", "--to", "--publish", "--dataset", "--only", "--account-id", "--facets", "--history", "--sync",
+        "--mailings", "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status", "--last-mailed-from",
         "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses", "--product-type", "--creator",
         "--shared", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet", "--debug",
         "-h, --help",
@@ -100,6 +100,38 @@ def test_the_query_to_try_can_be_pasted_into_a_shell(
     assert program == "python"
     assert re.search(r"\bstate\b.*\bcontacts\b", shown.out)
     assert any(row["state"] in shown.out for row in held_tables(world.emulator)["contacts"])
+
+
+def test_the_query_to_try_is_about_present_rows(letters: Letters, world: World) -> None:
+    """A table with history holds former ones too."""
+    assert " from letters_data.contacts_current " in letters("load", "--history").out.replace('"', " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("--only", "contacts", "--shared"), "templates"),
+        (("--only", "templates", "--search", "a"), "contacts"),
+        (("--only", "templates,", "--tag", "7", "--creator", "a"), "contacts"),
+    ],
+)
+def test_options_about_what_is_left_out_end_with_2(
+    letters: Letters, world: World, arguments: tuple[str, ...], part: str
+) -> None:
+    """They would go unheeded."""
+    done = letters("load", *arguments)
+    assert (done.code, world.emulator.hits) == (2, [])
+    assert done.err.endswith(f"Error: --only leaves out {part}, which other options choose from.\n")
+
+
+@pytest.mark.parametrize("command", ["load", "check"])
+def test_a_file_of_settings_that_is_no_toml_ends_with_2(project: Path, command: str) -> None:
+    """In one line, with the file and the place in it."""
+    (project / ".dlt/config.toml").write_text("[sources.letters\nbase_url = 1\n")
+    done = run_command(command)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert re.search(r"config\.toml .*at line 1 col 16", done.err)
+    assert "Traceback" in run_command(command, "--debug").err
 
 
 @pytest.mark.parametrize("only", ["contacts", " contacts ,"])
@@ -224,6 +256,20 @@ def test_demo_loads_a_stand_in(letters: Letters, begin: Begin) -> None:
     assert {name: tables[name] for name in LISTED} == held_tables(Emulator(120))
     assert {row[0] for row in rows_shown(done.out)[1:]} == set(COLUMNS)
     assert f": {file.absolute()}, dataset letters_data\n" in done.out
+
+
+def test_the_demo_does_not_take_the_place_of_other_rows(letters: Letters, world: World) -> None:
+    """But of its own."""
+    assert letters("load", "--quiet").code == 0
+    done = letters("demo", "--to", "letters.duckdb")
+    assert (done.code, done.err) == (
+        2, "letters: letters.duckdb holds what is not the demo's, which would be replaced: choose another --to.\n"
+    )  # fmt: skip
+    assert is_complete(world, Path("letters.duckdb"))
+    assert letters("demo", "--quiet", "--contacts", 3).code == 0
+    assert letters("demo", "--quiet", "--contacts", 4).code == 0
+    change(Path("other.duckdb"), "create table something (a int)")
+    assert letters("demo", "--quiet", "--contacts", 3, "--to", "other.duckdb").code == 0
 
 
 def test_demo_takes_a_file(letters: Letters, begin: Begin, tmp_path: Path) -> None:
