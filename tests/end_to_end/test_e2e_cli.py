@@ -22,10 +22,10 @@ OPTIONS = {
     "demo": {"--contacts", "--to", "--quiet", "--debug", "-h, --help"},
     "load": {
         "--destination", "--to", "--publish", "--dataset", "--only", "--account-id", "--facets", "--history", "--sync",
-        "--mailings", "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status", "--last-mailed-from",
-        "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses", "--product-type", "--creator",
-        "--shared", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet", "--debug",
-        "-h, --help",
+        "--mailings", "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status",
+        "--last-mailed-from", "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses",
+        "--product-type", "--creator", "--shared", "--page-size", "--max-workers", "--requests-per-second",
+        "--environment", "--quiet", "--debug", "-h, --help",
     },
     "check": {
         "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
