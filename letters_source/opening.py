@@ -1,0 +1,113 @@
+"""How are a dataset's tables opened to be read, and never written?"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+
+from letters_source.destination import DATASET, plain_cause
+from letters_source.errors import SettingsError
+from letters_source.tables import LOAD_ID, TABLES, Kind, Table
+
+STORED = "stored"
+SQL_TYPES: dict[Kind, str] = {
+    "text": "VARCHAR",
+    "bool": "BOOLEAN",
+    "timestamp": "TIMESTAMPTZ",
+    "date": "DATE",
+    "json": "JSON",
+    "bigint": "BIGINT",
+    "double": "DOUBLE",
+}
+# what Delta and Iceberg keep beside their Parquet files, of which some may be outdated
+LAKE_FOLDERS = ("_delta_log", "metadata")
+FIND_COLUMNS = """
+    SELECT table_name, list(column_name) FROM duckdb_columns()
+    WHERE database_name = ? AND schema_name = ? GROUP BY table_name
+"""
+FIND_SCHEMAS = "SELECT DISTINCT schema_name FROM duckdb_columns() WHERE database_name = ? ORDER BY schema_name"
+
+
+def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConnection:
+    """A connection on which every table of a dataset can be queried by its name, and none be written.
+
+    A table that was not loaded, such as `mailings`, is there and empty; of one with history, the present rows are.
+
+    Args:
+        path: a DuckDB file, also a published copy, or a folder of Parquet files.
+        dataset: the schema in the file, or the folder in the folder.
+
+    Raises:
+        SettingsError: there is no such file, folder or dataset, or it cannot be opened.
+    """
+    place = Path(path).absolute()
+    # nothing is fetched from anywhere, whatever a query asks for
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False})
+    try:
+        found = stored_tables(connection, place, dataset)
+        for table in TABLES:
+            connection.execute(f"CREATE VIEW {table.name} AS {rows_of(table, found)}")
+    except duckdb.Error as error:
+        connection.close()
+        raise SettingsError(f"{place} cannot be read: {plain_cause(error)}") from None
+    except SettingsError:
+        connection.close()
+        raise
+    return connection
+
+
+def stored_tables(connection: duckdb.DuckDBPyConnection, place: Path, dataset: str) -> Mapping[str, str]:
+    """For each table that is stored, the query of its present rows."""
+    if not os.path.exists(place):
+        raise SettingsError(f"{place} does not exist: load first, or name the DuckDB file or Parquet folder.")
+    relations = folder_relations(place, dataset) if place.is_dir() else file_relations(connection, place, dataset)
+    return {name: f"FROM {relation}{present(connection, relation)}" for name, relation in relations.items()}
+
+
+def file_relations(connection: duckdb.DuckDBPyConnection, file: Path, dataset: str) -> dict[str, str]:
+    """The tables of a DuckDB file, which is attached for reading only."""
+    connection.execute(f"ATTACH {literal(str(file))} AS {STORED} (READ_ONLY)")
+    names = [name for name, _ in connection.execute(FIND_COLUMNS, [STORED, dataset]).fetchall()]
+    if not names:
+        schemas = connection.execute(FIND_SCHEMAS, [STORED]).fetchall()
+        raise no_dataset(file, dataset, [schema for [schema] in schemas])
+    return {name: f'{STORED}."{dataset}"."{name}"' for name in names}
+
+
+def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
+    """The tables of a folder of Parquet files."""
+    if not (folder / dataset).is_dir():
+        raise no_dataset(folder, dataset, sorted(each.name for each in folder.iterdir() if each.is_dir()))
+    places = [folder / dataset / table.name for table in TABLES]
+    if any((place / name).is_dir() for place in places for name in LAKE_FOLDERS):
+        raise SettingsError(f"{folder} holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet.")
+    return {
+        place.name: f"read_parquet({literal(f'{place}/*.parquet')}, union_by_name = true)"
+        for place in places
+        if any(place.glob("*.parquet"))
+    }
+
+
+def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
+    """The error that tells which datasets there are."""
+    there = ", ".join(name for name in others if not name.endswith("_staging")) or "none"
+    return SettingsError(f"{place} holds no dataset {dataset}: name one with --dataset (there: {there}).")
+
+
+def present(connection: duckdb.DuckDBPyConnection, relation: str) -> str:
+    """What leaves out the former versions of rows, where history was kept."""
+    columns = [row[0] for row in connection.execute(f"DESCRIBE FROM {relation}").fetchall()]
+    return " WHERE _dlt_valid_to IS NULL" if "_dlt_valid_to" in columns else ""
+
+
+def rows_of(table: Table, found: Mapping[str, str]) -> str:
+    """The query of a table's rows: all its columns, those that are not stored empty."""
+    columns = ", ".join(f"NULL::{SQL_TYPES[column.kind]} AS {column.name}" for column in (*table.columns, LOAD_ID))
+    nothing = f"SELECT {columns} WHERE false"
+    return f"{nothing} UNION ALL BY NAME {found[table.name]}" if table.name in found else nothing
+
+
+def literal(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
