@@ -127,6 +127,32 @@ def schema(form: Any) -> None:
     click.echo(render(form))
 
 
+@cli.command(short_help="Draw what was loaded, as a page to open in a browser.")
+@click.option("--html", "page", type=click.Path(path_type=Path), required=True, help="The page to write.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    default="letters.duckdb",
+    show_default=True,
+    help="The DuckDB file, or the folder of Parquet files.",
+)
+@click.option("--dataset", metavar="NAME", help="The schema that the tables are in.  [default: letters_data]")
+@click.option("--quiet", is_flag=True, help="Show nothing but errors.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def report(page: Path, source: Path, dataset: str | None, *, quiet: bool, debug: bool) -> None:  # noqa: ARG001
+    """Draw contacts, templates and loads on one page, which needs nothing else, from nowhere, to be seen."""
+    from letters_source.extras import needed
+    from letters_source.tables import DATASET
+
+    with needed("report"):
+        from letters_source.report import write_report
+
+    size = write_report(page, source, dataset or DATASET)
+    if not quiet:
+        click.echo(f"{page.absolute()}: {size / 1000:,.0f} kB, to open in a browser.")
+
+
 @cli.command(short_help="Serve a stand-in of the service.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one.")
 @click.option("--contacts", type=click.IntRange(min=0), default=2000, show_default=True, help="Contacts to invent.")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination import DATASET, plain_cause
 from letters_source.errors import SettingsError
-from letters_source.tables import LOAD_ID, TABLES, Kind, Table
+from letters_source.tables import DATASET, LOAD_ID, TABLES, Kind, Table
 
 STORED = "stored"
 SQL_TYPES: dict[Kind, str] = {
@@ -22,11 +21,9 @@ SQL_TYPES: dict[Kind, str] = {
 }
 # what Delta and Iceberg keep beside their Parquet files, of which some may be outdated
 LAKE_FOLDERS = ("_delta_log", "metadata")
-FIND_COLUMNS = """
-    SELECT table_name, list(column_name) FROM duckdb_columns()
-    WHERE database_name = ? AND schema_name = ? GROUP BY table_name
-"""
-FIND_SCHEMAS = "SELECT DISTINCT schema_name FROM duckdb_columns() WHERE database_name = ? ORDER BY schema_name"
+FIND_TABLES = (
+    f"SELECT DISTINCT schema_name, table_name FROM duckdb_columns() WHERE database_name = '{STORED}' ORDER BY ALL"
+)
 
 
 def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConnection:
@@ -50,6 +47,9 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
             connection.execute(f"CREATE VIEW {table.name} AS {rows_of(table, found)}")
     except duckdb.Error as error:
         connection.close()
+        # it brings dlt along, half a second that a report need not wait
+        from letters_source.destination import plain_cause
+
         raise SettingsError(f"{place} cannot be read: {plain_cause(error)}") from None
     except SettingsError:
         connection.close()
@@ -68,17 +68,17 @@ def stored_tables(connection: duckdb.DuckDBPyConnection, place: Path, dataset: s
 def file_relations(connection: duckdb.DuckDBPyConnection, file: Path, dataset: str) -> dict[str, str]:
     """The tables of a DuckDB file, which is attached for reading only."""
     connection.execute(f"ATTACH {literal(str(file))} AS {STORED} (READ_ONLY)")
-    names = [name for name, _ in connection.execute(FIND_COLUMNS, [STORED, dataset]).fetchall()]
-    if not names:
-        schemas = connection.execute(FIND_SCHEMAS, [STORED]).fetchall()
-        raise no_dataset(file, dataset, [schema for [schema] in schemas])
-    return {name: f'{STORED}."{dataset}"."{name}"' for name in names}
+    # values bound to a query would make DuckDB import pandas where it is installed, more than all else here takes
+    tables = connection.execute(FIND_TABLES).fetchall()
+    if dataset not in (schema for schema, _ in tables):
+        raise no_dataset(file, dataset, [schema for schema, _ in tables])
+    return {name: f'{STORED}."{schema}"."{name}"' for schema, name in tables if schema == dataset}
 
 
 def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
     """The tables of a folder of Parquet files."""
     if not (folder / dataset).is_dir():
-        raise no_dataset(folder, dataset, sorted(each.name for each in folder.iterdir() if each.is_dir()))
+        raise no_dataset(folder, dataset, [each.name for each in folder.iterdir() if each.is_dir()])
     places = [folder / dataset / table.name for table in TABLES]
     if any((place / name).is_dir() for place in places for name in LAKE_FOLDERS):
         raise SettingsError(f"{folder} holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet.")
@@ -91,7 +91,7 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
 
 def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
     """The error that tells which datasets there are."""
-    there = ", ".join(name for name in others if not name.endswith("_staging")) or "none"
+    there = ", ".join(sorted({name for name in others if not name.endswith("_staging")})) or "none"
     return SettingsError(f"{place} holds no dataset {dataset}: name one with --dataset (there: {there}).")
 
 

@@ -12,6 +12,17 @@ from letters_source.queries import LABELED, PRODUCTS, Rows, facet, loads, most, 
 
 WIDTH = 340
 """Pixels: about a phone's."""
+TICKS = {
+    "hour": "%-d %b, %H:%M",
+    "day": "%-d %b",
+    "week": "%-d %b",
+    "month": "%b %Y",
+    "quarter": "%b %Y",
+    "year": "%Y",
+    "century": "%Y",
+}
+"""How the ends of each length of time in `queries.GRAINS` are written."""
+SAID = {"tooltip": "said:N", "description": "said:N"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,48 +41,60 @@ class Picture:
 
 
 def bars(rows: Rows) -> alt.LayerChart:
-    """A bar for each name, its number beside it."""
-    largest = max(row["number"] for row in rows)
-    data = alt.InlineData(values=[{**row, "words": f"{row['number']:,}"} for row in rows])
-    axis = alt.Axis(title=None, domain=False, ticks=False, labelLimit=128, labelPadding=8)
-    base = alt.Chart(data).encode(
-        x=alt.X("number:Q", axis=None, scale=alt.Scale(domain=[0, largest * 1.2 or 1])),
-        y=alt.Y("name:N", axis=axis, sort=alt.SortField("place"), scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)),
-        tooltip=["name:N", alt.Tooltip("words:N", title="number")],
+    """A bar for each name, its number beside it; what was gathered has a number alone, as its bar would dwarf others."""
+    lengths = [row["number"] if row["gathered"] == 1 else 0 for row in rows]
+    names = alt.Axis(
+        title=None, domain=False, ticks=False, labelLimit=120, labelPadding=8, minExtent=128, maxExtent=128
     )
-    numbers = base.mark_text(align="left", dx=6).encode(text="words:N")
-    return framed(base.mark_bar(cornerRadius=2), numbers, height=24 * len(rows))
+    base = alt.Chart(said([{**row, "length": length} for row, length in zip(rows, lengths, strict=True)])).encode(
+        x=alt.X("length:Q", axis=None, scale=alt.Scale(domain=[0, max(lengths) * 1.25 or 1])),
+        y=alt.Y(
+            "name:N", axis=names, sort=alt.SortField("place"), scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)
+        ),
+        opacity=alt.when("datum.name == 'none'").then(alt.value(0.45)).otherwise(alt.value(1)),
+        **SAID,
+    )
+    numbers = base.mark_text(align="left", dx=6, aria=False, tooltip=False)
+    digits = numbers.encode(text="digits:N", opacity=alt.value(1))
+    return framed(base.mark_bar(cornerRadius=2), digits, height=24 * len(rows))
 
 
 def columns(rows: Rows) -> alt.LayerChart:
     """A column for each period."""
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=time_axis("since"), x2="until", y=number_axis(), tooltip=["name:N", alt.Tooltip("number:Q", format=",")]
-    )
-    return framed(base.mark_bar(binSpacing=1), height=200)
+    ticks = alt.Axis(grid=False, tickCount=4, labelFlush=24, labelOverlap=True, format=TICKS[rows[0]["grain"]])
+    base = alt.Chart(said(rows)).encode(x=time("since", ticks), x2="until", y=number(), y2=alt.datum(0), **SAID)
+    return framed(base.mark_bar(orient="vertical", binSpacing=1), height=200)
 
 
 def line(rows: Rows) -> alt.LayerChart:
-    """A point for each load, a line for each account."""
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=time_axis("at"),
-        y=number_axis(),
-        detail="account:N",
-        tooltip=["name:N", alt.Tooltip("number:Q", format=","), "verdict:N"],
+    """A point for each load, a line for each account; the first and the last load's time are told."""
+    ends = [rows[0]["at"], rows[-1]["at"]]
+    ticks = alt.Axis(grid=False, values=ends, labelFlush=True, labelOverlap=False, format="%-d %b %Y, %H:%M")
+    base = alt.Chart(said(rows)).encode(x=time("at", ticks), y=number(), detail="account:N", **SAID)
+    points = base.mark_point(filled=True, opacity=1, size=40)
+    return framed(base.mark_line(aria=False, tooltip=False), points, height=110)
+
+
+def said(rows: Rows) -> alt.InlineData:
+    """The rows with what a reader hears, or sees under the pointer."""
+    digits = [f"{row['number']:,}" for row in rows]
+    return alt.InlineData(
+        [
+            {**row, "digits": number, "said": f"{row['name']}: {number}"}
+            for row, number in zip(rows, digits, strict=True)
+        ]
     )
-    return framed(base.mark_line(tooltip=False), base.mark_point(filled=True, size=40), height=140)
 
 
-def time_axis(name: str) -> alt.X:
+def time(name: str, axis: alt.Axis) -> alt.X:
     """Moments, of UTC."""
-    axis = alt.Axis(grid=False, tickCount=4, labelFlush=True)
     return alt.X(f"{name}:T", title=None, scale=alt.Scale(type="utc"), axis=axis)
 
 
-def number_axis() -> alt.Y:
+def number() -> alt.Y:
     """Numbers from zero, with few lines to hold on to."""
-    axis = alt.Axis(tickCount=4, tickMinStep=1, format="~s", domain=False, ticks=False)
-    return alt.Y("number:Q", title=None, axis=axis)
+    axis = alt.Axis(tickCount=3, tickMinStep=1, format=",", domain=False, ticks=False)
+    return alt.Y("number:Q", title=None, axis=axis, scale=alt.Scale(zero=True))
 
 
 def framed(*layers: alt.Chart, height: int) -> alt.LayerChart:
@@ -93,7 +116,6 @@ PICTURES = (
     Picture("address_status", STATUSES, "Address", facet("contacts__address_statuses", "address_status"), bars, FACETS),
     Picture("mailed_status", STATUSES, "Last mailing", MAILED, bars, FACETS),
     Picture("mailings", "Mailed over time", "", periods("mailed_on::TIMESTAMP", "mailings"), columns, "--mailings"),
-    Picture("product", TEMPLATES, "Product", share("product_type", PRODUCTS), bars),
     Picture("paper", TEMPLATES, "Paper", share("concat_ws(', ', paper_type, paper_size)", PRODUCTS), bars),
     Picture("envelope", TEMPLATES, "Envelope", share("envelope_type", PRODUCTS), bars),
     Picture("postage", TEMPLATES, "Postage", share("postage_type", PRODUCTS), bars),

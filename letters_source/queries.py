@@ -37,7 +37,7 @@ def shown(value: Any) -> Any:
     return "".join(letter if letter.isprintable() else " " for letter in value).strip()
 
 
-def most(counted: str, among: int = 12) -> str:
+def most(counted: str, among: int = 15) -> str:
     """The query of the largest numbers; what goes beyond `among` is gathered in the last.
 
     Args:
@@ -47,7 +47,8 @@ def most(counted: str, among: int = 12) -> str:
         WITH counted AS ({counted}),
         ranked AS (SELECT *, least(row_number() OVER (ORDER BY number DESC, name), {among}) AS place FROM counted)
         SELECT CASE count(*) WHEN 1 THEN any_value(name) ELSE count(*) || ' others' END AS name,
-            sum(number)::BIGINT AS number, place
+            sum(number)::BIGINT AS number, place,
+            count(*) AS gathered
         FROM ranked GROUP BY place ORDER BY place
     """
 
@@ -133,5 +134,5 @@ GALLERY = """
     LEFT JOIN templates__creator AS creator ON creator.template_id = templates.id,
         (SELECT coalesce(arg_max(pii ->> 'full_name', started_at), 'keep') = 'keep' AS kept
          FROM listing_audit WHERE listing = 'templates')
-    ORDER BY try_cast(templates.id AS BIGINT) DESC, templates.id LIMIT 24
+    ORDER BY try_cast(templates.id AS BIGINT) DESC, templates.id LIMIT 60
 """

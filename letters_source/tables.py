@@ -12,6 +12,9 @@ import pyarrow as pa
 
 Kind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "double"]
 
+DATASET = "letters_data"
+"""Where the tables go, unless another dataset is named."""
+
 ARROW_TYPES: dict[Kind, pa.DataType] = {
     "text": pa.string(),
     "bool": pa.bool_(),

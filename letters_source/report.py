@@ -1,0 +1,143 @@
+"""What does the mail manager see? One page that shows an account's pictures, and how complete the last load was."""
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from letters_source.errors import SettingsError
+from letters_source.opening import open_tables
+from letters_source.pictures import HISTORY, PICTURES, Picture
+from letters_source.queries import FIGURES, GALLERY, LOADS, NEWEST, Rows, read
+from letters_source.svg import draw_svg
+from letters_source.tables import DATASET
+
+VERDICTS = {"certified": "Complete, proven", "fenced": "Complete, checked"}
+PROOFS = {
+    "certified": "It is proven that nothing is missing.",
+    "fenced": "The service's own count was the same from the first page to the last.",
+}
+# sheets may be of any size, but a tile holds only so long a shape
+SHAPES = (0.6, 1.6)
+AT_ONCE = 12
+USUAL_SIZE = "8.5x11"
+
+
+def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
+    """Write the page of a dataset, and return its size in bytes.
+
+    Args:
+        file: the page; an earlier one is replaced.
+        source: a DuckDB file or a folder of Parquet files, as in `open_tables`.
+        dataset: the schema in the file, or the folder in the folder.
+
+    Raises:
+        SettingsError: the dataset cannot be opened, or the page not be written.
+    """
+    with open_tables(source, dataset) as connection:
+        page = render(connection, Path(source).name, dataset)
+    try:
+        return file.write_bytes(page.encode())
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be written: {error.strerror}; choose another --html.") from None
+
+
+def render(connection: duckdb.DuckDBPyConnection, source: str, dataset: str) -> str:
+    """The page as HTML text."""
+    style = resource("report.css")
+    newest = read(connection, NEWEST)
+    found = [(picture, read(connection, picture.query)) for picture in PICTURES]
+    return (
+        environment()
+        .from_string(resource("report.html"))
+        .render(
+            source=source,
+            dataset=dataset,
+            # the quotes of a text in it must stay, as its hash is what lets the browser heed it
+            style=Markup(style),
+            style_hash=b64encode(sha256(style.encode()).digest()).decode(),
+            figures=read(connection, FIGURES)[0],
+            newest=newest,
+            summary=summarise(newest),
+            groups=draw_groups([pair for pair in found if pair[0].group != HISTORY]),
+            history=draw_groups([pair for pair in found if pair[0].group == HISTORY]),
+            absent=sorted({(picture.group, picture.option) for picture, rows in found if picture.option and not rows}),
+            at_once=AT_ONCE,
+            gallery=[tile(row) for row in read(connection, GALLERY)],
+            loads=read(connection, LOADS),
+            verdicts=VERDICTS,
+        )
+    )
+
+
+def environment() -> Environment:
+    """What fills the page: every value is escaped, a missing one is an error."""
+    found = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.filters["digits"] = lambda number: f"{number:,}"
+    return found
+
+
+def resource(name: str) -> str:
+    """A text file of this package."""
+    return files("letters_source").joinpath(name).read_text("utf-8")
+
+
+def summarise(newest: Rows) -> dict[str, str]:
+    """Whether everything is there, in a headline and a sentence or two."""
+    if not newest:
+        return {"headline": "Nothing loaded yet", "words": "This dataset holds no templates and no contacts."}
+    whole = " and ".join(f"{row['rows']:,} {row['listing']}" for row in newest)
+    chosen = " that match the chosen filters" if any(row["filters"] for row in newest) else " that the service counts"
+    weakest = max(row["verdict"] for row in newest)
+    rejected = sum(row["rejected"] for row in newest)
+    aside = f" {rejected:,} more came without an identifier and were set aside." if rejected else ""
+    return {"headline": "Complete", "words": f"All {whole}{chosen} are here. {PROOFS.get(weakest, '')}{aside}"}
+
+
+def draw_groups(found: list[tuple[Picture, Rows]]) -> list[dict[str, Any]]:
+    """The pictures that have something to show, under their headings."""
+    drawn = [(picture, rows) for picture, rows in found if rows]
+    return [
+        {
+            "title": group,
+            "pictures": [
+                {
+                    "title": picture.title,
+                    "svg": Markup(draw_svg(picture.draw(rows), picture.title or group)),
+                    "name": picture.name,
+                }
+                for picture, rows in members
+            ],
+        }
+        for group, members in groupby(drawn, key=lambda pair: pair[0].group)
+    ]
+
+
+def tile(template: dict[str, Any]) -> dict[str, Any]:
+    """A template in the gallery: a sheet of its shape with its first letters, as the thumbnail itself is elsewhere."""
+    width, height = sheet(template["paper_size"] or USUAL_SIZE)
+    link = template["thumbnail_url"] or ""
+    return {
+        **template,
+        "title": template["title"] or "Untitled",
+        "letters": "".join(word[0].upper() for word in re.findall(r"\w+", template["title"] or "")[:2]),
+        "width": width,
+        "height": height,
+        # any other scheme, such as javascript, would run something
+        "link": link if re.match("https?://", link) else None,
+    }
+
+
+def sheet(size: str) -> tuple[int, int]:
+    """Width and height of a sheet in a tile, from a paper size such as 8.5x11."""
+    numbers = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*x\s*(\d+(?:\.\d+)?)\s*", size)
+    width, height = map(float, numbers.groups()) if numbers else (8.5, 11.0)
+    shape = min(max(width / (height or 1), SHAPES[0]), SHAPES[1])
+    return (round(100 * shape), 100) if shape < 1 else (100, round(100 / shape))
