@@ -74,8 +74,9 @@ def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bo
     A dataset remembers its filters, account and mode: rows that were chosen otherwise go to another --dataset.
     """
     with lasting():
-        from letters_source.destination import DATASET, DEFAULT_PLACES, account_pipelines, make_pipeline
+        from letters_source.destination import DEFAULT_PLACES, account_pipelines, make_pipeline
         from letters_source.show import load_accounts_shown, load_shown, start_logging
+        from letters_source.tables import DATASET
 
     start_logging(quiet=quiet, debug=debug)
     place = to or Path(DEFAULT_PLACES[destination])
@@ -139,8 +140,8 @@ def schema(form: Any) -> None:
 )
 @click.option("--dataset", metavar="NAME", help="The schema that the tables are in.  [default: letters_data]")
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def report(page: Path, source: Path, dataset: str | None, *, quiet: bool, debug: bool) -> None:  # noqa: ARG001
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> None:
     """Draw contacts, templates and loads on one page, which needs nothing else, from nowhere, to be seen."""
     from letters_source.extras import needed
     from letters_source.tables import DATASET

@@ -15,9 +15,9 @@ import duckdb
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
 from letters_source.errors import DestinationError
+from letters_source.tables import DATASET
 
 Kind = Literal["duckdb", "parquet"]
-DATASET = "letters_data"
 RESERVED = ("temp", "system", "information_schema", "pg_catalog", f"{DATASET}_all")
 # dlt's names of pipelines hold 64, with what else is in them
 LONGEST_NAME = 48

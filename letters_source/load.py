@@ -14,14 +14,14 @@ from dlt.extract import DltSource
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import DATASET, check_destination, hold_open, load_config, make_pipeline
+from letters_source.destination import check_destination, hold_open, load_config, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
 from letters_source.published import check_published, publish_copy
 from letters_source.reader import Watch, ignore
 from letters_source.settings import Overrides
 from letters_source.source import letters
-from letters_source.tables import MAILINGS, TABLES, Table
+from letters_source.tables import DATASET, MAILINGS, TABLES, Table
 from letters_source.verify import count_rows, verify_load
 from letters_source.views import create_account_views, create_current_views
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 from letters_source.errors import SettingsError
-from letters_source.tables import DATASET, LOAD_ID, TABLES, Kind, Table
+from letters_source.tables import DATASET, TABLES, Kind, Table
 
 STORED = "stored"
 SQL_TYPES: dict[Kind, str] = {
@@ -60,7 +60,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
 def stored_tables(connection: duckdb.DuckDBPyConnection, place: Path, dataset: str) -> Mapping[str, str]:
     """For each table that is stored, the query of its present rows."""
     if not os.path.exists(place):
-        raise SettingsError(f"{place} does not exist: load first, or name the DuckDB file or Parquet folder.")
+        raise SettingsError(f"{place} does not exist: load first, or name another file or folder with --from.")
     relations = folder_relations(place, dataset) if place.is_dir() else file_relations(connection, place, dataset)
     return {name: f"FROM {relation}{present(connection, relation)}" for name, relation in relations.items()}
 
@@ -103,7 +103,7 @@ def present(connection: duckdb.DuckDBPyConnection, relation: str) -> str:
 
 def rows_of(table: Table, found: Mapping[str, str]) -> str:
     """The query of a table's rows: all its columns, those that are not stored empty."""
-    columns = ", ".join(f"NULL::{SQL_TYPES[column.kind]} AS {column.name}" for column in (*table.columns, LOAD_ID))
+    columns = ", ".join(f"NULL::{SQL_TYPES[column.kind]} AS {column.name}" for column in table.loaded)
     nothing = f"SELECT {columns} WHERE false"
     return f"{nothing} UNION ALL BY NAME {found[table.name]}" if table.name in found else nothing
 

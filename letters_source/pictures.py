@@ -41,7 +41,7 @@ class Picture:
 
 
 def bars(rows: Rows) -> alt.LayerChart:
-    """A bar for each name, its number beside it; what was gathered has a number alone, as its bar would dwarf others."""
+    """A bar for each name, its number beside it; what was gathered has no bar, which would dwarf all others."""
     lengths = [row["number"] if row["gathered"] == 1 else 0 for row in rows]
     names = alt.Axis(
         title=None, domain=False, ticks=False, labelLimit=120, labelPadding=8, minExtent=128, maxExtent=128

@@ -2,15 +2,16 @@
 
 import re
 from base64 import b64encode
+from collections import defaultdict
+from collections.abc import Iterable
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import duckdb
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from letters_source.errors import SettingsError
 from letters_source.opening import open_tables
@@ -26,7 +27,6 @@ PROOFS = {
 }
 # sheets may be of any size, but a tile holds only so long a shape
 SHAPES = (0.6, 1.6)
-AT_ONCE = 12
 USUAL_SIZE = "8.5x11"
 
 
@@ -52,29 +52,28 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
 def render(connection: duckdb.DuckDBPyConnection, source: str, dataset: str) -> str:
     """The page as HTML text."""
     style = resource("report.css")
+    # a browser heeds this style alone, whatever a text on the page may smuggle in
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    page = environment().from_string(resource("report.html"))
+    return page.render(source=source, dataset=dataset, style=style, style_hash=digest, **contents(connection))
+
+
+def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+    """What the page shows, by the names that `report.html` has for it."""
     newest = read(connection, NEWEST)
     found = [(picture, read(connection, picture.query)) for picture in PICTURES]
-    return (
-        environment()
-        .from_string(resource("report.html"))
-        .render(
-            source=source,
-            dataset=dataset,
-            # the quotes of a text in it must stay, as its hash is what lets the browser heed it
-            style=Markup(style),
-            style_hash=b64encode(sha256(style.encode()).digest()).decode(),
-            figures=read(connection, FIGURES)[0],
-            newest=newest,
-            summary=summarise(newest),
-            groups=draw_groups([pair for pair in found if pair[0].group != HISTORY]),
-            history=draw_groups([pair for pair in found if pair[0].group == HISTORY]),
-            absent=sorted({(picture.group, picture.option) for picture, rows in found if picture.option and not rows}),
-            at_once=AT_ONCE,
-            gallery=[tile(row) for row in read(connection, GALLERY)],
-            loads=read(connection, LOADS),
-            verdicts=VERDICTS,
-        )
-    )
+    groups = draw_groups(found)
+    return {
+        "figures": read(connection, FIGURES)[0],
+        "newest": newest,
+        "summary": summarise(newest),
+        "groups": {title: pictures for title, pictures in groups.items() if title != HISTORY},
+        "history": groups.get(HISTORY, []),
+        "absent": sorted({(each.group, each.option) for each, rows in found if each.option and not rows}),
+        "gallery": [tile(row) for row in read(connection, GALLERY)],
+        "loads": read(connection, LOADS),
+        "verdicts": VERDICTS,
+    }
 
 
 def environment() -> Environment:
@@ -101,23 +100,14 @@ def summarise(newest: Rows) -> dict[str, str]:
     return {"headline": "Complete", "words": f"All {whole}{chosen} are here. {PROOFS.get(weakest, '')}{aside}"}
 
 
-def draw_groups(found: list[tuple[Picture, Rows]]) -> list[dict[str, Any]]:
-    """The pictures that have something to show, under their headings."""
-    drawn = [(picture, rows) for picture, rows in found if rows]
-    return [
-        {
-            "title": group,
-            "pictures": [
-                {
-                    "title": picture.title,
-                    "svg": Markup(draw_svg(picture.draw(rows), picture.title or group)),
-                    "name": picture.name,
-                }
-                for picture, rows in members
-            ],
-        }
-        for group, members in groupby(drawn, key=lambda pair: pair[0].group)
-    ]
+def draw_groups(found: Iterable[tuple[Picture, Rows]]) -> dict[str, list[dict[str, str]]]:
+    """The pictures that have something to show, by their headings."""
+    groups = defaultdict(list)
+    for picture, rows in found:
+        if rows:
+            svg = draw_svg(picture.draw(rows), escape(picture.title or picture.group))
+            groups[picture.group].append({"name": picture.name, "title": picture.title, "svg": svg})
+    return dict(groups)
 
 
 def tile(template: dict[str, Any]) -> dict[str, Any]:
