@@ -44,10 +44,10 @@ def bars(rows: Rows) -> alt.LayerChart:
     """A bar for each name, its number beside it; what was gathered has no bar, which would dwarf all others."""
     lengths = [row["number"] if row["gathered"] == 1 else 0 for row in rows]
     names = alt.Axis(
-        title=None, domain=False, ticks=False, labelLimit=120, labelPadding=8, minExtent=128, maxExtent=128
+        title=None, domain=False, ticks=False, labelLimit=130, labelPadding=8, minExtent=138, maxExtent=138
     )
     base = alt.Chart(said([{**row, "length": length} for row, length in zip(rows, lengths, strict=True)])).encode(
-        x=alt.X("length:Q", axis=None, scale=alt.Scale(domain=[0, max(lengths) * 1.25 or 1])),
+        x=alt.X("length:Q", axis=None, stack=None, scale=alt.Scale(domain=[0, max(lengths) * 1.25 or 1])),
         y=alt.Y(
             "name:N", axis=names, sort=alt.SortField("place"), scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)
         ),
@@ -61,7 +61,9 @@ def bars(rows: Rows) -> alt.LayerChart:
 
 def columns(rows: Rows) -> alt.LayerChart:
     """A column for each period."""
-    ticks = alt.Axis(grid=False, tickCount=4, labelFlush=24, labelOverlap=True, format=TICKS[rows[0]["grain"]])
+    ticks = alt.Axis(
+        grid=False, tickCount=4, labelFlush=24, labelOverlap=True, labelSeparation=12, format=TICKS[rows[0]["grain"]]
+    )
     base = alt.Chart(said(rows)).encode(x=time("since", ticks), x2="until", y=number(), y2=alt.datum(0), **SAID)
     return framed(base.mark_bar(orient="vertical", binSpacing=1), height=200)
 
@@ -93,7 +95,7 @@ def time(name: str, axis: alt.Axis) -> alt.X:
 
 def number() -> alt.Y:
     """Numbers from zero, with few lines to hold on to."""
-    axis = alt.Axis(tickCount=3, tickMinStep=1, format=",", domain=False, ticks=False)
+    axis = alt.Axis(tickCount=3, tickMinStep=1, format=",d", domain=False, ticks=False)
     return alt.Y("number:Q", title=None, axis=axis, scale=alt.Scale(zero=True))
 
 
@@ -106,6 +108,7 @@ def framed(*layers: alt.Chart, height: int) -> alt.LayerChart:
 MAILED = facet("contacts__last_mailed_statuses", "last_mailed_status")
 STATUSES = "Address and mailing status"
 TEMPLATES = "Templates by product"
+LAST_MAILED = "Last mailed over time"
 HISTORY = "Loads over time"
 FACETS = "--facets"
 
@@ -115,7 +118,7 @@ PICTURES = (
     Picture("labels", "Labels", "Contacts with each label", most(LABELED), bars),
     Picture("address_status", STATUSES, "Address", facet("contacts__address_statuses", "address_status"), bars, FACETS),
     Picture("mailed_status", STATUSES, "Last mailing", MAILED, bars, FACETS),
-    Picture("mailings", "Mailed over time", "", periods("mailed_on::TIMESTAMP", "mailings"), columns, "--mailings"),
+    Picture("mailings", LAST_MAILED, "", periods("mailed_on::TIMESTAMP", "mailings"), columns, "--mailings"),
     Picture("paper", TEMPLATES, "Paper", share("concat_ws(', ', paper_type, paper_size)", PRODUCTS), bars),
     Picture("envelope", TEMPLATES, "Envelope", share("envelope_type", PRODUCTS), bars),
     Picture("postage", TEMPLATES, "Postage", share("postage_type", PRODUCTS), bars),

@@ -23,7 +23,7 @@ from letters_source.tables import DATASET
 VERDICTS = {"certified": "Complete, proven", "fenced": "Complete, checked"}
 PROOFS = {
     "certified": "It is proven that nothing is missing.",
-    "fenced": "The service's own count was the same from the first page to the last.",
+    "fenced": "The service's count stayed the same while it was read.",
 }
 # sheets may be of any size, but a tile holds only so long a shape
 SHAPES = (0.6, 1.6)
@@ -65,7 +65,7 @@ def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     groups = draw_groups(found)
     return {
         "figures": read(connection, FIGURES)[0],
-        "newest": newest,
+        "loaded": [row["listing"] for row in newest],
         "summary": summarise(newest),
         "groups": {title: pictures for title, pictures in groups.items() if title != HISTORY},
         "history": groups.get(HISTORY, []),
@@ -89,15 +89,39 @@ def resource(name: str) -> str:
 
 
 def summarise(newest: Rows) -> dict[str, str]:
-    """Whether everything is there, in a headline and a sentence or two."""
+    """Whether everything is there, in a headline and a sentence or two, and since when.
+
+    Args:
+        newest: the last reading of each listing.
+    """
     if not newest:
-        return {"headline": "Nothing loaded yet", "words": "This dataset holds no templates and no contacts."}
-    whole = " and ".join(f"{row['rows']:,} {row['listing']}" for row in newest)
-    chosen = " that match the chosen filters" if any(row["filters"] for row in newest) else " that the service counts"
-    weakest = max(row["verdict"] for row in newest)
+        return {"headline": "Nothing loaded yet", "words": "This dataset holds no load.", "when": ""}
     rejected = sum(row["rejected"] for row in newest)
     aside = f" {rejected:,} more came without an identifier and were set aside." if rejected else ""
-    return {"headline": "Complete", "words": f"All {whole}{chosen} are here. {PROOFS.get(weakest, '')}{aside}"}
+    # in the order of the alphabet, certified comes before fenced, the weaker one
+    proof = PROOFS.get(max(row["verdict"] for row in newest), "")
+    return {"headline": "Complete", "words": f"{all_there(newest)} {proof}{aside}", "when": tell_when(newest)}
+
+
+def all_there(newest: Rows) -> str:
+    """What is there, as a sentence."""
+    if not any(row["rows"] for row in newest):
+        return f"The service counts no {' and no '.join(row['listing'] for row in newest)}."
+    chosen = "Everything that matches the chosen filters" if any(row["filters"] for row in newest) else "Everything"
+    return f"{chosen} is here: {' and '.join(counted(row['rows'], row['listing']) for row in newest)}."
+
+
+def counted(number: int, things: str) -> str:
+    """A number of things."""
+    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
+
+
+def tell_when(newest: Rows) -> str:
+    """When the listings were read."""
+    moments = {row["listing"]: f"{row['at']} UTC" for row in newest}
+    if len(set(moments.values())) == 1:
+        return f"Loaded {newest[0]['at']} UTC"
+    return ", ".join(f"{listing} loaded {moment}" for listing, moment in moments.items()).capitalize()
 
 
 def draw_groups(found: Iterable[tuple[Picture, Rows]]) -> dict[str, list[dict[str, str]]]:

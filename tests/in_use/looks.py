@@ -1,0 +1,89 @@
+"""What does a browser show of a report, and what does it do that it should not?"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, Page
+
+DESKTOP, PHONE = 1280, 390
+FAR = 2_200
+Scheme = Literal["light", "dark"]
+OVERFLOWING = """
+    all => all.filter(text => {
+        const inner = text.getBoundingClientRect(), outer = text.closest('figure').getBoundingClientRect();
+        return inner.left < outer.left - 1 || inner.right > outer.right + 1;
+    }).map(text => text.textContent)
+"""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A page that is open in a browser."""
+
+    page: Page
+
+    def text(self, selector: str) -> str:
+        """The text of an element."""
+        return " ".join(self.page.locator(selector).inner_text().split())
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all such elements."""
+        return [" ".join(each.split()) for each in self.page.locator(selector).all_inner_texts()]
+
+    def marks(self, picture: str) -> list[tuple[str, int]]:
+        """A picture's marks: what each shows under the pointer, as a name and a number."""
+        titles = self.page.locator(f"#{picture} path > title").all_text_contents()
+        pairs = (title.rpartition(": ") for title in titles)
+        return [(name, int(digits.replace(",", ""))) for name, _, digits in pairs]
+
+    def numbers(self, picture: str) -> dict[str, int]:
+        """The same by name, where each name is there once."""
+        marks = self.marks(picture)
+        numbers = dict(marks)
+        assert len(numbers) == len(marks)
+        return numbers
+
+    def colours(self) -> list[str]:
+        """The colours of text, of what it stands on, and of bars."""
+        style = "getComputedStyle(document.body)"
+        bar = "getComputedStyle(document.querySelector('#states path:has(title)'))"
+        colours: list[str] = self.page.evaluate(f"[{style}.color, {style}.backgroundColor, {bar}.fill]")
+        return colours
+
+    def overflowing(self) -> list[str]:
+        """The texts in pictures that reach out of their picture."""
+        found: list[str] = self.page.locator("figure text").evaluate_all(OVERFLOWING)
+        return found
+
+    def picture(self, file: Path) -> None:
+        """Keep what one sees of the page, as far as one would scroll."""
+        self.page.locator("summary").click()
+        width, height = self.page.evaluate("[innerWidth, document.documentElement.scrollHeight]")
+        self.page.set_viewport_size({"width": width, "height": min(height, FAR)})
+        self.page.screenshot(path=file)
+
+    def pictures(self) -> set[str]:
+        """The names of the pictures on the page."""
+        return set(self.page.locator("figure").evaluate_all("all => all.map(each => each.id)"))
+
+
+@contextmanager
+def look_at(browser: Browser, file: Path, width: int = DESKTOP, scheme: Scheme = "light") -> Iterator[Look]:
+    """A page from disk; it asks for nothing else, has nothing to complain of, and fits the window."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    requests: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(file.as_uri())
+    for more in page.locator("summary").all():
+        more.click()
+    yield Look(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert requests == [file.as_uri()]
+    assert complaints == []
+    page.close()

@@ -1,0 +1,29 @@
+"""What report is made of a world, and what must it tell?"""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from worlds import World
+
+from letters_source.report import write_report
+
+BARS = {"states", "labels", "paper", "envelope", "postage", "delivery"}
+USUAL = BARS | {"created"}
+WHOLE = USUAL | {"address_status", "mailed_status", "mailings", "contacts_loaded", "templates_loaded"}
+
+
+def report_of(world: World) -> Path:
+    """The report of what a world has loaded."""
+    file = world.place.parent / "letters.html"
+    write_report(file, world.place)
+    return file
+
+
+def shares(values: Iterable[str | None], among: int = 15) -> dict[str, int]:
+    """How often each value comes, what comes most first; what there is beyond is counted as others."""
+    counts = sorted(Counter(value or "none" for value in values).items(), key=lambda pair: (-pair[1], pair[0]))
+    if len(counts) <= among:
+        return dict(counts)
+    rest = counts[among - 1 :]
+    return {**dict(counts[: among - 1]), f"{len(rest)} others": sum(number for _, number in rest)}

@@ -1,0 +1,115 @@
+"""Does the report show what the service holds, to anyone, and ask for nothing?"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from holdings import held_tables
+from looks import DESKTOP, PHONE, Scheme, look_at
+from playwright.sync_api import Browser
+from portrait import LABELS, portrait
+from reports import WHOLE, report_of, shares
+from worlds import World, serve_world
+
+NOT_LOADED = "\u2013"
+SINCE = date(2024, 10, 1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """An account as one meets it, loaded twice with all that can be loaded."""
+    with serve_world(tmp_path_factory.mktemp("portrait"), emulator=portrait()) as world:
+        for _ in range(2):
+            world.load(page_size=1_000, facets=True, mailings=True, mailings_since=SINCE, mailings_window=7)
+        yield world
+
+
+@pytest.fixture(scope="module")
+def page(world: World) -> Path:
+    """Its report."""
+    return report_of(world)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_it_fits_any_screen_and_asks_for_nothing(
+    page: Path, browser: Browser, images: Path, width: int, scheme: Scheme
+) -> None:
+    """In Chromium, light and dark; these are the pictures in the documents."""
+    picture = images / f"report_{width}{'_dark' if scheme == 'dark' else ''}.png"
+    with look_at(browser, page, width, scheme) as look:
+        assert look.pictures() == WHOLE
+        look.picture(picture)
+        ink, paper, bar = map(brightness, look.colours())
+        assert (ink < paper) == (scheme == "light")
+        assert min(abs(paper - ink), abs(paper - bar)) > 200
+    assert picture.stat().st_size < 300_000
+
+
+def brightness(colour: str) -> int:
+    """The sum of a colour's parts."""
+    return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(", ")))
+
+
+def test_no_label_is_cut(page: Path, browser: Browser) -> None:
+    """Names of states, papers and labels of usual length."""
+    with look_at(browser, page, PHONE) as look:
+        texts = look.page.locator("figure text").all_text_contents()
+        assert "60# Statement, 8.5x11" in texts
+        assert [text for text in texts if "…" in text] == []
+        assert look.overflowing() == []
+
+
+def test_its_numbers_are_those_of_the_service(world: World, page: Path, browser: Browser) -> None:
+    """Each number, counted from the emulator's rows."""
+    held = held_tables(world.emulator)
+    traits = [row.traits for row in world.emulator.contacts.rows()]
+    products = [row["product"] or {} for row in (row.document for row in world.emulator.templates.rows())]
+    paper = [", ".join(filter(None, (row.get("paperType"), row.get("paperSize")))) for row in products]
+    with look_at(browser, page) as look:
+        assert look.text("#contacts") == "4,000"
+        assert look.text("#templates") == "32"
+        assert look.text("#labels_used") == str(len(LABELS))
+        assert look.numbers("states") == shares(row["state"] for row in held["contacts"])
+        assert look.numbers("labels") == shares(row["title"] for row in held["contacts__contact_labels"])
+        assert look.numbers("address_status") == shares(row.address_status for row in traits)
+        assert look.numbers("mailed_status") == shares(row.last_mailed_status for row in traits)
+        assert look.numbers("created") == dict(Counter(f"{row['created_at']:%B %Y}" for row in held["contacts"]))
+        assert sum(look.numbers("mailings").values()) == sum(row.last_mailed_date is not None for row in traits)
+        assert look.numbers("paper") == shares(paper)
+        for name in ("envelope", "postage", "delivery"):
+            assert look.numbers(name) == shares(row.get(f"{name}Type") for row in products)
+        titles = [row["title"] for row in held["templates"]]
+        assert sorted(look.texts(".gallery .name")) == sorted(titles)
+
+
+def test_it_tells_how_complete_each_load_was(page: Path, browser: Browser) -> None:
+    """In words, first of all and for each load."""
+    with look_at(browser, page) as look:
+        assert look.text("#verdict .headline") == "Complete"
+        assert look.text("#verdict p:nth-child(2)") == (
+            "Everything is here: 4,000 contacts and 32 templates. "
+            "The service's count stayed the same while it was read."
+        )
+        assert f"Loaded {datetime.now(UTC):%-d %B %Y}" in look.text("#verdict")
+        assert [row.split(" UTC")[0].split()[-2:] for row in look.texts("#loads tbody tr")] == [
+            ["Complete,", "checked"]
+        ] * 2
+        assert look.page.locator("#absent").count() == 0
+
+
+def test_thumbnails_are_linked_and_not_fetched(world: World, page: Path, browser: Browser) -> None:
+    """A link for each template that has one."""
+    held = {row["thumbnail_url"] for row in held_tables(world.emulator)["templates"]}
+    with look_at(browser, page) as look:
+        links = look.page.locator(".gallery a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+        assert set(links) == held - {None}
+        assert look.page.locator("img, script, link, iframe").count() == 0
+
+
+def test_the_same_data_make_the_same_page(world: World, page: Path) -> None:
+    """Byte for byte."""
+    before = page.read_bytes()
+    assert report_of(world).read_bytes() == before

@@ -1,0 +1,140 @@
+"""Is there a report of whatever was loaded: of nothing, of parts, of hostile texts, of treated values, of a history?"""
+
+from datetime import date
+from typing import Any
+
+import pytest
+from holdings import held_tables
+from looks import PHONE, look_at
+from playwright.sync_api import Browser
+from reports import USUAL, report_of, shares
+from shelves import amend, refill
+from worlds import Begin
+
+from letters_source.emulator import Emulator, Row
+from letters_source.listing import ContactFilters
+
+HOSTILE = "</script><script>alert(1)</script><img src=https://example.org/x onerror=alert(1)>\"'&\x01\u202e"
+NOT_LOADED = "\u2013"
+SINCE = date(2024, 10, 1)
+
+
+def test_an_empty_account_has_a_page(begin: Begin, browser: Browser) -> None:
+    """Which says so."""
+    world = begin(Emulator(0, 0))
+    world.load()
+    with look_at(browser, report_of(world), PHONE) as look:
+        assert look.texts(".figures dd") == ["0", "0", "0"]
+        assert look.pictures() == set()
+        assert "The service counts no contacts and no templates. It is proven" in look.text("#verdict")
+        assert "No pictures yet" in look.text("main")
+
+
+def test_what_was_not_loaded_is_named(begin: Begin, browser: Browser) -> None:
+    """With the option that loads it."""
+    world = begin(Emulator(30, 5))
+    world.load()
+    with look_at(browser, report_of(world)) as look:
+        assert look.pictures() == USUAL
+        assert look.text("#absent") == (
+            "Not in this dataset: address and mailing status (letters load --facets), "
+            "last mailed over time (letters load --mailings)."
+        )
+
+
+def test_one_listing_alone_has_a_page(begin: Begin, browser: Browser) -> None:
+    """Chosen by a filter; what was not loaded is no zero."""
+    world = begin(Emulator(30, 5))
+    world.load(only=("contacts",), contact_filters=ContactFilters(tags=("office",)))
+    with look_at(browser, report_of(world)) as look:
+        assert look.texts(".figures dd")[:2] == [str(len(world.tables()["contacts"])), NOT_LOADED]
+        assert "Everything that matches the chosen filters is here" in look.text("#verdict")
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_hostile_texts_are_shown_as_texts(begin: Begin, browser: Browser, kind: Any) -> None:
+    """In labels, states, titles and names; a link that would run something is none."""
+    world = begin(Emulator(3, 2), kind)
+    long = "w" * 5_000
+    amend(world.emulator.contacts, "1", state=HOSTILE, ContactLabels=[{"id": "1", "title": HOSTILE}])
+    amend(world.emulator.contacts, "2", state=long, ContactLabels=[{"id": "2", "title": long}])
+    creator = {"id": "1", "fullName": HOSTILE}
+    amend(world.emulator.templates, "1", title=HOSTILE, thumbnailUrl="javascript:alert(1)", creator=creator)
+    amend(world.emulator.templates, "2", title=long, product={"paperType": HOSTILE, "paperSize": "0x0", "id": "1"})
+    world.load()
+    with look_at(browser, report_of(world), PHONE) as look:
+        assert next(name for name in look.numbers("states") if name.startswith("<")) == HOSTILE[:80]
+        assert max(map(len, look.numbers("labels"))) == 80
+        assert HOSTILE[:30] in " ".join(look.texts(".gallery .name"))
+        assert look.page.locator("img, script").count() == 0
+        links = look.page.locator(".gallery a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+        assert all(link.startswith("https://") for link in links)
+
+
+@pytest.mark.parametrize(("policy", "key"), [("hash", "a key of sixteen bytes"), ("mask", None), ("drop", None)])
+def test_treated_values_leave_numbers_as_they_are(begin: Begin, browser: Browser, policy: str, key: str | None) -> None:
+    """Labels are told by their ids then, and creators not at all."""
+    world = begin(Emulator(200, 5))
+    world.load(pii={"all": policy}, **({"pii_key": key} if key else {}))
+    held = held_tables(world.emulator)
+    file = report_of(world)
+    with look_at(browser, file) as look:
+        assert look.numbers("labels") == shares(f"label {row['id']}" for row in held["contacts__contact_labels"])
+        assert look.numbers("states") == shares(row["state"] for row in held["contacts"])
+    page = file.read_text()
+    assert not any(row["full_name"] in page for row in held["templates__creator"])
+
+
+def test_of_a_history_the_present_rows_count(begin: Begin, browser: Browser) -> None:
+    """After a contact has moved, lost its label, and another has gone."""
+    world = begin(Emulator(40, 3))
+    world.load(history=True)
+    amend(world.emulator.contacts, "1", state="Guam", ContactLabels=[])
+    world.emulator.contacts.delete(world.emulator.contacts.ids().index("2"))
+    world.load(history=True)
+    held = held_tables(world.emulator)
+    with look_at(browser, report_of(world)) as look:
+        assert look.text("#contacts") == "39"
+        assert look.numbers("states") == shares(row["state"] for row in held["contacts"])
+        assert look.numbers("labels") == shares(row["title"] for row in held["contacts__contact_labels"])
+        assert [number for _, number in look.marks("contacts_loaded")] == [40, 39]
+
+
+def test_rows_that_were_set_aside_are_told(begin: Begin, browser: Browser) -> None:
+    """They have no identifier."""
+    world = begin(Emulator(3, 1))
+    refill(world.emulator.contacts, [*world.emulator.contacts.rows()[:1], Row.of({"firstName": "x"})])
+    world.load()
+    with look_at(browser, report_of(world)) as look:
+        assert "Everything is here: 1 contact and 1 template." in look.text("#verdict")
+        assert "1 more came without an identifier and were set aside." in look.text("#verdict")
+
+
+@pytest.mark.parametrize(
+    ("moments", "names"),
+    [
+        (["2024-02-29T23:30:00Z"], {"29 February 2024, 23:00": 1}),
+        (["2024-01-01T00:00:00Z", "2024-01-31T00:00:00Z"], {"1 January 2024": 1, "31 January 2024": 1}),
+        (
+            ["2024-01-01T00:00:00Z", "2024-12-31T00:00:00Z"],
+            {"week of 1 January 2024": 1, "week of 30 December 2024": 1},
+        ),
+        (["2020-01-01T00:00:00Z", "2024-12-31T00:00:00Z"], {"January 2020": 1, "December 2024": 1}),
+        (
+            ["2015-01-01T00:00:00Z", "2024-12-31T00:00:00Z"],
+            {"quarter from January 2015": 1, "quarter from October 2024": 1},
+        ),
+        (["1990-01-01T00:00:00Z", "2024-12-31T00:00:00Z"], {"1990": 1, "2024": 1}),
+        (["1024-01-01T00:00:00Z", "2024-12-31T00:00:00Z"], {"century from 1000": 1, "century from 2000": 1}),
+    ],
+)
+def test_periods_fit_the_time_they_span(
+    begin: Begin, browser: Browser, moments: list[str], names: dict[str, int]
+) -> None:
+    """Hours to centuries, so that there are never more than 60."""
+    world = begin(Emulator(len(moments), 0))
+    for number, moment in enumerate(moments, start=1):
+        amend(world.emulator.contacts, str(number), createdAt=moment)
+    world.load()
+    with look_at(browser, report_of(world)) as look:
+        assert look.numbers("created") == names
