@@ -1,0 +1,142 @@
+"""What does `letters report` say, to who makes a page and to who cannot?"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from looks import look_at
+from playwright.sync_api import Browser
+from terminals import Letters, open_process, run_python
+from worlds import Begin, World
+
+from letters_source import account_pipelines, make_pipeline, run, run_accounts
+from letters_source.destination import Kind
+from letters_source.emulator import Emulator
+
+WITHOUT = "import sys; sys.modules[sys.argv.pop(1)] = None; from letters_source.cli import main; main()"
+HOLDER = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def world(begin: Begin) -> World:
+    """A few rows in letters.duckdb, in the working directory."""
+    world = begin(Emulator(30, 5))
+    world.load()
+    return world
+
+
+def test_it_writes_the_page_and_says_where(world: World, letters: Letters, browser: Browser) -> None:
+    """From letters.duckdb, unless told otherwise; the file is read, and never written."""
+    before = world.place.read_bytes()
+    made = letters("report", "--html", "letters.html")
+    file = Path.cwd() / "letters.html"
+    assert (made.code, made.err) == (0, "")
+    assert made.out == f"{file}: {file.stat().st_size / 1000:,.0f} kB, to open in a browser.\n"
+    assert world.place.read_bytes() == before
+    with look_at(browser, file) as look:
+        assert look.text("#contacts") == "30"
+    assert letters("report", "--html", "letters.html", "--quiet").out == ""
+
+
+def test_it_reads_a_published_copy(world: World, letters: Letters, browser: Browser) -> None:
+    """Whatever the file is called, even as the dataset."""
+    world.load(publish="readers.duckdb")
+    Path("readers.duckdb").rename("letters_data.duckdb")
+    assert letters("report", "--html", "letters.html", "--from", "letters_data.duckdb").code == 0
+    with look_at(browser, Path.cwd() / "letters.html") as look:
+        assert look.text("#contacts") == "30"
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_another_dataset_is_named(begin: Begin, letters: Letters, browser: Browser, kind: Kind) -> None:
+    """One that is not there is an error which names those that are."""
+    world = begin(Emulator(30, 5), kind)
+    run(make_pipeline(kind, world.place, "spring"), **world.settings)
+    missing = letters("report", "--html", "letters.html", "--from", world.place)
+    assert (missing.code, missing.out) == (2, "")
+    assert missing.err == (
+        f"letters: {world.place} holds no dataset letters_data: name one with --dataset (there: spring).\n"
+    )
+    assert letters("report", "--html", "letters.html", "--from", world.place, "--dataset", "spring").code == 0
+    with look_at(browser, Path.cwd() / "letters.html") as look:
+        assert look.text("#contacts") == "30"
+
+
+def test_accounts_are_shown_as_one(begin: Begin, letters: Letters, browser: Browser) -> None:
+    """From the views that unite them."""
+    world = begin(Emulator(60, 9))
+    results = run_accounts(account_pipelines("duckdb", world.place, "letters_data", ["501", "502"]), **world.settings)
+    assert letters("report", "--html", "letters.html", "--dataset", "letters_data_all").code == 0
+    with look_at(browser, Path.cwd() / "letters.html") as look:
+        assert look.text("#templates") == str(sum(result.tables["templates"] for result in results.values()))
+        assert "Complete" in look.text("#verdict")
+
+
+def nothing(folder: Path) -> Path:
+    """A place where nothing is."""
+    return folder / "absent.duckdb"
+
+
+def text(folder: Path) -> Path:
+    """A file that is no DuckDB file."""
+    file = folder / "some.duckdb"
+    file.write_text("some text " * 1_000)
+    return file
+
+
+def delta(folder: Path) -> Path:
+    """A Delta table."""
+    (folder / "lake" / "letters_data" / "contacts" / "_delta_log").mkdir(parents=True)
+    return folder / "lake"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (nothing, "does not exist: load first, or name another file or folder with --from."),
+        (text, "cannot be read: "),
+        (delta, "holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet."),
+    ],
+)
+def test_a_place_that_cannot_be_read_is_a_line(
+    tmp_path: Path, letters: Letters, make: Callable[[Path], Path], words: str
+) -> None:
+    """Which names it; no page is written."""
+    place = make(tmp_path)
+    failed = letters("report", "--html", tmp_path / "letters.html", "--from", place)
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err.startswith(f"letters: {place} {words}")
+    assert failed.err.count("\n") == 1
+    assert not (tmp_path / "letters.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_a_line(world: World, letters: Letters) -> None:
+    """It names the option."""
+    failed = letters("report", "--html", "absent/letters.html")
+    assert failed.code == 2
+    assert failed.err == (
+        "letters: absent/letters.html cannot be written: No such file or directory; choose another --html.\n"
+    )
+
+
+def test_a_file_that_is_being_loaded_is_a_line(world: World, letters: Letters) -> None:
+    """DuckDB lets nobody read what another process writes; a published copy can be read."""
+    with open_process(sys.executable, "-c", HOLDER, str(world.place), stdin=-1) as holder:
+        assert holder.stdout
+        assert holder.stdin
+        assert holder.stdout.readline() == "held\n"
+        failed = letters("report", "--html", "letters.html")
+        holder.stdin.close()
+    assert failed.code == 2
+    assert failed.err.startswith(f"letters: {world.place} cannot be read: Could not set lock on file")
+    assert failed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("module", ["altair", "vl_convert", "jinja2"])
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path, module: str) -> None:
+    """In a line."""
+    failed = run_python("-c", WITHOUT, module, "report", "--html", str(tmp_path / "letters.html"), env=dict(os.environ))
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err == f"letters: {module} is not installed: pip install 'letters-source[report]'.\n"

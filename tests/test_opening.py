@@ -1,0 +1,62 @@
+"""Are all tables there to be read, whatever was loaded, and none to be written?"""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from letters_source import SettingsError
+from letters_source.opening import open_tables
+from letters_source.tables import TABLES
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that an early release may have loaded: few tables, few columns."""
+    file = tmp_path / "it's.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE SCHEMA letters_data")
+        connection.execute("CREATE TABLE letters_data.contacts AS SELECT '1' AS id, 'Maine' AS state, true AS vip")
+    return file
+
+
+def test_every_table_and_column_is_there(file: Path) -> None:
+    """What was not loaded is empty, and of the type that it would have."""
+    with open_tables(file) as connection:
+        counts = {each.name: connection.sql(f"FROM {each.name}").shape[0] for each in TABLES}
+        assert counts == {each.name: int(each.name == "contacts") for each in TABLES}
+        rows = connection.sql("SELECT id, state, vip, created_at, _dlt_load_id FROM contacts")
+        assert rows.fetchall() == [("1", "Maine", True, None, None)]
+        assert str(rows.types[3]) == "TIMESTAMP WITH TIME ZONE"
+
+
+def test_nothing_can_be_written(file: Path) -> None:
+    """Neither tables nor the file."""
+    with open_tables(file) as connection:
+        for statement in ("DELETE FROM stored.letters_data.contacts", "CREATE TABLE stored.letters_data.mine (id INT)"):
+            with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+                connection.execute(statement)
+
+
+def test_former_versions_are_left_out(file: Path) -> None:
+    """Where a table keeps them."""
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("ALTER TABLE letters_data.contacts ADD COLUMN _dlt_valid_to TIMESTAMPTZ")
+        connection.execute("INSERT INTO letters_data.contacts SELECT '1', 'Guam', false, now()")
+    with open_tables(file) as connection:
+        assert connection.sql("SELECT state FROM contacts").fetchall() == [("Maine",)]
+
+
+def test_staging_is_no_dataset_to_choose(file: Path) -> None:
+    """It is not offered."""
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE SCHEMA letters_data_staging")
+        connection.execute("CREATE TABLE letters_data_staging.contacts (id VARCHAR)")
+    with pytest.raises(SettingsError, match=r"there: letters_data\)"):
+        open_tables(file, "spring")
+
+
+def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
+    """None is offered."""
+    with pytest.raises(SettingsError, match=r"no dataset letters_data: .* \(there: none\)"):
+        open_tables(tmp_path)
