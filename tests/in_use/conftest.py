@@ -25,6 +25,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def images(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The folder for a test's pictures."""
-    folder: Path = request.config.getoption("--images") or tmp_path / "images"
+    # a world of the test may have changed the working directory already
+    folder = request.config.invocation_params.dir / (request.config.getoption("--images") or tmp_path / "images")
     folder.mkdir(parents=True, exist_ok=True)
-    return folder.resolve()
+    return folder
