@@ -60,7 +60,7 @@ class Look:
 
     def picture(self, file: Path) -> None:
         """Keep what one sees of the page, as far as one would scroll."""
-        self.page.locator("summary").click()
+        self.page.locator("details").evaluate_all("all => all.forEach(each => each.open = false)")
         width, height = self.page.evaluate("[innerWidth, document.documentElement.scrollHeight]")
         self.page.set_viewport_size({"width": width, "height": min(height, FAR)})
         self.page.screenshot(path=file)
@@ -80,8 +80,7 @@ def look_at(browser: Browser, file: Path, width: int = DESKTOP, scheme: Scheme =
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(file.as_uri())
-    for more in page.locator("summary").all():
-        more.click()
+    page.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
     yield Look(page)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert requests == [file.as_uri()]

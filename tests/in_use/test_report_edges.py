@@ -100,6 +100,20 @@ def test_of_a_history_the_present_rows_count(begin: Begin, browser: Browser) -> 
         assert [number for _, number in look.marks("contacts_loaded")] == [40, 39]
 
 
+def test_a_page_stays_small_however_many_things_there_are(begin: Begin, browser: Browser) -> None:
+    """What comes least is gathered, and of templates the last 60 are shown."""
+    world = begin(Emulator(200, 100))
+    for number in map(str, range(1, 201)):
+        amend(world.emulator.contacts, number, state=f"State {number}", ContactLabels=[{"id": number, "title": number}])
+    world.load()
+    file = report_of(world)
+    assert file.stat().st_size < 200_000
+    with look_at(browser, file, PHONE) as look:
+        assert look.numbers("states") == shares(f"State {number}" for number in range(1, 201))
+        assert look.numbers("labels")["186 others"] == 186
+        assert look.text("#gallery h2") == "Templates 60 of 100"
+
+
 def test_rows_that_were_set_aside_are_told(begin: Begin, browser: Browser) -> None:
     """They have no identifier."""
     world = begin(Emulator(3, 1))
