@@ -3,7 +3,7 @@
 import re
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -62,11 +62,11 @@ def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     """What the page shows, by the names that `report.html` has for it."""
     newest = read(connection, NEWEST)
     found = [(picture, read(connection, picture.query)) for picture in PICTURES]
-    groups = draw_groups(found)
+    groups, figures = draw_groups(found), read(connection, FIGURES)[0]
     return {
-        "figures": read(connection, FIGURES)[0],
+        "figures": figures,
         "loaded": [row["listing"] for row in newest],
-        "summary": summarise(newest),
+        "summary": summarise(newest, figures),
         "groups": {title: pictures for title, pictures in groups.items() if title != HISTORY},
         "history": groups.get(HISTORY, []),
         "absent": sorted({(each.group, each.option) for each, rows in found if each.option and not rows}),
@@ -88,19 +88,31 @@ def resource(name: str) -> str:
     return files("letters_source").joinpath(name).read_text("utf-8")
 
 
-def summarise(newest: Rows) -> dict[str, str]:
+def summarise(newest: Rows, figures: Mapping[str, int]) -> dict[str, Any]:
     """Whether everything is there, in a headline and a sentence or two, and since when.
 
     Args:
         newest: the last reading of each listing.
+        figures: how many rows there are now.
     """
     if not newest:
-        return {"headline": "Nothing loaded yet", "words": "This dataset holds no load.", "when": ""}
+        words = "Neither contacts nor templates were loaded into this dataset."
+        return {"headline": "Nothing loaded yet", "words": words, "when": "", "whole": False}
+    short = [row for row in newest if figures[row["listing"]] < row["rows"]]
+    if short:
+        here = " and ".join(f"{figures[row['listing']]:,} of {row['rows']:,} {row['listing']}" for row in short)
+        words = f"Of what was read, only {here} are in the dataset: load again."
+        return {"headline": "Not complete", "words": words, "when": tell_when(newest), "whole": False}
+    words = f"{all_there(newest)} {tell_proof(newest)}"
+    return {"headline": "Complete", "words": words, "when": tell_when(newest), "whole": True}
+
+
+def tell_proof(newest: Rows) -> str:
+    """How that is known, and what was set aside."""
     rejected = sum(row["rejected"] for row in newest)
     aside = f" {rejected:,} more came without an identifier and were set aside." if rejected else ""
     # in the order of the alphabet, certified comes before fenced, the weaker one
-    proof = PROOFS.get(max(row["verdict"] for row in newest), "")
-    return {"headline": "Complete", "words": f"{all_there(newest)} {proof}{aside}", "when": tell_when(newest)}
+    return PROOFS.get(max(row["verdict"] for row in newest), "") + aside
 
 
 def all_there(newest: Rows) -> str:

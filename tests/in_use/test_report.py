@@ -13,7 +13,6 @@ from portrait import LABELS, portrait
 from reports import WHOLE, report_of, shares
 from worlds import World, serve_world
 
-NOT_LOADED = "\u2013"
 SINCE = date(2024, 10, 1)
 
 

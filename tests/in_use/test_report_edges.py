@@ -4,7 +4,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from holdings import held_tables
+from holdings import change, held_tables
 from looks import PHONE, look_at
 from playwright.sync_api import Browser
 from reports import USUAL, report_of, shares
@@ -16,7 +16,6 @@ from letters_source.listing import ContactFilters
 
 HOSTILE = "</script><script>alert(1)</script><img src=https://example.org/x onerror=alert(1)>\"'&\x01\u202e"
 NOT_LOADED = "\u2013"
-SINCE = date(2024, 10, 1)
 
 
 def test_an_empty_account_has_a_page(begin: Begin, browser: Browser) -> None:
@@ -112,6 +111,27 @@ def test_a_page_stays_small_however_many_things_there_are(begin: Begin, browser:
         assert look.numbers("states") == shares(f"State {number}" for number in range(1, 201))
         assert look.numbers("labels")["186 others"] == 186
         assert look.text("#gallery h2") == "Templates 60 of 100"
+
+
+def test_a_dataset_that_lost_rows_is_not_called_complete(begin: Begin, browser: Browser) -> None:
+    """Whatever the audit says."""
+    world = begin(Emulator(30, 5))
+    world.load()
+    change(world.place, "DELETE FROM letters_data.contacts WHERE id IN ('1', '2')")
+    with look_at(browser, report_of(world)) as look:
+        assert look.text("#verdict").startswith(
+            "Not complete Of what was read, only 28 of 30 contacts are in the dataset: load again."
+        )
+
+
+def test_mailings_alone_have_a_page(begin: Begin, browser: Browser) -> None:
+    """Of which contacts and templates are no part."""
+    world = begin(Emulator(200, 5))
+    world.load(only=("mailings",), mailings_since=date(2024, 12, 1), mailings_window=7)
+    with look_at(browser, report_of(world)) as look:
+        assert look.pictures() == {"mailings"}
+        assert look.texts(".figures dd") == [NOT_LOADED] * 3
+        assert look.text("#verdict .headline") == "Nothing loaded yet"
 
 
 def test_rows_that_were_set_aside_are_told(begin: Begin, browser: Browser) -> None:
