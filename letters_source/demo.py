@@ -4,10 +4,11 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination import DATASET, make_pipeline
+from letters_source.destination import make_pipeline
 from letters_source.emulator import Emulator
 from letters_source.errors import DestinationError
 from letters_source.show import load_shown
+from letters_source.tables import DATASET
 
 NAME = "letters_demo"
 
