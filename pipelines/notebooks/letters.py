@@ -1,0 +1,289 @@
+"""What does an account hold? A page to look at, with queries to change."""
+
+import marimo
+
+__generated_with = "0.25.2"
+app = marimo.App(width="medium", app_title="Letters", sql_output="pandas")
+
+with app.setup(hide_code=True):
+    import re
+    import sys
+    from html import escape
+    from itertools import zip_longest
+    from textwrap import dedent
+
+    import duckdb
+    import marimo as mo
+
+    from letters_source import SettingsError
+    from letters_source.destination import DATASET
+    from letters_source.opening import open_tables
+    from letters_source.pictures import PICTURES, Picture, bars
+    from letters_source.queries import Rows, read
+
+    CARDS = 24
+    HINT = "While a load writes a file, open the copy that `letters load --publish FILE` makes."
+    STYLE = """
+    <style>
+    div:has(> figure) { display: grid; grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); gap: 1.5rem 1rem }
+    figure { margin: 0; font-size: 0.8rem; overflow-wrap: anywhere }
+    figure .sheet { height: 10rem; margin: 0 auto 0.5rem; border: 1px solid #8884; box-shadow: 0 1px 4px #0003;
+        padding: 0.75rem; overflow: hidden; background: #fff; color: #444 }
+    figure .sheet b { display: block; font: 600 0.7rem/1.2 serif }
+    figure .sheet b::after { content: ""; display: block; height: 10rem; margin-top: 0.75rem;
+        background: repeating-linear-gradient(#bbb8 0 2px, transparent 2px 9px) }
+    figure .sheet img { width: 100%; height: 100%; object-fit: contain }
+    figure figcaption { font-weight: 600; text-align: center }
+    figure small { display: block; font-weight: 400; opacity: 0.75 }
+    </style>
+    """
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md("""
+    # Letters
+
+    The templates and contacts of an account, as they were loaded. Nothing that is done here changes them.
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def fields():
+    place = mo.ui.text(
+        str(mo.cli_args().get("from") or "letters.duckdb"),
+        label="DuckDB file, or folder of Parquet files",
+        full_width=True,
+    )
+    dataset = mo.ui.text(str(mo.cli_args().get("dataset") or DATASET), label="Dataset", full_width=True)
+    mo.hstack([place, dataset], widths=[3, 1])
+    return dataset, place
+
+
+@app.cell(hide_code=True)
+def opened(dataset, place):
+    db, _trouble = None, ""
+    try:
+        db = open_tables(place.value, dataset.value)
+    except SettingsError as error:
+        _trouble = str(error)
+    if _trouble and mo.app_meta().mode == "script":
+        sys.exit(_trouble)
+    mo.stop(db is None, mo.vstack([mo.callout(_trouble, kind="warn"), mo.md(HINT)]))
+    # headings wait, too, until there is something to show
+    heading = mo.md
+    return db, heading
+
+
+@app.cell(hide_code=True)
+def _(heading):
+    heading("""
+    ## Loads
+
+    Each reading of a listing, the newest first. The verdict tells how it was shown to be whole; what is not, is not
+    loaded.
+    """)
+    return
+
+
+@app.cell
+def loads(db):
+    audits = mo.sql(
+        f"""
+        SELECT
+            started_at, listing, account_id, rows_yielded AS rows, verdict, requests, retries,
+            round(seconds, 2) AS seconds
+        FROM listing_audit
+        WHERE listing IN ('templates', 'contacts')
+        ORDER BY started_at DESC
+        """,
+        engine=db,
+    )
+    return (audits,)
+
+
+@app.function(hide_code=True)
+def drawn(picture: Picture, rows: Rows) -> mo.Html:
+    """A picture under its title, or what there is to know when it has no rows."""
+    wanted = f"Not loaded yet: `letters load {picture.option}`." if picture.option else "Nothing yet."
+    shown = picture.draw(rows).properties(width="container") if rows else mo.md(wanted)
+    return mo.vstack([mo.md(f"**{titled(picture)}**"), shown])
+
+
+@app.function(hide_code=True)
+def titled(picture: Picture) -> str:
+    """A picture's whole title."""
+    return f"{picture.group}: {picture.title}" if picture.title else picture.group
+
+
+@app.cell(hide_code=True)
+def pictures(db):
+    _drawn = [drawn(picture, read(db, picture.query)) for picture in PICTURES]
+    _pairs = zip_longest(_drawn[::2], _drawn[1::2], fillvalue="")
+    mo.vstack([mo.md("## Pictures"), *(mo.hstack(pair, widths="equal", gap=2) for pair in _pairs)], gap=2)
+    return
+
+
+@app.cell(hide_code=True)
+def choice(heading):
+    _words = "### Change a picture\n\nEach picture draws the rows of a query. Choose one, and change its query."
+    chosen = mo.ui.dropdown({titled(picture): picture for picture in PICTURES}, value=titled(PICTURES[0]))
+    mo.vstack([heading(_words), chosen])
+    return (chosen,)
+
+
+@app.cell(hide_code=True)
+def editor(chosen):
+    query = mo.ui.code_editor(dedent(chosen.value.query).strip(), language="sql", debounce=500)
+    query
+    return (query,)
+
+
+@app.cell(hide_code=True)
+def changed(chosen, db, query):
+    tried(chosen.value, db, query.value)
+    return
+
+
+@app.function(hide_code=True)
+def tried(picture: Picture, db: duckdb.DuckDBPyConnection, query: str) -> mo.Html:
+    """The picture of a query's rows; the rows themselves where it cannot draw them."""
+    rows: Rows = []
+    try:
+        rows = read(db, query)
+        return drawn(picture, rows)
+    except duckdb.Error as error:
+        return mo.callout(str(error), kind="warn")
+    except (KeyError, TypeError):
+        return mo.ui.table(rows, selection=None)
+
+
+@app.cell(hide_code=True)
+def switch(heading):
+    wanted = mo.ui.text(label="Title contains")
+    thumbnails = mo.ui.switch(label="Show thumbnails, which are loaded from the service")
+    mo.vstack([heading("## Templates"), mo.hstack([wanted, thumbnails], justify="start", gap=2)])
+    return thumbnails, wanted
+
+
+@app.cell
+def found_templates(db):
+    templates = mo.sql(
+        f"""
+        SELECT
+            coalesce(title, '') AS title,
+            coalesce(thumbnail_url, '') AS thumbnail,
+            coalesce(paper_size, '') AS size,
+            concat_ws(' · ', product_type, paper_type, paper_size, envelope_type, postage_type, delivery_type)
+                AS product,
+            coalesce(full_name, '') AS creator
+        FROM templates
+        LEFT JOIN templates__product AS product ON product.template_id = templates.id
+        LEFT JOIN templates__creator AS creator ON creator.template_id = templates.id
+        ORDER BY title, templates.id
+        """,
+        output=False,
+        engine=db,
+    )
+    return (templates,)
+
+
+@app.cell(hide_code=True)
+def gallery(templates, thumbnails, wanted):
+    _found = [row for row in templates.to_dict("records") if wanted.value.casefold() in row["title"].casefold()]
+    _cards = "".join(card(row, thumbnail=thumbnails.value) for row in _found[:CARDS])
+    _count = mo.md(f"{min(CARDS, len(_found))} of {len(templates)} templates")
+    mo.vstack([_count, mo.Html(f"{STYLE}<div>{_cards}</div>")])
+    return
+
+
+@app.cell(hide_code=True)
+def _(heading):
+    heading("""
+    ## Contacts
+
+    The newest ten thousand, to search, sort and filter.
+    """)
+    return
+
+
+@app.cell
+def found_contacts(db):
+    contacts = mo.sql(
+        f"""
+        SELECT full_name, company_name, address1, city, state, zip, email, is_verified, created_at, labels
+        FROM contacts
+        LEFT JOIN (
+            SELECT contact_id, string_agg(title, ', ' ORDER BY position) AS labels
+            FROM contacts__contact_labels GROUP BY contact_id
+        ) ON contact_id = id
+        ORDER BY created_at DESC, id
+        LIMIT 10000
+        """,
+        engine=db,
+    )
+    return (contacts,)
+
+
+@app.cell(hide_code=True)
+def _(heading):
+    heading("""
+    ## A question of your own
+
+    `marimo edit` opens this notebook with its cells. Change the query of this one, or copy both. Rows with a name, a
+    number and a place can be drawn as bars.
+    """)
+    return
+
+
+@app.cell
+def own_question(db):
+    without_email = mo.sql(
+        f"""
+        SELECT
+            coalesce(state, 'none') AS name, count(*) AS number,
+            row_number() OVER (ORDER BY number DESC, name) AS place
+        FROM contacts
+        WHERE coalesce(email, '') = ''
+        GROUP BY state
+        ORDER BY place
+        LIMIT 10
+        """,
+        engine=db,
+    )
+    return (without_email,)
+
+
+@app.cell
+def own_picture(without_email):
+    bars(without_email.to_dict("records")) if len(without_email) else mo.md("Every contact has an e-mail address.")
+    return
+
+
+@app.function(hide_code=True)
+def card(template: dict[str, str], *, thumbnail: bool) -> str:
+    """A template as a sheet of its paper's shape, or as the service's picture of it."""
+    url = template["thumbnail"] if thumbnail else ""
+    title, product, creator = (f"<bdi>{escape(template[name])}</bdi>" for name in ("title", "product", "creator"))
+    picture = f'<img src="{escape(url)}" alt="" referrerpolicy="no-referrer">' if is_web(url) else f"<b>{title}</b>"
+    sheet = f'<div class="sheet" style="aspect-ratio: {shape(template["size"])}">{picture}</div>'
+    caption = f"<figcaption>{title}<small>{product}</small><small>{creator}</small></figcaption>"
+    return f"<figure>{sheet}{caption}</figure>"
+
+
+@app.function(hide_code=True)
+def is_web(url: str) -> bool:
+    """Whether a thumbnail's URL is one to load a picture from."""
+    return url.startswith(("http://", "https://"))
+
+
+@app.function(hide_code=True)
+def shape(size: str) -> str:
+    """Width / height of a paper such as 8.5x11, in inches; that of a letter where it does not say."""
+    sides = re.fullmatch(r"\s*([\d.]{1,6})\s*x\s*([\d.]{1,6})\s*", size)
+    return "{} / {}".format(*sides.groups()) if sides else "8.5 / 11"
+
+
+if __name__ == "__main__":
+    app.run()

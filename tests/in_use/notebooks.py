@@ -1,0 +1,63 @@
+"""How is the notebook opened: in this process, or served to a browser?"""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from subprocess import STDOUT
+from types import ModuleType
+from typing import IO, Any
+
+import pytest
+import urllib3
+from terminals import open_process
+from urllib3.util import Retry
+
+NOTEBOOK = Path(__file__).parents[2] / "pipelines/notebooks/letters.py"
+
+
+def import_notebook() -> ModuleType:
+    """The notebook as a module: its app, and the functions that need no cell."""
+    spec = spec_from_file_location("letters_notebook", NOTEBOOK)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run_notebook(*arguments: object) -> Any:
+    """What its cells define, run in this process with these arguments."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [str(NOTEBOOK), *map(str, arguments)])
+        _, defined = import_notebook().app.run()
+    return defined
+
+
+@contextmanager
+def serve_notebook(*arguments: object) -> Iterator[str]:
+    """The address of the notebook while marimo serves it, on this machine only."""
+    command = [sys.executable, "-u", "-m", "marimo", "run", str(NOTEBOOK), "--headless", "--host", "127.0.0.1", "--"]
+    with open_process(*command, *map(str, arguments), stderr=STDOUT) as server:
+        try:
+            assert server.stdout is not None
+            told = read_until(server.stdout, "URL:")
+            [port] = re.findall(r"http://\S+:(\d+)", told)
+            address = f"http://127.0.0.1:{port}/"
+            # it tells its address before it listens
+            urllib3.request("GET", address + "health", retries=Retry(connect=60, backoff_factor=0.1, backoff_max=1))
+            yield address
+        finally:
+            server.terminate()
+
+
+def read_until(lines: IO[str], word: str) -> str:
+    """What is written up to the line with the word, or to the end."""
+    seen = ""
+    for line in lines:
+        seen += line
+        if word in line:
+            break
+    return seen

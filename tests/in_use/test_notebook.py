@@ -1,0 +1,167 @@
+"""The notebook, run without a browser: as a script, as an app, and its functions."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from notebooks import NOTEBOOK, import_notebook, run_notebook
+from terminals import run_python
+from worlds import Begin
+
+from letters_source.destination import Kind
+from letters_source.emulator import Emulator
+from letters_source.opening import open_tables
+from letters_source.pictures import PICTURES
+
+# DuckDB 1.5 makes pandas' frames in a way that pandas 3.1 deprecates
+pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
+
+TEMPLATE = {
+    "title": "Offer",
+    "thumbnail": "https://files.example.org/1.png",
+    "size": "4.25x5.5",
+    "product": "",
+    "creator": "",
+}
+STATES = PICTURES[0]
+
+
+def test_the_notebook_runs_as_a_script(begin: Begin) -> None:
+    """It has nothing to say: only a page shows what it found."""
+    world = begin(Emulator(45, 7))
+    world.load()
+    done = run_python(str(NOTEBOOK), "--from", str(world.place))
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+@pytest.mark.parametrize("size", [(45, 7), (0, 0)])
+def test_the_notebook_reads_files_and_folders(begin: Begin, kind: Kind, size: tuple[int, int]) -> None:
+    """Every cell runs, also when the account is empty."""
+    world = begin(Emulator(*size), kind)
+    world.load()
+    found = run_notebook("--from", world.place)
+    assert (len(found["contacts"]), len(found["templates"]), len(found["audits"])) == (*size, 2)
+
+
+def test_the_notebook_s_queries_find_what_was_loaded(begin: Begin) -> None:
+    """All templates, all contacts with their labels, and both readings of each listing."""
+    world = begin(Emulator(45, 7))
+    world.load()
+    audits = [*reversed(world.load().audits)]
+    found = run_notebook("--from", world.place)
+    assert [row["verdict"] for row in found["audits"].to_dict("records")][:2] == [audit["verdict"] for audit in audits]
+    assert len(found["audits"]) == 4
+    held = {row.id: row.document for row in world.emulator.contacts.rows()}
+    assert list(found["contacts"]["address1"]) == [held[str(number)]["address1"] for number in range(45, 0, -1)]
+    labels = [label["title"] for label in held["45"]["ContactLabels"]]
+    assert (found["contacts"]["labels"].fillna("")[0] or "") == ", ".join(labels)
+    titles = sorted(row.document["title"] for row in world.emulator.templates.rows())
+    assert list(found["templates"]["title"]) == titles
+
+
+def test_the_default_is_the_file_of_a_load_without_options(begin: Begin) -> None:
+    """letters.duckdb in the folder where the notebook is started."""
+    begin(Emulator(3, 2)).load()
+    assert len(run_notebook()["templates"]) == 2
+
+
+def test_another_dataset_is_named(begin: Begin) -> None:
+    """The sentence of one that is not there names those that are."""
+    world = begin(Emulator(3, 2))
+    world.load()
+    assert run_notebook("--from", world.place, "--dataset", "letters_data")["db"]
+    with pytest.raises(SystemExit, match=r"holds no dataset verified.*letters_data"):
+        run_notebook("--from", world.place, "--dataset", "verified")
+
+
+def test_a_missing_file_is_told_in_a_sentence(project: Path) -> None:
+    """No traceback."""
+    done = run_python(str(NOTEBOOK), "--from", "nowhere.duckdb")
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert done.err.startswith(f"{project}/nowhere.duckdb does not exist")
+
+
+def test_a_published_copy_is_read_while_the_file_is_written(begin: Begin) -> None:
+    """Whoever opens the file itself meanwhile is told who writes it."""
+    world = begin(Emulator(3, 2))
+    world.load()
+    copy = shutil.copy(world.place, world.place.with_name("published.duckdb"))
+    with duckdb.connect(str(world.place)) as writer:
+        writer.execute("begin; delete from letters_data.contacts")
+        assert len(run_notebook("--from", copy)["contacts"]) == 3
+        refused = run_python(str(NOTEBOOK), "--from", str(world.place))
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert "letters.duckdb cannot be read: Could not set lock" in refused.err
+
+
+def test_the_notebook_changes_nothing(begin: Begin) -> None:
+    """The file is the same, byte by byte, and there is nothing new beside it."""
+    world = begin(Emulator(45, 7))
+    world.load()
+    before = {path: path.read_bytes() for path in world.place.parent.glob("*.duckdb*")}
+    run_notebook("--from", world.place)
+    assert {path: path.read_bytes() for path in world.place.parent.glob("*.duckdb*")} == before
+
+
+def test_marimo_finds_no_fault_with_the_notebook() -> None:
+    """Its own check of cells, names and formatting."""
+    done = run_python("-m", "marimo", "check", "--strict", str(NOTEBOOK))
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_changed_query_is_drawn_or_shown_or_refused(begin: Begin) -> None:
+    """A picture where its columns are there, else a table; a mistake is told in DuckDB's words."""
+    world = begin(Emulator(45, 7))
+    world.load()
+    tried = import_notebook().tried
+    db = open_tables(world.place)
+    other = "SELECT 'one' AS name, 1 AS number, 1 AS place"
+    assert "vega" in html(tried(STATES, db, STATES.query))
+    assert "vega" in html(tried(STATES, db, other))
+    assert "marimo-table" in html(tried(STATES, db, "SELECT 1 AS answer"))
+    assert "Nothing yet." in html(tried(STATES, db, f"{other} LIMIT 0"))
+    assert "no_such_table" in html(tried(STATES, db, "FROM no_such_table"))
+    assert "read-only" in html(tried(STATES, db, "DELETE FROM stored.letters_data.contacts"))
+
+
+def test_a_picture_without_rows_says_what_loads_it() -> None:
+    """Facets and mailings are loaded on demand."""
+    drawn = import_notebook().drawn
+    texts = {picture.name: html(drawn(picture, [])) for picture in PICTURES}
+    assert {name for name, text in texts.items() if "Nothing yet." not in text} == {
+        picture.name for picture in PICTURES if picture.option
+    }
+    assert "letters load --facets" in texts["address_status"]
+
+
+def test_a_card_loads_a_thumbnail_only_where_it_is_wanted() -> None:
+    """Else the sheet is drawn, in the shape of its paper."""
+    card = import_notebook().card
+    assert "https:" not in card(TEMPLATE, thumbnail=False)
+    assert "aspect-ratio: 4.25 / 5.5" in card(TEMPLATE, thumbnail=False)
+    assert 'src="https://files.example.org/1.png"' in card(TEMPLATE, thumbnail=True)
+
+
+@pytest.mark.parametrize("url", ["", "javascript:alert(1)", "data:text/html,x", "/thumbnails/1.png"])
+def test_a_card_loads_nothing_but_from_the_web(url: str) -> None:
+    """A URL of another kind is left alone."""
+    assert "<img" not in import_notebook().card({**TEMPLATE, "thumbnail": url}, thumbnail=True)
+
+
+def test_a_card_quotes_what_the_service_wrote() -> None:
+    """No text of the service becomes a part of the page."""
+    foul = '"><script>alert(1)</script>'
+    fields = {**dict.fromkeys(TEMPLATE, foul), "thumbnail": f"https://{foul}"}
+    for thumbnail in (False, True):
+        text = import_notebook().card(fields, thumbnail=thumbnail)
+        assert "<script" not in text
+        assert '"https://"' not in text
+        assert "8.5 / 11" in text
+
+
+def html(shown: Any) -> str:
+    """What the page is sent, charts and tables as the elements that marimo makes of them."""
+    return str(shown.text)

@@ -1,0 +1,120 @@
+"""The notebook as a person sees it: served by marimo, looked at in Chromium."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from notebooks import serve_notebook
+from playwright.sync_api import Browser, Page, expect
+from worlds import Begin, World
+
+from letters_source.emulator import Emulator
+from letters_source.pictures import PICTURES
+
+# marimo and a browser begin slowly on a busy machine
+PATIENCE = 120_000
+CHARTS = "canvas.marks, svg.marks"
+ONE_DOT = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
+)
+
+
+class Traffic:
+    """What a page asked for, and whom."""
+
+    def __init__(self, page: Page) -> None:
+        self.urls: list[str] = []
+        page.on("request", lambda request: self.urls.append(request.url))
+        page.on("websocket", lambda socket: self.urls.append(socket.url))
+
+    def elsewhere(self) -> list[str]:
+        """What does not come from this machine; data and blobs are within the page."""
+        parts = [(url, urlsplit(url)) for url in self.urls]
+        return [url for url, part in parts if part.scheme not in ("data", "blob") and part.hostname != "127.0.0.1"]
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of a desk's width, high enough for the pictures."""
+    page = browser.new_page(viewport={"width": 1280, "height": 1900})
+    page.set_default_timeout(PATIENCE)
+    expect.set_options(timeout=PATIENCE)
+    yield page
+    page.close()
+
+
+@contextmanager
+def opened(page: Page, *arguments: object) -> Iterator[Traffic]:
+    """The notebook in the page, and its traffic."""
+    with serve_notebook(*arguments) as address:
+        traffic = Traffic(page)
+        page.goto(address)
+        yield traffic
+
+
+@pytest.fixture
+def world(begin: Begin) -> World:
+    """2,000 contacts and 40 templates, loaded twice with facets."""
+    world = begin(Emulator(2_000, 40))
+    world.load(facets=True)
+    world.load(facets=True)
+    return world
+
+
+def test_the_notebook_draws_every_picture(world: World, page: Page, images: Path) -> None:
+    """With nothing from elsewhere, and without a mistake."""
+    with opened(page, "--from", world.place.name) as traffic:
+        # one more is the picture to change, and one that of the question at the end; mailings were not loaded
+        expect(page.locator(CHARTS)).to_have_count(len(PICTURES) + 1)
+        expect(page.get_by_text("24 of 40 templates")).to_be_visible()
+        expect(page.get_by_text("letters load --mailings")).to_be_visible()
+        page.screenshot(path=images / "notebook.png")
+        assert page.get_by_text("Traceback").count() == 0
+    assert traffic.urls
+    assert traffic.elsewhere() == []
+    assert (images / "notebook.png").stat().st_size < 300_000
+
+
+def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, page: Page) -> None:
+    """Those of the templates that match what is typed, and no others."""
+    [one, *_] = [
+        row.document
+        for row in world.emulator.templates.rows()
+        if row.document["thumbnailUrl"] and row.document["title"]
+    ]
+    shown = {
+        row.document["thumbnailUrl"] for row in world.emulator.templates.rows() if one["title"] == row.document["title"]
+    }
+    page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
+    with opened(page, "--from", world.place.name) as traffic:
+        page.get_by_label("Title contains").fill(one["title"])
+        page.keyboard.press("Enter")
+        expect(page.locator("figure b")).not_to_have_count(24)
+        assert traffic.elsewhere() == []
+        page.get_by_role("switch").click()
+        expect(page.locator("figure img")).to_have_count(len(shown - {None}))
+    assert set(traffic.elsewhere()) == shown - {None}
+
+
+def test_a_missing_file_is_told_and_another_opened(world: World, page: Page) -> None:
+    """The path is a field of the page."""
+    with opened(page, "--from", "nowhere.duckdb") as traffic:
+        expect(page.get_by_text("nowhere.duckdb does not exist")).to_be_visible()
+        assert page.locator("h1, h2").all_inner_texts() == ["Letters"]
+        page.get_by_label("DuckDB file").fill(str(world.place))
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("24 of 40 templates")).to_be_visible()
+        assert page.get_by_text("Traceback").count() == 0
+    assert traffic.elsewhere() == []
+
+
+def test_a_picture_s_query_is_changed_on_the_page(world: World, page: Page) -> None:
+    """What cannot be drawn is a table."""
+    with opened(page, "--from", world.place.name):
+        page.locator(".cm-content").click()
+        page.keyboard.press("Control+A")
+        page.keyboard.insert_text("SELECT count(*) AS how_many FROM contacts")
+        expect(page.get_by_text("how_many").last).to_be_visible()
+        expect(page.get_by_role("cell", name="2,000").last).to_be_visible()

@@ -1,0 +1,55 @@
+"""The notebook of first queries, run by a Jupyter kernel."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from traitlets.config import Config
+from worlds import Begin
+
+from letters_source.emulator import Emulator
+
+NOTEBOOK = Path(__file__).parents[2] / "pipelines/notebooks/first_queries.ipynb"
+
+
+def read_notebook() -> Any:
+    """The notebook as it lies there."""
+    read: Any = nbformat.read
+    return read(NOTEBOOK, as_version=4)
+
+
+def codes(notebook: Any) -> list[Any]:
+    """Its cells of code."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def run_cells(folder: Path) -> dict[str, str]:
+    """What each cell of code shows, by its id; an error in one is raised."""
+    notebook = read_notebook()
+    # files in place of ports, which others on the machine could listen to
+    config = Config(KernelManager={"transport": "ipc"})
+    NotebookClient(notebook, config=config, timeout=60, resources={"metadata": {"path": str(folder)}}).execute()
+    return {cell.id: output.data["text/plain"] for cell in codes(notebook) for output in cell.outputs}
+
+
+@pytest.mark.parametrize("size", [(45, 7), (0, 0)])
+def test_the_first_queries_run(begin: Begin, size: tuple[int, int]) -> None:
+    """Every cell shows a table, also when the account is empty."""
+    world = begin(Emulator(*size))
+    result = world.load()
+    shown = run_cells(world.place.parent)
+    assert list(shown) == [cell.id for cell in codes(read_notebook())]
+    assert all(name in shown["open"] for name in result.tables)
+    assert all(audit["verdict"] in shown["loads"] for audit in result.audits)
+    assert all(row.document["state"] in shown["states"] for row in world.emulator.contacts.rows())
+    assert all(row.document["title"] in shown["creators"] for row in world.emulator.templates.rows())
+    empty = {name for name, text in shown.items() if re.search(r"\b0 rows", text)}
+    assert empty == (set() if any(size) else shown.keys() - {"open", "loads"})
+
+
+def test_what_the_first_queries_showed_is_not_kept() -> None:
+    """The file holds no rows of anybody."""
+    assert all((cell.outputs, cell.execution_count) == ([], None) for cell in codes(read_notebook()))
