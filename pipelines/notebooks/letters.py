@@ -16,10 +16,10 @@ with app.setup(hide_code=True):
     import marimo as mo
 
     from letters_source import SettingsError
-    from letters_source.destination import DATASET
     from letters_source.opening import open_tables
     from letters_source.pictures import PICTURES, Picture, bars
     from letters_source.queries import Rows, read
+    from letters_source.tables import DATASET
 
     CARDS = 24
     HINT = "While a load writes a file, open the copy that `letters load --publish FILE` makes."
@@ -257,7 +257,8 @@ def own_question(db):
 
 @app.cell
 def own_picture(without_email):
-    bars(without_email.to_dict("records")) if len(without_email) else mo.md("Every contact has an e-mail address.")
+    _rows = [{**row, "gathered": 1} for row in without_email.to_dict("records")]
+    bars(_rows) if _rows else mo.md("Every contact has an e-mail address.")
     return
 
 

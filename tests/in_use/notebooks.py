@@ -47,7 +47,7 @@ def serve_notebook(*arguments: object) -> Iterator[str]:
             [port] = re.findall(r"http://\S+:(\d+)", told)
             address = f"http://127.0.0.1:{port}/"
             # it tells its address before it listens
-            urllib3.request("GET", address + "health", retries=Retry(connect=60, backoff_factor=0.1, backoff_max=1))
+            urllib3.request("GET", address + "health", retries=Retry(60, backoff_factor=0.1, backoff_max=1))
             yield address
         finally:
             server.terminate()

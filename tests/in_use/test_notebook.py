@@ -118,7 +118,7 @@ def test_a_changed_query_is_drawn_or_shown_or_refused(begin: Begin) -> None:
     world.load()
     tried = import_notebook().tried
     db = open_tables(world.place)
-    other = "SELECT 'one' AS name, 1 AS number, 1 AS place"
+    other = "SELECT 'one' AS name, 1 AS number, 1 AS place, 1 AS gathered"
     assert "vega" in html(tried(STATES, db, STATES.query))
     assert "vega" in html(tried(STATES, db, other))
     assert "marimo-table" in html(tried(STATES, db, "SELECT 1 AS answer"))

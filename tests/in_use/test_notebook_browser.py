@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from notebooks import serve_notebook
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, FloatRect, Page, expect
 from worlds import Begin, World
 
 from letters_source.emulator import Emulator
@@ -63,18 +63,22 @@ def world(begin: Begin) -> World:
     return world
 
 
-def test_the_notebook_draws_every_picture(world: World, page: Page, images: Path) -> None:
+def test_the_notebook_draws_every_picture(images: Path, world: World, page: Page) -> None:
     """With nothing from elsewhere, and without a mistake."""
     with opened(page, "--from", world.place.name) as traffic:
         # one more is the picture to change, and one that of the question at the end; mailings were not loaded
         expect(page.locator(CHARTS)).to_have_count(len(PICTURES) + 1)
         expect(page.get_by_text("24 of 40 templates")).to_be_visible()
         expect(page.get_by_text("letters load --mailings")).to_be_visible()
-        page.screenshot(path=images / "notebook.png")
+        below = page.get_by_text("Templates by product: Paper", exact=True).first.bounding_box()
+        assert below
+        clip: FloatRect = {"x": 0, "y": 0, "width": 1280, "height": below["y"]}
+        page.screenshot(path=images / "notebook.png", clip=clip)
+        page.locator("div:has(> figure)").screenshot(path=images / "notebook-templates.png")
         assert page.get_by_text("Traceback").count() == 0
     assert traffic.urls
     assert traffic.elsewhere() == []
-    assert (images / "notebook.png").stat().st_size < 300_000
+    assert all(image.stat().st_size < 300_000 for image in images.glob("notebook*.png"))
 
 
 def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, page: Page) -> None:
