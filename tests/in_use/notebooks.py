@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from subprocess import STDOUT
@@ -36,11 +36,16 @@ def run_notebook(*arguments: object) -> Any:
     return defined
 
 
-@contextmanager
-def serve_notebook(*arguments: object) -> Iterator[str]:
+def serve_notebook(*arguments: object) -> AbstractContextManager[str]:
     """The address of the notebook while marimo serves it, on this machine only."""
     command = [sys.executable, "-u", "-m", "marimo", "run", str(NOTEBOOK), "--headless", "--host", "127.0.0.1", "--"]
-    with open_process(*command, *map(str, arguments), stderr=STDOUT) as server:
+    return serve_marimo(*command, *map(str, arguments))
+
+
+@contextmanager
+def serve_marimo(*command: str, **options: Any) -> Iterator[str]:
+    """The address of what a command serves by marimo, until the block ends."""
+    with open_process(*command, stderr=STDOUT, **options) as server:
         try:
             assert server.stdout is not None
             told = read_until(server.stdout, "URL:")

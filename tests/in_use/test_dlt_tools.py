@@ -2,19 +2,16 @@
 
 import os
 import re
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import pytest
 from holdings import held_tables, read_tables
+from notebooks import serve_marimo
 from playwright.sync_api import Browser, expect
-from terminals import open_process, run_process, run_python
+from terminals import run_process, run_python
 from worlds import ACCESS, REFRESH, Begin, World
 
 from letters_source.emulator import Emulator
@@ -35,19 +32,6 @@ def recipe(start: str) -> str:
     """The line of the recipes that starts so."""
     [line] = re.findall(rf"^{start}.*$", (ROOT / "pipelines/README.md").read_text(), re.MULTILINE)
     return str(line).partition(" #")[0]
-
-
-@contextmanager
-def serving(command: str) -> Iterator[str]:
-    """The address that a server tells when it is started, until the block ends."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    with open_process("/bin/sh", "-c", f"exec {command}", stderr=subprocess.STDOUT, env=environment) as server:
-        assert server.stdout is not None
-        try:
-            yield next(found[0] for line in server.stdout if (found := re.search(r"http://\S+", line)))
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.communicate()
 
 
 @pytest.mark.usefixtures("world")
@@ -72,8 +56,9 @@ def test_the_dataset_is_read_in_python(world: World) -> None:
 @pytest.mark.usefixtures("world")
 def test_the_dashboard_shows_the_pipeline(browser: Browser) -> None:
     """In a browser, without what is commercial."""
-    command = recipe("marimo run").replace("marimo run", "marimo run --headless --port 0", 1)
-    with serving(command) as address:
+    command = recipe("marimo run").replace("marimo run", "exec marimo run --headless", 1)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with serve_marimo("/bin/sh", "-c", command, env=environment) as address:
         page = browser.new_page()
         page.goto(address)
         expect(page.get_by_text("Pipeline letters").first).to_be_visible(timeout=120_000)
