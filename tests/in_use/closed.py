@@ -1,0 +1,83 @@
+"""What does a file reach for when it is imported? Run in a process of its own where everything but code is closed."""
+
+import os
+import runpy
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+DOORS = ("socket.", "sqlite3.connect", "subprocess.", "os.system", "os.posix_spawn", "os.mkdir", "os.rename")
+"""Where audit events that are none of an import's business begin; opened files are looked at one by one."""
+HARMLESS = ("socket.__new__", "socket.gethostname")
+CODE = (".py", ".pyc", ".so")
+LIBRARIES = tuple({str(Path(place).resolve()) for place in (*sysconfig.get_paths().values(), sys.base_prefix)})
+SYSTEM = ("/usr/share/zoneinfo/", "/proc/", "/sys/", "/dev/null")
+"""Libraries look here for time zones, processors and memory."""
+
+
+def reached(file: Path, folder: Path, *before: str) -> list[str]:
+    """What importing a file tried to reach, refused each time; empty when it wanted nothing but code.
+
+    Args:
+        file: the Python file.
+        folder: where it runs; the place for secrets that it must leave alone.
+        before: modules to import while all is open, such as `dlt`: what libraries look for is not the file's doing.
+    """
+    command = [sys.executable, __file__, str(file), *before]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
+
+
+class Doors:
+    """An audit hook that refuses, and remembers, what is no code."""
+
+    def __init__(self) -> None:
+        self.knocks: list[str] = []
+
+    def __call__(self, event: str, arguments: Sequence[Any]) -> None:
+        """Python's own call, at each event."""
+        refused = event.startswith(DOORS) and event not in HARMLESS
+        if refused or (event == "open" and not is_code(arguments[0])):
+            self.knocks.append(f"{event} {arguments[0]}")
+            raise PermissionError(self.knocks[-1])
+
+
+class WatchedEnvironment(type(os.environ)):  # type: ignore[misc]
+    """The environment variables, with a note of each of ours that is read."""
+
+    read: ClassVar[list[str]] = []
+
+    def __getitem__(self, name: str) -> str:
+        """A variable."""
+        if name.startswith("SOURCES__"):
+            self.read.append(f"environ {name}")
+        value: str = super().__getitem__(name)
+        return value
+
+
+def is_code(place: Any) -> bool:
+    """Whether a file is a module, or comes with a library; a number is a file that is open already."""
+    if isinstance(place, int):
+        return True
+    path = os.path.realpath(os.fsdecode(place))
+    return path.endswith(CODE) or path.startswith((*LIBRARIES, *SYSTEM))
+
+
+def main(file: str, *before: str) -> None:
+    """Run the file with closed doors, and print what it wanted."""
+    for module in before:
+        import_module(module)
+    doors = Doors()
+    os.environ.__class__ = WatchedEnvironment
+    sys.addaudithook(doors)
+    runpy.run_path(file)
+    print(*doors.knocks, *WatchedEnvironment.read, sep="\n", end="")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

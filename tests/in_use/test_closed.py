@@ -1,0 +1,36 @@
+"""Does it show when a file reaches for something as it is imported?"""
+
+from pathlib import Path
+
+from closed import reached
+
+CURIOUS = """
+import contextlib, os, socket, sqlite3
+for reach in (
+    lambda: open("secrets.toml"),
+    lambda: socket.create_connection(("127.0.0.1", 9)),
+    lambda: sqlite3.connect("airflow.db"),
+    lambda: os.environ.get("SOURCES__LETTERS__ACCESS_TOKEN"),
+):
+    with contextlib.suppress(OSError):
+        reach()
+"""
+
+
+def test_what_a_curious_file_reaches_for_is_told(tmp_path: Path) -> None:
+    """A file, the network, a database and a secret, in spite of its own silence."""
+    file = tmp_path / "curious.py"
+    file.write_text(CURIOUS)
+    assert reached(file, tmp_path) == [
+        "open secrets.toml",
+        "socket.getaddrinfo 127.0.0.1",
+        "sqlite3.connect airflow.db",
+        "environ SOURCES__LETTERS__ACCESS_TOKEN",
+    ]
+
+
+def test_a_file_that_imports_our_parts_reaches_for_nothing(tmp_path: Path) -> None:
+    """Nor do the modules of ours that it imports."""
+    file = tmp_path / "modest.py"
+    file.write_text("from letters_source import letters, make_pipeline, run\n")
+    assert reached(file, tmp_path, "dlt", "requests") == []
