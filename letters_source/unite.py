@@ -1,0 +1,59 @@
+"""How do accounts that were loaded side by side, each into a DuckDB file of its own, come into one?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import dlt
+import duckdb
+
+from letters_source.destination import DATASET, account_pipelines, check_duckdb, make_pipeline, plain_cause
+from letters_source.errors import LoadFailed
+from letters_source.views import create_account_views
+
+
+def own_pipeline(to: Path | str, account: str, accounts: Sequence[str]) -> dlt.Pipeline:
+    """A pipeline into an account's own file, beside the one that unites the accounts.
+
+    A DuckDB file has one writing process at a time, so accounts that are loaded at once need a file each.
+
+    Raises:
+        DestinationError: two of the accounts would share a dataset.
+    """
+    dataset = account_pipelines("duckdb", to, DATASET, accounts)[account].dataset_name
+    return make_pipeline("duckdb", own_file(Path(to), dataset), dataset)
+
+
+def own_file(to: Path, dataset: str) -> Path:
+    """The file of one account's dataset."""
+    return to.with_name(f"{to.stem}{dataset.removeprefix(DATASET)}.duckdb")
+
+
+def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None:
+    """Copy a loaded account into the file that unites them, in place of its last copy, and renew the views over all.
+
+    Readers see the last copy or the new one. The views are in the schema `letters_data_all`.
+
+    Raises:
+        DestinationError: the file cannot be written, or another process has it open.
+        LoadFailed: the copy failed; the last one is still there.
+    """
+    pipelines = account_pipelines("duckdb", to, DATASET, accounts)
+    check_duckdb(Path(to).absolute())
+    try:
+        copy_dataset(own_file(Path(to), pipelines[account].dataset_name), Path(to), pipelines[account].dataset_name)
+    except duckdb.Error as error:
+        raise LoadFailed(f"{account} could not be copied into {to}: {plain_cause(error)}") from None
+    create_account_views(pipelines, f"{DATASET}_all")
+
+
+def copy_dataset(file: Path, to: Path, dataset: str) -> None:
+    """Copy what a file holds into another, comments and all, in one transaction."""
+    with duckdb.connect(str(to)) as target:
+        [name] = target.sql("SELECT current_database()").fetchall()[0]
+        place = str(file).replace("'", "''")
+        target.execute(f"ATTACH '{place}' AS account_alone (READ_ONLY)")
+        target.execute("BEGIN")
+        for schema in (dataset, f"{dataset}_staging"):
+            target.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+        target.execute(f'COPY FROM DATABASE account_alone TO "{name}"')
+        target.execute("COMMIT")

@@ -1,0 +1,113 @@
+"""A process with a real Airflow in it: its scheduler decides what runs, and tasks run right there, one after the other.
+
+Airflow sets up logging, warnings and a database when it is imported, so the tests keep it out of their own process.
+A line of JSON asks for a run; it is made by a fork, as Airflow's own tasks are, with an environment of its own.
+"""
+
+import json
+import os
+import shutil
+import sys
+import traceback
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.configuration import conf
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+from airflow.executors.base_executor import BaseExecutor
+from airflow.jobs.job import Job, run_job
+from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+from airflow.models.dag import DagModel
+from airflow.sdk.execution_time.supervisor import in_process_api_server, run_task_in_process
+from airflow.settings import dispose_orm
+from airflow.utils.session import create_session
+
+DATABASE = Path(os.environ["AIRFLOW_HOME"]) / "airflow.db"
+BLANK = DATABASE.with_name("blank.db")
+IDLE_LOOPS = 2
+"""In so many rounds of the scheduler in a row there is nothing left to do."""
+
+
+class InlineExecutor(BaseExecutor):
+    """Runs each task at once, in this process."""
+
+    def _process_workloads(self, workload_items: Sequence[Any]) -> None:
+        for workload in workload_items:
+            dag = read_dags().dags[workload.ti.dag_id]
+            self.running.add(workload.key)
+            self.queued_tasks.pop(workload.key, None)
+            run_task_in_process(ti=workload.ti, task=dag.task_dict[workload.ti.task_id])
+            self.change_state(workload.key, workload.success_state)
+
+    def sync(self) -> None:
+        """Nothing is under way between two rounds."""
+
+
+def read_dags() -> BundleDagBag:
+    """The DAGs of the folder, as this process's environment makes them."""
+    folder = Path(conf.get("core", "dags_folder"))
+    return BundleDagBag(dag_folder=folder, bundle_path=folder, bundle_name="dags-folder")
+
+
+def prepare() -> dict[str, str]:
+    """Make known the DAGs, paused, and keep a copy of the database as it is then."""
+    manager = DagBundlesManager()
+    manager.sync_bundles_to_db()
+    dags = read_dags()
+    sync_bag_to_db(dags, "dags-folder", None)
+    # the first answer takes long: every request of the interface is compiled
+    in_process_api_server().app  # noqa: B018
+    dispose_orm()
+    shutil.copy(DATABASE, BLANK)
+    return {str(file): error for file, error in dags.import_errors.items()}
+
+
+def schedule(dag_ids: Sequence[str]) -> None:
+    """Let the scheduler run the DAGs, and what follows them, until nothing is left to do."""
+    with create_session() as session:
+        for model in session.query(DagModel).filter(DagModel.dag_id.in_(dag_ids)):
+            model.is_paused = False
+    runner = SchedulerJobRunner(job=Job(), num_runs=IDLE_LOOPS, only_idle=True)
+    run_job(job=runner.job, execute_callable=runner._execute)
+
+
+def test(dag_id: str, logical_date: str) -> None:
+    """Run a DAG as `dag.test()` does."""
+    read_dags().dags[dag_id].test(logical_date=datetime.fromisoformat(logical_date))
+
+
+def answer(request: dict[str, Any]) -> None:
+    """Do what is asked for, in a fork, with its variables in the environment and its words in its file."""
+    shutil.copy(BLANK, DATABASE)
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return
+    os.environ.update(request["variables"])
+    words = os.open(request["log"], os.O_CREAT | os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(words, stream)
+    try:
+        {"schedule": schedule, "test": test}[request["ask"]](*request["arguments"])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def main() -> None:
+    """Answer until there are no more requests."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    print(json.dumps(prepare()), file=answers, flush=True)
+    for line in sys.stdin:
+        answer(json.loads(line))
+        print("{}", file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
