@@ -3,7 +3,8 @@
 Imported by DAG files, so nothing here does more than define until a task calls it.
 """
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from letters_source.errors import (
 )
 
 try:
-    from airflow.sdk import Asset, Connection
+    from airflow.sdk import Asset, Connection, get_current_context
     from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 except ImportError as missing:
     raise ImportError("This needs Airflow 3: pip install 'letters-source[airflow]'.") from missing
@@ -33,17 +34,18 @@ CONNECTION = "letters_default"
 CONTACTS, TEMPLATES, AUDIT = (Asset(f"letters_{group}") for group in ("contacts", "templates", "audit"))
 """What `letters` updates, a group of tables each; an event's extra is as `extra_of` makes it."""
 ASSETS = [CONTACTS, TEMPLATES, AUDIT]
+UNITED = Asset("letters_accounts")
+"""The file that unites accounts; it has an event for each account."""
 
 HOPELESS = (IncompleteListing, NotAuthorised, ServiceRejected, SettingsError)
 """What trying again in some minutes does not mend."""
 
 
-def load_task(pipeline: "dlt.Pipeline", context: Mapping[str, Any], **settings: Any) -> "Result":
-    """Load as `run` does, with what Airflow has for it.
+def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
+    """Load as `run` does, in a task, with what Airflow has for it.
 
     Args:
-        pipeline: where to.
-        context: the task's; of it counts the data interval, see `scheduled_days`.
+        make: makes the pipeline to load with.
         **settings: as for `run`; they go before those of the connection.
 
     Raises:
@@ -54,8 +56,21 @@ def load_task(pipeline: "dlt.Pipeline", context: Mapping[str, Any], **settings: 
 
     from letters_source.load import run
 
-    with airflow_failures(), Container().injectable_context(scheduled_days(context)):
-        return run(pipeline, **{**connection_settings(), **settings})
+    read_few_variables()
+    with airflow_failures(), Container().injectable_context(scheduled_days(get_current_context())):
+        return run(make(), **{**connection_settings(), **settings})
+
+
+def read_few_variables() -> None:
+    """Let dlt ask Airflow for variables that hold sections of settings, such as `dlt_secrets_toml`.
+
+    It would ask for one for each setting it knows, too: 672 requests a load rather than 36.
+    """
+    from dlt.common.configuration.container import Container
+    from dlt.common.configuration.specs import PluggableRunContext
+
+    os.environ.setdefault("PROVIDERS__AIRFLOW_SECRETS__ONLY_TOML_FRAGMENTS", "true")
+    Container()[PluggableRunContext].reload_providers()
 
 
 @contextmanager
@@ -120,20 +135,19 @@ def announce(result: "Result", outlet_events: Any) -> None:
         outlet_events[asset].extra.update(extra_of(result, listing))
 
 
-def extra_of(result: "Result", listing: str = "") -> dict[str, Any]:
-    """What an event tells: the rows of each table, the weakest verdict, the load's id.
+def extra_of(result: "Result", listing: str | None = None) -> dict[str, Any]:
+    """What an event tells: the load's id, the rows of each table, and the weakest verdict.
 
     Args:
         result: the load.
-        listing: the listing whose tables are meant; none for the audit and rejected rows.
+        listing: the listing whose tables are meant; "" for those that belong to none, None for all.
     """
     from letters_source.tables import TABLES
 
-    group = [table.name for table in TABLES if table.listing == listing]
+    group = [table.name for table in TABLES if listing in (None, table.listing)]
     verdicts = {audit["verdict"] for audit in result.audits if not listing or audit["listing"] in group}
     return {
         "load_id": result.load_id,
         "rows": {name: rows for name, rows in result.tables.items() if name in group},
-        # fenced goes before certified in a word list, too, but not by chance: it is the weaker one
         "verdict": "fenced" if "fenced" in verdicts else next(iter(verdicts), None),
     }

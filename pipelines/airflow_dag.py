@@ -2,17 +2,27 @@
 
 import os
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from airflow.sdk import dag, get_current_context, task, task_group
+from airflow.sdk import dag, task, task_group
 
-from letters_source.airflow import ASSETS, CONTACTS, airflow_failures, announce, extra_of, load_task
+from letters_source.airflow import ASSETS, CONTACTS, UNITED, airflow_failures, announce, extra_of, load_task
 
-ARGUMENTS = {"retries": 3, "retry_delay": timedelta(minutes=5)}
-DAILY: dict[str, Any] = {"schedule": "@daily", "start_date": datetime(2024, 1, 1, tzinfo=UTC), "catchup": False}
+FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+ONE_BY_ONE: dict[str, Any] = {
+    "catchup": False,
+    "max_active_runs": 1,
+    "default_args": {"retries": 3, "retry_delay": timedelta(minutes=5)},
+}
+FILE = {"to": os.environ.get("LETTERS_FILE", "/data/letters.duckdb")}
+ACCOUNTS = {
+    "to": os.environ.get("LETTERS_ACCOUNTS_FILE", "/data/letters_accounts.duckdb"),
+    "accounts": ["501", "502"],
+}
 
 
-@dag(**DAILY, max_active_runs=1, default_args=ARGUMENTS, params={"to": os.environ.get("LETTERS_FILE", "/data/letters.duckdb")})
+@dag(schedule="@daily", start_date=FIRST_DAY, params=FILE, **ONE_BY_ONE)
 def letters() -> None:
     """Load the token's own account; an asset for each group of tables tells of it."""
 
@@ -20,20 +30,14 @@ def letters() -> None:
     def load(params: dict[str, Any], outlet_events: Any) -> None:
         from letters_source import make_pipeline
 
-        announce(load_task(make_pipeline("duckdb", params["to"]), get_current_context()), outlet_events)
+        announce(load_task(partial(make_pipeline, "duckdb", params["to"])), outlet_events)
 
     load()
 
 
-ACCOUNTS: dict[str, Any] = {
-    "to": os.environ.get("LETTERS_ACCOUNTS_FILE", "/data/letters_accounts.duckdb"),
-    "accounts": ["501", "502"],
-}
-
-
-@dag(**DAILY, max_active_runs=1, default_args=ARGUMENTS, params=ACCOUNTS)
+@dag(schedule="@daily", start_date=FIRST_DAY, params=ACCOUNTS, **ONE_BY_ONE)
 def letters_accounts() -> None:
-    """Load accounts side by side, each into a file of its own, and one after the other into the file that unites them."""
+    """Load accounts side by side, each into its own file, and bring them one by one into the file that unites them."""
 
     @task
     def accounts(params: dict[str, Any]) -> list[str]:
@@ -43,15 +47,15 @@ def letters_accounts() -> None:
     def load(account: str, params: dict[str, Any]) -> dict[str, Any]:
         from letters_source.unite import own_pipeline
 
-        pipeline = own_pipeline(account=account, **params)
-        return extra_of(load_task(pipeline, get_current_context(), account_id=account), "contacts")
+        return extra_of(load_task(partial(own_pipeline, account=account, **params), account_id=account))
 
-    @task(pool="letters_writer")
-    def unite(account: str, loaded: dict[str, Any], params: dict[str, Any]) -> None:
+    @task(pool="letters_writer", outlets=[UNITED])
+    def unite(account: str, extra: dict[str, Any], params: dict[str, Any], outlet_events: Any) -> None:
         from letters_source.unite import unite_account
 
         with airflow_failures():
             unite_account(account=account, **params)
+        outlet_events[UNITED].extra.update(extra, account_id=account)
 
     @task_group
     def account(account: str) -> None:

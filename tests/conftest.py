@@ -25,8 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def quiet_dlt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is told about the tests' runs."""
+    """Nothing is told about the tests' runs, and no Airflow is asked for its variables."""
     monkeypatch.setenv("RUNTIME__DLTHUB_TELEMETRY", "false")
+    monkeypatch.setenv("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false")
 
 
 @pytest.fixture

@@ -8,21 +8,23 @@ import json
 import os
 import shutil
 import sys
-import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from airflow import models
 from airflow.configuration import conf
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
 from airflow.executors.base_executor import BaseExecutor
 from airflow.jobs.job import Job, run_job
 from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
+from airflow.models import variable
 from airflow.models.dag import DagModel
 from airflow.sdk.execution_time.supervisor import in_process_api_server, run_task_in_process
-from airflow.settings import dispose_orm
+from airflow.settings import configure_orm, dispose_orm
 from airflow.utils.session import create_session
 
 DATABASE = Path(os.environ["AIRFLOW_HOME"]) / "airflow.db"
@@ -45,6 +47,9 @@ class InlineExecutor(BaseExecutor):
     def sync(self) -> None:
         """Nothing is under way between two rounds."""
 
+    def end(self) -> None:
+        """Nor at the end."""
+
 
 def read_dags() -> BundleDagBag:
     """The DAGs of the folder, as this process's environment makes them."""
@@ -65,8 +70,10 @@ def prepare() -> dict[str, str]:
     return {str(file): error for file, error in dags.import_errors.items()}
 
 
-def schedule(dag_ids: Sequence[str]) -> None:
+def schedule(dag_ids: Sequence[str], pools: Mapping[str, int]) -> None:
     """Let the scheduler run the DAGs, and what follows them, until nothing is left to do."""
+    for pool, slots in pools.items():
+        models.Pool.create_or_update_pool(pool, slots, description="", include_deferred=False)
     with create_session() as session:
         for model in session.query(DagModel).filter(DagModel.dag_id.in_(dag_ids)):
             model.is_paused = False
@@ -80,23 +87,15 @@ def test(dag_id: str, logical_date: str) -> None:
 
 
 def answer(request: dict[str, Any]) -> None:
-    """Do what is asked for, in a fork, with its variables in the environment and its words in its file."""
-    shutil.copy(BLANK, DATABASE)
-    if child := os.fork():
-        os.waitpid(child, 0)
-        return
-    os.environ.update(request["variables"])
+    """Do what is asked for, with its variables in the environment and its words in its file."""
+    os.environ.update(request["environment"])
     words = os.open(request["log"], os.O_CREAT | os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(words, stream)
-    try:
-        {"schedule": schedule, "test": test}[request["ask"]](*request["arguments"])
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+    configure_orm()
+    for name, value in request["variables"].items():
+        variable.Variable.set(name, value)
+    {"schedule": schedule, "test": test}[request["ask"]](*request["arguments"])
 
 
 def main() -> None:
@@ -105,7 +104,10 @@ def main() -> None:
     os.dup2(2, 1)
     print(json.dumps(prepare()), file=answers, flush=True)
     for line in sys.stdin:
-        answer(json.loads(line))
+        shutil.copy(BLANK, DATABASE)
+        child = get_context("fork").Process(target=answer, args=(json.loads(line),))
+        child.start()
+        child.join()
         print("{}", file=answers, flush=True)
 
 

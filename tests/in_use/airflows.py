@@ -1,0 +1,111 @@
+"""How do tests ask a real Airflow for a run, and what came of it?"""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+DAGS = HERE.parents[1] / "pipelines"
+SETTINGS = {
+    "CORE__DAGS_FOLDER": str(DAGS),
+    "CORE__LOAD_EXAMPLES": "False",
+    "CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
+    "CORE__EXECUTOR": "airflow_runs.InlineExecutor",
+    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+    # only workers and servers in other processes would need to agree on it
+    "API_AUTH__JWT_SECRET": "of tests alone, which no server and no worker ever has to show to another",
+}
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What Airflow's database and log hold after a run."""
+
+    tasks: set[Row]
+    runs: set[Row]
+    events: list[Row]
+    log: str
+
+    def extras(self, asset: str) -> list[dict[str, Any]]:
+        """The extra of each event of an asset."""
+        return [json.loads(extra) for name, extra in self.events if name == asset]
+
+
+@dataclass(frozen=True)
+class Airflow:
+    """An Airflow in a process of its own; each run finds a database in which nothing ever ran."""
+
+    home: Path
+    process: subprocess.Popen[str]
+    import_errors: dict[str, str]
+    logs: list[Path] = field(default_factory=list)
+
+    def schedule(self, *dags: str, pools: Mapping[str, int] | None = None, **rest: Any) -> Ran:
+        """Let the scheduler run these DAGs until nothing is left to do."""
+        return self.ask("schedule", [dags, pools or {}], **rest)
+
+    def test(self, dag: str, logical_date: str, **rest: Any) -> Ran:
+        """Run a DAG by its own `test()`."""
+        return self.ask("test", [dag, logical_date], **rest)
+
+    def ask(
+        self,
+        what: str,
+        arguments: Sequence[Any],
+        environment: Mapping[str, object],
+        variables: Mapping[str, str] | None = None,
+    ) -> Ran:
+        """Have something done with these environment variables, and Airflow's own variables."""
+        log = self.home / f"{len(self.logs)}.log"
+        self.logs.append(log)
+        environment = {name: str(value) for name, value in environment.items()}
+        told = {"ask": what, "arguments": arguments, "environment": environment, "variables": variables or {}}
+        assert self.process.stdin
+        assert self.process.stdout
+        print(json.dumps({**told, "log": str(log)}), file=self.process.stdin, flush=True)
+        assert self.process.stdout.readline() == "{}\n"
+        return read_run(self.home / "airflow.db", log.read_text())
+
+
+def read_run(database: Path, log: str) -> Ran:
+    """What the database holds."""
+    with closing(sqlite3.connect(database)) as connection:
+        tasks = connection.execute("SELECT dag_id, task_id, map_index, state, try_number, pool FROM task_instance")
+        runs = connection.execute("SELECT dag_id, run_type, state FROM dag_run")
+        events = connection.execute(
+            "SELECT name, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id ORDER BY asset_event.id"
+        )
+        return Ran(set(tasks), set(runs), list(events), log)
+
+
+@contextmanager
+def started_airflow(home: Path) -> Iterator[Airflow]:
+    """An Airflow whose files lie in a folder."""
+    own = {f"AIRFLOW__{name}": value for name, value in SETTINGS.items()}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SOURCES__", "PROVIDERS__"))}
+    environment = {**inherited, **own, "AIRFLOW_HOME": str(home), "HOME": str(home), "PYTHONPATH": str(HERE)}
+    migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
+    subprocess.run(migrate, env=environment, cwd=home, check=True, capture_output=True, timeout=300)
+    with (home / "errors.log").open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, HERE / "airflow_runs.py"],
+            env=environment,
+            cwd=home,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        with process:
+            assert process.stdout
+            yield Airflow(home, process, json.loads(process.stdout.readline()))
+            process.communicate(timeout=60)

@@ -1,0 +1,199 @@
+"""Do the DAGs do in a real Airflow what they promise?"""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from airflows import Airflow, started_airflow
+from holdings import DATASET, query, read_tables, table_names
+from worlds import ACCESS, REFRESH, Begin, World
+
+from letters_source.emulator import Behaviour, Drift, Emulator
+
+LOAD = ("letters", "load", -1)
+POOLS = {"letters_service": 2, "letters_writer": 1}
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    """An Airflow that knows the DAGs of pipelines/."""
+    with started_airflow(tmp_path_factory.mktemp("airflow")) as airflow:
+        yield airflow
+
+
+def places(world: World) -> dict[str, object]:
+    """The variables that tell where to load to."""
+    return {"LETTERS_FILE": world.place, "LETTERS_ACCOUNTS_FILE": world.place.with_name("accounts.duckdb")}
+
+
+def environment(world: World, **more: object) -> dict[str, object]:
+    """The variables of a world: all settings, and where to load to."""
+    settings = {f"SOURCES__LETTERS__{name.upper()}": value for name, value in {**world.settings, **more}.items()}
+    return {**places(world), **settings}
+
+
+def loaded_contacts(place: Path) -> set[str]:
+    """The ids of the contacts in a file."""
+    return {row[0] for row in query(place, f"select id from {DATASET}.contacts")}
+
+
+def held_contacts(emulator: Emulator) -> set[str]:
+    """The ids of the contacts that the service holds."""
+    return {row.id for row in emulator.contacts.rows()}
+
+
+def test_the_file_has_no_import_errors(airflow: Airflow) -> None:
+    """Airflow's own word for a file that it could read."""
+    assert airflow.import_errors == {}
+
+
+def test_the_daily_load_and_what_follows_it(airflow: Airflow, begin: Begin) -> None:
+    """The scheduler runs the load, and then the DAG that is scheduled by its asset, which reads the event's extra."""
+    world = begin(Emulator(130, 7))
+    ran = airflow.schedule("letters", "letters_follow", environment=environment(world))
+    assert ran.runs == {("letters", "scheduled", "success"), ("letters_follow", "asset_triggered", "success")}
+    assert loaded_contacts(world.place) == held_contacts(world.emulator)
+    rows = {name: len(held) for name, held in read_tables(world.place).items()}
+    [contacts], [templates], [audit] = (ran.extras(f"letters_{group}") for group in ("contacts", "templates", "audit"))
+    assert contacts == {
+        "load_id": contacts["load_id"],
+        "rows": {name: rows[name] for name in ("contacts", "contacts__contact_labels")},
+        "verdict": "fenced",
+    }
+    children = ("templates", "templates__creator", "templates__product")
+    assert templates == {
+        "load_id": contacts["load_id"],
+        "rows": {name: rows[name] for name in children},
+        "verdict": "certified",
+    }
+    assert audit == {
+        "load_id": contacts["load_id"],
+        "rows": {"listing_audit": 2, "rejected_rows": 0},
+        "verdict": "fenced",
+    }
+    assert f"{contacts['load_id']} fenced {contacts['rows']}" in ran.log
+    assert not any(token in ran.log for token in (ACCESS, REFRESH))
+
+
+def test_an_incomplete_listing_fails_at_once_and_nothing_follows(airflow: Airflow, begin: Begin) -> None:
+    """No second try, our line as the reason, and no event that would wake other DAGs; no file is left."""
+    drift = Drift("swap", "anywhere", 1.0)
+    world = begin(Emulator(130, 7, behaviour=Behaviour(drift=[drift])))
+    ran = airflow.schedule("letters", "letters_follow", environment=environment(world, page_size=10, max_walks=1))
+    assert ran.tasks == {(*LOAD, "failed", 1, "default_pool")}
+    assert ran.runs == {("letters", "scheduled", "failed")}
+    assert ran.events == []
+    assert "AirflowFailException: contacts: " in ran.log
+    assert "nothing was loaded. Run again when the listing is quieter, or raise max_walks." in ran.log
+    assert not world.place.exists()
+
+
+def test_a_setting_that_is_missing_fails_at_once(airflow: Airflow, begin: Begin) -> None:
+    """The line names it and where to set it."""
+    ran = airflow.schedule("letters", environment=places(begin()))
+    assert ran.tasks == {(*LOAD, "failed", 1, "default_pool")}
+    reason = "sources.letters.base_url is not set: set SOURCES__LETTERS__BASE_URL in the environment, or base_url under"
+    assert f"AirflowFailException: {reason}" in ran.log
+
+
+def test_a_service_that_is_away_is_tried_again(airflow: Airflow, begin: Begin) -> None:
+    """The task waits for its next try."""
+    world = begin()
+    world.emulator.behaviour = Behaviour(fault_every=1, fault_status=503)
+    ran = airflow.schedule("letters", environment=environment(world, retry_budget=0.1))
+    assert ran.tasks == {(*LOAD, "up_for_retry", 1, "default_pool")}
+    assert ran.runs == {("letters", "scheduled", "running")}
+    assert "AirflowException: templates" in ran.log or "AirflowException: contacts" in ran.log
+
+
+def test_settings_in_the_variable_of_dlt(airflow: Airflow, begin: Begin) -> None:
+    """`dlt_secrets_toml` holds what secrets.toml would."""
+    world = begin(Emulator(30, 3))
+    lines = [f"{name} = {json.dumps(value)}" for name, value in world.settings.items()]
+    toml = "\n".join(["[sources.letters]", *lines, "page_size = 7"])
+    ran = airflow.schedule("letters", environment=places(world), variables={"dlt_secrets_toml": toml})
+    assert ran.runs == {("letters", "scheduled", "success")}
+    assert loaded_contacts(world.place) == held_contacts(world.emulator)
+    assert {dict(parse_qsl(hit.query))["pageSize"] for hit in world.emulator.hits} == {"7"}
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_settings_in_a_connection(airflow: Airflow, begin: Begin, *, in_parts: bool) -> None:
+    """`letters_default`, whose host is the whole address or a part of it."""
+    world = begin(Emulator(30, 3))
+    scheme, _, rest = world.settings["base_url"].partition("://")
+    host, _, port = rest.removesuffix("/api/v1").partition(":")
+    parts = {"host": host, "port": int(port), "schema": scheme}
+    connection = {
+        "conn_type": "http",
+        **(parts if in_parts else {"host": world.settings["base_url"]}),
+        "password": ACCESS,
+        "extra": {"refresh_token": REFRESH},
+    }
+    told = {**places(world), "AIRFLOW_CONN_LETTERS_DEFAULT": json.dumps(connection)}
+    ran = airflow.schedule("letters", environment=told)
+    assert ran.runs == {("letters", "scheduled", "success")}
+    assert loaded_contacts(world.place) == held_contacts(world.emulator)
+    assert not any(token in ran.log for token in (ACCESS, REFRESH))
+
+
+def test_accounts_are_loaded_side_by_side_into_one_file(airflow: Airflow, begin: Begin) -> None:
+    """A mapped load for each account in the service's pool, then one after the other in the writer's."""
+    world = begin(Emulator(30, 3))
+    ran = airflow.schedule("letters_accounts", pools=POOLS, environment=environment(world))
+    assert ran.tasks == {
+        ("letters_accounts", "accounts", -1, "success", 1, "default_pool"),
+        *(("letters_accounts", "account.load", index, "success", 1, "letters_service") for index in (0, 1)),
+        *(("letters_accounts", "account.unite", index, "success", 1, "letters_writer") for index in (0, 1)),
+    }
+    united = world.place.with_name("accounts.duckdb")
+    views = query(united, f"select account_id, count(*) from {DATASET}_all.contacts group by all order by all")
+    assert views == [("501", 30), ("502", 30)]
+    assert {extra["account_id"]: extra["rows"]["contacts"] for extra in ran.extras("letters_accounts")} == {
+        "501": 30,
+        "502": 30,
+    }
+    assert {dict(parse_qsl(hit.query)).get("accountId") for hit in world.emulator.hits} != {None}
+
+
+def test_pools_that_are_missing_hold_the_accounts_back(airflow: Airflow, begin: Begin) -> None:
+    """Airflow never starts a task whose pool it does not know; its log says so."""
+    ran = airflow.schedule("letters_accounts", environment=environment(begin()))
+    assert {task[1:4] for task in ran.tasks if task[3] == "success"} == {("accounts", -1, "success")}
+    assert "non-existent pool 'letters_service'" in ran.log
+
+
+def test_a_data_interval_asks_for_its_days(airflow: Airflow, begin: Begin) -> None:
+    """By `dag.test()`: where Airflow makes data intervals and dlt may heed them, a run brings its day's mailings."""
+    world = begin(Emulator(200, 3))
+    more = {
+        **environment(world, mailings="true", mailings_since="2024-01-01"),
+        "AIRFLOW__SCHEDULER__CREATE_CRON_DATA_INTERVALS": "True",
+        "DLT_ALLOW_EXTERNAL_SCHEDULERS": "true",
+    }
+    airflow.test("letters", "2024-05-18T00:00:00+00:00", environment=more)
+    assert asked_days(world.emulator) == [("2024-05-17", "2024-05-17")]
+    mailed = {row.id for row in world.emulator.contacts.rows() if row.traits.last_mailed_date == date(2024, 5, 17)}
+    assert {row[0] for row in query(world.place, f"select contact_id from {DATASET}.mailings")} == mailed
+
+
+def test_without_a_data_interval_mailings_go_on_from_the_last_load(airflow: Airflow, begin: Begin) -> None:
+    """`@daily` makes empty intervals by default, which would ask for no day at all."""
+    world = begin(Emulator(20, 3))
+    today = datetime.now(UTC).date().isoformat()
+    more = {**environment(world, mailings="true", mailings_since=today), "DLT_ALLOW_EXTERNAL_SCHEDULERS": "true"}
+    airflow.test("letters", "2024-05-18T00:00:00+00:00", environment=more)
+    assert (today, today) in asked_days(world.emulator)
+    assert (DATASET, "mailings") in table_names(world.place)
+
+
+def asked_days(emulator: Emulator) -> list[Any]:
+    """The windows of days that contacts were asked for."""
+    found = [
+        json.loads(value) for hit in emulator.hits for key, value in parse_qsl(hit.query) if key == "lastMailedDate"
+    ]
+    return [(each["startDate"], each["endDate"]) for each in found]
