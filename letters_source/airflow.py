@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dlt.extract.incremental.context import TimeIntervalContext
 
     from letters_source.load import Result
-    from letters_source.settings import Overrides
 
 CONNECTION = "letters_default"
 CONTACTS, TEMPLATES, AUDIT = (Asset(f"letters_{group}") for group in ("contacts", "templates", "audit"))
@@ -88,7 +87,7 @@ def airflow_failures() -> Iterator[None]:
         raise (AirflowFailException if is_final else AirflowException)(str(error)) from None
 
 
-def connection_settings(conn_id: str = CONNECTION) -> "Overrides":
+def connection_settings(conn_id: str = CONNECTION) -> dict[str, Any]:
     """The settings in an Airflow connection; none where there is no such connection.
 
     Its host is the `base_url`, or a host alone, whose scheme is https where `schema` says no other; its password is
@@ -98,13 +97,12 @@ def connection_settings(conn_id: str = CONNECTION) -> "Overrides":
         connection = Connection.get(conn_id)
     except AirflowNotFoundException:
         return {}
-    found: Any = {
+    found = {
         "base_url": address_of(connection),
         "access_token": connection.password,
         "refresh_token": connection.extra_dejson.get("refresh_token"),
     }
-    settings: Overrides = {key: value for key, value in found.items() if value}
-    return settings
+    return {key: value for key, value in found.items() if value}
 
 
 def address_of(connection: Connection) -> str | None:

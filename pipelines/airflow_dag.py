@@ -27,10 +27,11 @@ def letters() -> None:
     """Load the token's own account; an asset for each group of tables tells of it."""
 
     @task(outlets=ASSETS)
-    def load(params: dict[str, Any], outlet_events: Any) -> None:
+    def load(**context: Any) -> None:
         from letters_source import make_pipeline
 
-        announce(load_task(partial(make_pipeline, "duckdb", params["to"])), outlet_events)
+        result = load_task(partial(make_pipeline, "duckdb", context["params"]["to"]))
+        announce(result, context["outlet_events"])
 
     load()
 
@@ -40,22 +41,23 @@ def letters_accounts() -> None:
     """Load accounts side by side, each into its own file, and bring them one by one into the file that unites them."""
 
     @task
-    def accounts(params: dict[str, Any]) -> list[str]:
-        return params["accounts"]
+    def accounts(**context: Any) -> Any:
+        return context["params"]["accounts"]
 
     @task(pool="letters_service")
-    def load(account: str, params: dict[str, Any]) -> dict[str, Any]:
+    def load(account: str, **context: Any) -> dict[str, Any]:
         from letters_source.unite import own_pipeline
 
-        return extra_of(load_task(partial(own_pipeline, account=account, **params), account_id=account))
+        result = load_task(partial(own_pipeline, account=account, **context["params"]), account_id=account)
+        return extra_of(result)
 
     @task(pool="letters_writer", outlets=[UNITED])
-    def unite(account: str, extra: dict[str, Any], params: dict[str, Any], outlet_events: Any) -> None:
+    def unite(account: str, extra: Any, **context: Any) -> None:
         from letters_source.unite import unite_account
 
         with airflow_failures():
-            unite_account(account=account, **params)
-        outlet_events[UNITED].extra.update(extra, account_id=account)
+            unite_account(account=account, **context["params"])
+        context["outlet_events"][UNITED].extra.update(extra, account_id=account)
 
     @task_group
     def account(account: str) -> None:
@@ -69,8 +71,8 @@ def letters_follow() -> None:
     """What may follow a load of contacts: here, tell what it brought."""
 
     @task
-    def tell(triggering_asset_events: Any) -> None:
-        for event in triggering_asset_events[CONTACTS]:
+    def tell(**context: Any) -> None:
+        for event in context["triggering_asset_events"][CONTACTS]:
             print(event.extra["load_id"], event.extra["verdict"], event.extra["rows"])
 
     tell()

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,8 +29,8 @@ from airflow.utils.session import create_session
 
 DATABASE = Path(os.environ["AIRFLOW_HOME"]) / "airflow.db"
 BLANK = DATABASE.with_name("blank.db")
-IDLE_LOOPS = 2
-"""In so many rounds of the scheduler in a row there is nothing left to do."""
+IDLE_LOOPS = 6
+"""Between a task and what it wakes lie some rounds in which no task begins or ends."""
 
 
 class InlineExecutor(BaseExecutor):
@@ -70,6 +70,13 @@ def prepare() -> dict[str, str]:
     return {str(file): error for file, error in dags.import_errors.items()}
 
 
+def restore() -> None:
+    """Take the database back to when nothing had run, and what SQLite keeps beside it."""
+    for leftover in DATABASE.parent.glob(f"{DATABASE.name}-*"):
+        leftover.unlink()
+    shutil.copy(BLANK, DATABASE)
+
+
 def schedule(dag_ids: Sequence[str], pools: Mapping[str, int]) -> None:
     """Let the scheduler run the DAGs, and what follows them, until nothing is left to do."""
     for pool, slots in pools.items():
@@ -95,7 +102,10 @@ def answer(request: dict[str, Any]) -> None:
     configure_orm()
     for name, value in request["variables"].items():
         variable.Variable.set(name, value)
-    {"schedule": schedule, "test": test}[request["ask"]](*request["arguments"])
+    ASKED[request["ask"]](*request["arguments"])
+
+
+ASKED: dict[str, Callable[..., None]] = {"schedule": schedule, "test": test}
 
 
 def main() -> None:
@@ -104,7 +114,7 @@ def main() -> None:
     os.dup2(2, 1)
     print(json.dumps(prepare()), file=answers, flush=True)
     for line in sys.stdin:
-        shutil.copy(BLANK, DATABASE)
+        restore()
         child = get_context("fork").Process(target=answer, args=(json.loads(line),))
         child.start()
         child.join()
