@@ -10,11 +10,13 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from airflow import models
+from airflow.api_fastapi.execution_api.app import InProcessExecutionAPI
 from airflow.configuration import conf
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
@@ -23,25 +25,32 @@ from airflow.jobs.job import Job, run_job
 from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
 from airflow.models import variable
 from airflow.models.dag import DagModel
-from airflow.sdk.execution_time.supervisor import in_process_api_server, run_task_in_process
+from airflow.sdk.api.client import Client
+from airflow.sdk.execution_time.supervisor import run_task_in_process
 from airflow.settings import configure_orm, dispose_orm
 from airflow.utils.session import create_session
 
 DATABASE = Path(os.environ["AIRFLOW_HOME"]) / "airflow.db"
 BLANK = DATABASE.with_name("blank.db")
+INTERFACE = InProcessExecutionAPI()
 IDLE_LOOPS = 6
 """Between a task and what it wakes lie some rounds in which no task begins or ends."""
 
 
 class InlineExecutor(BaseExecutor):
-    """Runs each task at once, in this process."""
+    """Runs each task at once, in this process, with an interface to Airflow that is made already."""
+
+    def __init__(self, interface: InProcessExecutionAPI) -> None:
+        super().__init__()
+        self.client = Client(base_url=None, token="", dry_run=True, transport=interface.transport)
+        self.client.base_url = "http://in-process.invalid./"
 
     def _process_workloads(self, workload_items: Sequence[Any]) -> None:
         for workload in workload_items:
             dag = read_dags().dags[workload.ti.dag_id]
             self.running.add(workload.key)
             self.queued_tasks.pop(workload.key, None)
-            run_task_in_process(ti=workload.ti, task=dag.task_dict[workload.ti.task_id])
+            run_task_in_process(ti=workload.ti, task=dag.task_dict[workload.ti.task_id], client=self.client)
             self.change_state(workload.key, workload.success_state)
 
     def sync(self) -> None:
@@ -63,8 +72,8 @@ def prepare() -> dict[str, str]:
     manager.sync_bundles_to_db()
     dags = read_dags()
     sync_bag_to_db(dags, "dags-folder", None)
-    # the first answer takes long: every request of the interface is compiled
-    in_process_api_server().app  # noqa: B018
+    # dlt and our own parts too are imported before the forks
+    import_module("letters_source.load")
     dispose_orm()
     shutil.copy(DATABASE, BLANK)
     return {str(file): error for file, error in dags.import_errors.items()}
@@ -84,7 +93,8 @@ def schedule(dag_ids: Sequence[str], pools: Mapping[str, int]) -> None:
     with create_session() as session:
         for model in session.query(DagModel).filter(DagModel.dag_id.in_(dag_ids)):
             model.is_paused = False
-    runner = SchedulerJobRunner(job=Job(), num_runs=IDLE_LOOPS, only_idle=True)
+    executor = InlineExecutor(INTERFACE)
+    runner = SchedulerJobRunner(job=Job(), num_runs=IDLE_LOOPS, only_idle=True, executors=[executor])
     run_job(job=runner.job, execute_callable=runner._execute)
 
 
@@ -108,11 +118,13 @@ def answer(request: dict[str, Any]) -> None:
 ASKED: dict[str, Callable[..., None]] = {"schedule": schedule, "test": test}
 
 
-def main() -> None:
-    """Answer until there are no more requests."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    print(json.dumps(prepare()), file=answers, flush=True)
+def main(answers_to: str) -> None:
+    """Answer until there are no more requests, through a pipe that nobody else writes to."""
+    answers = os.fdopen(int(answers_to), "w")
+    errors = prepare()
+    # every request that there is is compiled, which takes seconds
+    assert INTERFACE.app
+    print(json.dumps(errors), file=answers, flush=True)
     for line in sys.stdin:
         restore()
         child = get_context("fork").Process(target=answer, args=(json.loads(line),))
@@ -122,4 +134,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

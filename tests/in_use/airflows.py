@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 HERE = Path(__file__).parent
 DAGS = HERE.parents[1] / "pipelines"
@@ -17,7 +17,6 @@ SETTINGS = {
     "CORE__DAGS_FOLDER": str(DAGS),
     "CORE__LOAD_EXAMPLES": "False",
     "CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
-    "CORE__EXECUTOR": "airflow_runs.InlineExecutor",
     "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
     # only workers and servers in other processes would need to agree on it
     "API_AUTH__JWT_SECRET": "of tests alone, which no server and no worker ever has to show to another",
@@ -46,6 +45,7 @@ class Airflow:
 
     home: Path
     process: subprocess.Popen[str]
+    answers: TextIO
     import_errors: dict[str, str]
     logs: list[Path] = field(default_factory=list)
 
@@ -70,9 +70,8 @@ class Airflow:
         environment = {name: str(value) for name, value in environment.items()}
         told = {"ask": what, "arguments": arguments, "environment": environment, "variables": variables or {}}
         assert self.process.stdin
-        assert self.process.stdout
         print(json.dumps({**told, "log": str(log)}), file=self.process.stdin, flush=True)
-        assert self.process.stdout.readline() == "{}\n"
+        assert self.answers.readline() == "{}\n"
         return read_run(self.home / "airflow.db", log.read_text())
 
 
@@ -95,17 +94,18 @@ def started_airflow(home: Path) -> Iterator[Airflow]:
     environment = {**inherited, **own, "AIRFLOW_HOME": str(home), "HOME": str(home), "PYTHONPATH": str(HERE)}
     migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
     subprocess.run(migrate, env=environment, cwd=home, check=True, capture_output=True, timeout=300)
-    with (home / "errors.log").open("w") as errors:
+    reading, writing = os.pipe()
+    with (home / "airflow.log").open("w") as log, os.fdopen(reading) as answers:
         process = subprocess.Popen(
-            [sys.executable, HERE / "airflow_runs.py"],
+            [sys.executable, HERE / "airflow_runs.py", str(writing)],
             env=environment,
             cwd=home,
             text=True,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
+            stdout=log,
+            stderr=log,
+            pass_fds=[writing],
         )
+        os.close(writing)
         with process:
-            assert process.stdout
-            yield Airflow(home, process, json.loads(process.stdout.readline()))
-            process.communicate(timeout=60)
+            yield Airflow(home, process, answers, json.loads(answers.readline()))
