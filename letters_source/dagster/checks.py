@@ -1,0 +1,139 @@
+"""Which checks are there, and what do they find in the destination?"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+import dlt
+
+from letters_source.dagster.specs import audited_as, table_of
+from letters_source.destination import duckdb_file
+from letters_source.errors import LoadFailed
+from letters_source.held import finished_audits
+from letters_source.load import plain_errors
+from letters_source.tables import LISTING_AUDIT, Table
+from letters_source.verify import check_rejected, check_table, one, present
+
+Audits = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check of the tables whose rows lie in some parts; `find` raises `LoadFailed` with what is wrong."""
+
+    description: str
+    parts: Collection[str]
+    find: Callable[[Any, Table, Audits], None]
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+
+
+def find_missing(client: Any, table: Table, audits: Audits) -> None:
+    """As many rows and ids as were read, and as many rejected rows."""
+    check_table(client, table, audits)
+    for audit in audits if table.part == "row" else ():
+        check_rejected(client, audit, audit["_dlt_load_id"])
+
+
+def find_repeated(client: Any, table: Table, audits: Audits) -> None:
+    """No key twice."""
+    keys = f"SELECT 1 FROM {present(client, table, audits)} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
+    [repeated] = one(client, f"SELECT count(*) FROM ({keys}) AS repeated")
+    if repeated:
+        raise LoadFailed(f"{table.name}: {repeated} keys are there more than once; load again.")
+
+
+def find_undocumented(_: Any, table: Table, audits: Audits) -> None:
+    """No undocumented field, and no value that did not fit its column, in what was read last."""
+    found = {
+        name: times for audit in audits for name, times in json.loads(audit["undocumented_fields"] or "{}").items()
+    }
+    if found:
+        fields = ", ".join(f"{name} in {times} rows" for name, times in found.items())
+        raise LoadFailed(f"{table.name}: kept in the column undocumented: {fields}.")
+
+
+CHECKS = {
+    "complete": Check(
+        "The table holds what was read, and that was shown to be the whole listing.",
+        ("row", "facet", "window"),
+        find_missing,
+    ),
+    "unique_keys": Check("No key is there twice.", ("row", "object", "list", "facet", "window"), find_repeated),
+    "no_orphans": Check("Every row has its parent.", ("object", "list"), check_table),
+    "documented": Check(
+        "The service sent no undocumented field, and no value that does not fit its column.",
+        ("row",),
+        find_undocumented,
+        dg.AssetCheckSeverity.WARN,
+    ),
+}
+
+
+def check_specs(assets: Iterable[dg.AssetSpec]) -> list[dg.AssetCheckSpec]:
+    """The checks of some assets. What comes after an asset waits for those that are no mere warnings."""
+    return [
+        dg.AssetCheckSpec(
+            name,
+            asset=asset.key,
+            description=check.description,
+            blocking=check.severity == dg.AssetCheckSeverity.ERROR,
+        )
+        for asset in assets
+        for name, check in CHECKS.items()
+        if table_of(asset.key).listing and table_of(asset.key).part in check.parts
+    ]
+
+
+def find_problems(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, str]:
+    """What each check finds wrong in a dataset, in a line; empty when nothing is."""
+    try:
+        with plain_errors():
+            audits = last_audits(pipeline, {audited_as(table_of(key.asset_key)) for key in keys})
+            with pipeline.sql_client() as client:
+                return {key: find_problem(key, client, audits) for key in keys}
+    except LoadFailed as failure:
+        return dict.fromkeys(keys, str(failure))
+
+
+def last_audits(pipeline: dlt.Pipeline, names: Collection[str]) -> Mapping[str, Audits]:
+    """How the last load that read them read listings, facets and mailings.
+
+    Raises:
+        LoadFailed: there is no file.
+    """
+    file = duckdb_file(pipeline)
+    if file and not file.exists():
+        # DuckDB would make it
+        raise LoadFailed(f"{file.name} does not exist; load it first.")
+    found = {name: finished_audits(pipeline, name) for name in names}
+    return {
+        name: [audit for audit in audits if audit["_dlt_load_id"] == audits[0]["_dlt_load_id"]]
+        for name, audits in found.items()
+    }
+
+
+def find_problem(key: dg.AssetCheckKey, client: Any, audits: Mapping[str, Audits]) -> str:
+    """What a check finds wrong with a table, in a line; empty when nothing is."""
+    table = table_of(key.asset_key)
+    last = audits[audited_as(table)]
+    if not last:
+        return f"{table.name}: {LISTING_AUDIT.name} knows of no load of it; load it first."
+    try:
+        CHECKS[key.name].find(client, table, last)
+    except LoadFailed as failure:
+        return str(failure)
+    return ""
+
+
+def result_of(key: dg.AssetCheckKey, problems: Mapping[str, str]) -> dg.AssetCheckResult:
+    """A check's result from what was found in the datasets of loaded accounts, or in the one without a name."""
+    told = [f"{account}: {problem}" if account else problem for account, problem in problems.items() if problem]
+    return dg.AssetCheckResult(
+        passed=bool(problems) and not told,
+        asset_key=key.asset_key,
+        check_name=key.name,
+        severity=CHECKS[key.name].severity,
+        description=" ".join(told) or (None if problems else "No account was loaded yet."),
+    )

@@ -1,0 +1,49 @@
+"""The tables in Dagster, daily: of the tokens' own account, and of further accounts as partitions. Copy and edit."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from letters_source.dagster import SERVICE, LettersResource, LettersTranslator, asset_specs, letters_checks
+
+AGAIN = dg.RetryPolicy(max_retries=3, delay=60, backoff=dg.Backoff.EXPONENTIAL)
+ACCOUNTS = dg.DynamicPartitionsDefinition(name="letters_accounts")
+OF_ACCOUNTS = asset_specs(LettersTranslator(prefix=["letters_accounts"], group="letters_accounts"))
+
+
+@dg.multi_asset(specs=asset_specs(), can_subset=True, pool="letters", retry_policy=AGAIN)
+def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
+    """Load complete listings, or fail."""
+    yield from letters.materialize(context)
+
+
+@dg.multi_asset(specs=OF_ACCOUNTS, can_subset=True, pool="letters", retry_policy=AGAIN, partitions_def=ACCOUNTS)
+def account_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
+    """Load complete listings of an account, or fail."""
+    yield from letters.materialize(context)
+
+
+@dg.schedule(target=[account_tables], cron_schedule="0 6 * * *")
+def letters_accounts_daily(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest]:
+    """A run for each account."""
+    accounts = ACCOUNTS.get_partition_keys(dynamic_partitions_store=context.instance)
+    return [dg.RunRequest(partition_key=account) for account in accounts]
+
+
+defs = dg.Definitions(
+    assets=[SERVICE, letters_tables, account_tables],
+    asset_checks=[letters_checks(letters_tables), letters_checks(account_tables)],
+    schedules=[
+        dg.ScheduleDefinition("letters_daily", target=[letters_tables], cron_schedule="0 5 * * *"),
+        letters_accounts_daily,
+    ],
+    resources={
+        "letters": LettersResource(
+            base_url=dg.EnvVar("SOURCES__LETTERS__BASE_URL"),
+            access_token=dg.EnvVar("SOURCES__LETTERS__ACCESS_TOKEN"),
+            refresh_token=dg.EnvVar("SOURCES__LETTERS__REFRESH_TOKEN"),
+            to="letters.duckdb",
+        )
+    },
+)

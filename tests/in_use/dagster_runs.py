@@ -1,0 +1,86 @@
+"""How is Dagster run in tests: the definitions that users copy, materialised in this process?"""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from worlds import World
+
+FILE = Path(__file__).parents[2] / "pipelines/dagster_defs.py"
+OWN, OF_ACCOUNTS = "letters_tables", "account_tables"
+
+
+def load_file() -> dict[str, Any]:
+    """What the file defines, by name."""
+    return runpy.run_path(str(FILE))
+
+
+def load_definitions() -> dg.Definitions:
+    """The file's definitions."""
+    defs: dg.Definitions = load_file()["defs"]
+    return defs
+
+
+def materialize(
+    defs: dg.Definitions, assets: str, *tables: str, after: Any = (), **options: Any
+) -> dg.ExecuteInProcessResult:
+    """Materialise assets and run their checks; some tables' alone where those are named, and with what comes after."""
+    keys = [key for key in keys_of(defs, assets) if not tables or key.path[-1] in tables]
+    return execute(defs, assets, dg.AssetSelection.assets(*keys), after, options)
+
+
+def check(defs: dg.Definitions, assets: str, after: Any = (), **options: Any) -> dg.ExecuteInProcessResult:
+    """Run the checks of assets, and materialise nothing but what comes after."""
+    return execute(defs, assets, dg.AssetSelection.checks_for_assets(*keys_of(defs, assets)), after, options)
+
+
+def execute(
+    defs: dg.Definitions, assets: str, selection: dg.AssetSelection, after: Any, options: dict[str, Any]
+) -> dg.ExecuteInProcessResult:
+    """Run what is selected, and what comes after."""
+    chosen = [*(named(defs.assets, assets)), *(named(defs.asset_checks, f"{assets}_checks")), *after]
+    selection |= dg.AssetSelection.assets(*(each.key for each in after))
+    return dg.materialize(chosen, resources=defs.resources, selection=selection, raise_on_error=False, **options)
+
+
+def keys_of(defs: dg.Definitions, assets: str) -> list[dg.AssetKey]:
+    """The keys of some assets."""
+    return [key for each in named(defs.assets, assets) for key in each.keys]
+
+
+def named(definitions: Any, name: str) -> list[dg.AssetsDefinition]:
+    """The definitions whose computation has a name."""
+    return [each for each in definitions or () if isinstance(each, dg.AssetsDefinition) and each.op.name == name]
+
+
+def reach(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The world, reached by settings in the environment."""
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    return world
+
+
+def materialized(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+    """The metadata of every table that a run materialised, whether it was selected or came with one that was."""
+    events = [event for event in result.all_events if event.is_step_materialization]
+    found = [event.step_materialization_data.materialization for event in events]
+    return {each.asset_key.path[-1]: {name: value.value for name, value in each.metadata.items()} for each in found}
+
+
+def checked(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], str | None]:
+    """Of every check that did not pass: by table and check, what it says."""
+    failed = [each for each in result.get_asset_check_evaluations() if not each.passed]
+    return {(each.asset_key.path[-1], each.check_name): each.description for each in failed}
+
+
+def failures(result: dg.ExecuteInProcessResult) -> list[str]:
+    """What Dagster shows as the reasons of a failed run."""
+    found = [event.step_failure_data.user_failure_data for event in result.all_events if event.is_step_failure]
+    return [str(each.description) for each in found if each]
+
+
+def retries(result: dg.ExecuteInProcessResult) -> int:
+    """How often a step was tried again."""
+    return sum(event.is_step_up_for_retry for event in result.all_events)

@@ -1,0 +1,190 @@
+"""Does Dagster load complete tables, tell what they hold, and stop where they are not complete?"""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster_runs import (
+    OWN,
+    checked,
+    failures,
+    load_definitions,
+    materialize,
+    materialized,
+    reach,
+    retries,
+)
+from holdings import LISTED, change, held_tables, query
+from worlds import ACCESS, Begin, World
+
+from letters_source.dagster import LettersResource, asset_specs
+from letters_source.emulator import Behaviour, Drift, Emulator
+from letters_source.lookup import where_to_set
+from letters_source.tables import TABLES
+
+ALWAYS = {*LISTED, "rejected_rows", "listing_audit"}
+FACETS = {table.name for table in TABLES if table.part == "facet"}
+METADATA = """
+    select any_value(verdict), sum(requests), round(sum(seconds), 3), _dlt_load_id from letters_data.listing_audit
+    where listing = 'contacts' group by _dlt_load_id order by _dlt_load_id desc limit 1
+"""
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """145 contacts and 7 templates."""
+    return reach(begin(Emulator(145, 7)), monkeypatch)
+
+
+def make_incomplete(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contacts come and go while they are read, and are read once only."""
+    world.emulator.behaviour = Behaviour(drift=[Drift("delete"), Drift("insert", "end")])
+    monkeypatch.setenv("SOURCES__LETTERS__MAX_WALKS", "1")
+    monkeypatch.setenv("SOURCES__LETTERS__PAGE_SIZE", "10")
+
+
+@dg.asset(deps=[dg.AssetKey(["letters_data", "contacts"])])
+def mailing_list() -> None:
+    """Something that is made of contacts."""
+
+
+@dg.multi_asset(
+    specs=asset_specs(facets=True, mailings=True), can_subset=True, retry_policy=dg.RetryPolicy(max_retries=2)
+)
+def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Any:
+    """All tables, with a destination that waits for nobody."""
+    yield from letters.materialize(context)
+
+
+def everything(**resource: Any) -> dg.Definitions:
+    """Definitions of all tables."""
+    return dg.Definitions(assets=[letters_tables], resources={"letters": LettersResource(**resource)})
+
+
+def test_tables_hold_what_the_service_holds(world: World) -> None:
+    """Every table is materialised, and every check passes."""
+    result = materialize(load_definitions(), OWN)
+    assert result.success
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+    assert {name: facts["dagster/row_count"] for name, facts in materialized(result).items()} == {
+        name: len(rows) for name, rows in tables.items()
+    }
+    assert len(result.get_asset_check_evaluations()) == 12
+    assert checked(result) == {}
+
+
+def test_metadata_is_the_audit_s(world: World) -> None:
+    """Verdict, requests, seconds and the load; tables that both listings fill have both of theirs."""
+    found = materialized(materialize(load_definitions(), OWN))
+    verdict, requests, seconds, load_id = query(world.place, METADATA)[0]
+    facts = {"verdict": verdict, "requests": requests, "seconds": seconds, "load_id": load_id}
+    assert found["contacts"] == {"dagster/row_count": 145, **facts}
+    assert found["contacts__contact_labels"].items() >= facts.items()
+    assert found["rejected_rows"]["verdict"] == "certified, fenced"
+    assert found["rejected_rows"]["requests"] == requests + found["templates"]["requests"]
+
+
+def test_a_table_brings_its_listing(world: World) -> None:
+    """Labels come with their contacts, of one load, and that is told; templates are not asked for."""
+    result = materialize(load_definitions(), OWN, "contacts__contact_labels")
+    assert result.success
+    assert set(materialized(result)) == ALWAYS - {"templates", "templates__creator", "templates__product"}
+    assert {hit.path for hit in world.emulator.hits} == {"/api/v1/contacts"}
+    assert {each.check_name for each in result.get_asset_check_evaluations()} == {"unique_keys", "no_orphans"}
+
+
+def test_a_table_of_both_listings_brings_both(world: World) -> None:
+    """The audit is whole."""
+    result = materialize(load_definitions(), OWN, "listing_audit")
+    assert set(materialized(result)) == ALWAYS
+
+
+def test_facets_and_mailings_are_loaded_where_they_are_assets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definitions say so; where mailings begin is a setting."""
+    monkeypatch.setenv("SOURCES__LETTERS__MAILINGS_SINCE", "2026-11-20")
+    result = materialize(everything(), OWN)
+    assert set(materialized(result)) == ALWAYS | FACETS | {"mailings"}
+    only = materialize(everything(), OWN, "mailings")
+    assert set(materialized(only)) == {"mailings", "listing_audit"}
+
+
+def test_parquet_is_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings may be the resource's own."""
+    world = begin(Emulator(12, 3), kind="parquet")
+    defs = load_definitions()
+    letters = LettersResource(**world.settings, destination="parquet", to=str(world.place))
+    own = dg.Definitions(defs.assets, asset_checks=defs.asset_checks, resources={"letters": letters})
+    result = materialize(own, OWN)
+    assert result.success
+    assert checked(result) == {}
+    assert {name: world.tables()[name] for name in LISTED} == held_tables(world.emulator)
+    assert ACCESS not in repr(letters)
+
+
+def test_an_incomplete_listing_fails_the_run_for_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a line, without another try; nothing is materialised, and what comes after does not run."""
+    assert materialize(load_definitions(), OWN).success
+    before = world.tables()
+    make_incomplete(world, monkeypatch)
+    result = materialize(load_definitions(), OWN, after=[mailing_list])
+    assert not result.success
+    [reason] = failures(result)
+    assert reason.startswith("contacts: ")
+    assert reason.endswith("nothing was loaded. Run again when the listing is quieter, or raise max_walks.")
+    assert "\n" not in reason
+    assert (materialized(result), result.get_asset_check_evaluations(), retries(result)) == ({}, [], 0)
+    assert world.tables() == before
+
+
+def test_what_comes_after_runs_once_the_tables_are_whole(world: World) -> None:
+    """And have been checked."""
+    result = materialize(load_definitions(), OWN, after=[mailing_list])
+    assert result.success
+    assert "mailing_list" in materialized(result)
+    order = [event.step_key for event in result.all_events if event.is_step_success]
+    assert order == ["letters_tables", "letters_tables_checks", "mailing_list"]
+
+
+def test_an_unreachable_service_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the policy says, and no other failure is."""
+    monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "0.1")
+    world.emulator.behaviour = Behaviour(fault_every=1)
+    result = materialize(everything(), OWN, "templates")
+    assert not result.success
+    assert retries(result) == 2
+    assert "templates page 0: " in failures(result)[0]
+    world.emulator.behaviour = Behaviour()
+    world.emulator.access_token = "another"
+    assert retries(materialize(everything(), OWN, "templates")) == 0
+
+
+def test_a_variable_that_is_not_set_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything runs."""
+    monkeypatch.delenv("SOURCES__LETTERS__ACCESS_TOKEN")
+    with pytest.raises(dg.DagsterInvalidConfigError, match="SOURCES__LETTERS__ACCESS_TOKEN"):
+        materialize(load_definitions(), OWN)
+
+
+def test_a_resource_without_settings_takes_dlt_s(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is set nowhere is named, with where to set it."""
+    assert materialize(everything(), OWN, "templates").success
+    monkeypatch.delenv("SOURCES__LETTERS__BASE_URL")
+    assert failures(materialize(everything(), OWN, "templates")) == [
+        f"sources.letters.base_url is not set: {where_to_set('base_url')}."
+    ]
+
+
+def test_a_place_that_cannot_be_is_a_failure_of_one_line(world: World) -> None:
+    """Nothing is asked for then."""
+    [reason] = failures(materialize(everything(to="nowhere/letters.duckdb"), OWN, "templates"))
+    assert "nowhere does not exist, or may not be entered" in reason
+    assert world.emulator.hits == []
+
+
+def test_a_file_that_others_changed_is_loaded_anew(world: World) -> None:
+    """Replaced as a whole."""
+    assert materialize(load_definitions(), OWN).success
+    change(world.place, "insert into letters_data.contacts select * from letters_data.contacts")
+    assert materialize(load_definitions(), OWN).success
+    assert len(world.tables()["contacts"]) == 145

@@ -1,0 +1,91 @@
+"""Is each account a partition of its own, in a dataset of its own?"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+from dagster_runs import OF_ACCOUNTS, check, checked, failures, load_definitions, load_file, materialize, reach
+from holdings import change, query
+from shelves import retrait
+from worlds import Begin, World
+
+from letters_source.emulator import Emulator
+
+COUNT = "select account_id, count(*) from letters_data_all.contacts group by account_id order by account_id"
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Nine contacts and three templates, of the accounts A, B and C in turn, after two contacts that are A's, too."""
+    emulator = Emulator(11, 3)
+    for shelf in (emulator.contacts, emulator.templates):
+        for number, row_id in enumerate(shelf.ids()):
+            retrait(shelf, row_id, account_id="ABC"[max(number - 2, 0) % 3] if len(shelf.ids()) > 3 else "ABC"[number])
+    return reach(begin(emulator), monkeypatch)
+
+
+@pytest.fixture
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    """A Dagster that knows the accounts A and B."""
+    with dg.instance_for_test(temp_dir=str(tmp_path_factory.mktemp("dagster"))) as instance:
+        instance.add_dynamic_partitions("letters_accounts", ["A", "B"])
+        yield instance
+
+
+def load(instance: dg.DagsterInstance, account: str, *tables: str) -> dg.ExecuteInProcessResult:
+    """Load an account."""
+    return materialize(load_definitions(), OF_ACCOUNTS, *tables, instance=instance, partition_key=account)
+
+
+def test_accounts_have_datasets_of_their_own(world: World, instance: dg.DagsterInstance) -> None:
+    """Views unite those that were loaded."""
+    result = load(instance, "A")
+    assert result.success
+    assert query(world.place, COUNT) == [("A", 5)]
+    assert load(instance, "B").success
+    assert query(world.place, COUNT) == [("A", 5), ("B", 3)]
+    assert query(world.place, "select count(*) from letters_data_b.contacts") == [(3,)]
+    assert checked(result) == {}
+
+
+def test_materialisations_are_of_the_partition(world: World, instance: dg.DagsterInstance) -> None:
+    """Also of tables that came with a selected one."""
+    load(instance, "B", "contacts__contact_labels")
+    for table, expected in (("contacts__contact_labels", {"B"}), ("contacts", {"B"}), ("templates", set())):
+        assert instance.get_materialized_partitions(dg.AssetKey(["letters_accounts", table])) == expected
+
+
+def test_checks_look_at_every_loaded_account(world: World, instance: dg.DagsterInstance) -> None:
+    """What is wrong names the account, whichever was loaded last; those not loaded yet are left alone."""
+    assert load(instance, "A").success
+    change(world.place, "delete from letters_data_a.templates__product")
+    change(world.place, "delete from letters_data_a.templates")
+    result = load(instance, "B")
+    assert checked(result)["templates", "complete"] == (
+        "A: templates: read 1 rows, but the destination holds 0 with 0 ids; load again."
+    )
+    assert ("contacts", "complete") not in checked(result)
+
+
+def test_without_a_loaded_account_checks_fail(world: World, instance: dg.DagsterInstance) -> None:
+    """There is nothing to be sure of; nor where there is no account at all."""
+    for accounts in (["A", "B"], []):
+        found = checked(check(load_definitions(), OF_ACCOUNTS, instance=instance))
+        assert len(found) == 12
+        assert set(found.values()) == {"No account was loaded yet."}
+        for account in accounts:
+            instance.delete_dynamic_partition("letters_accounts", account)
+
+
+def test_accounts_that_would_share_a_dataset_are_refused(world: World, instance: dg.DagsterInstance) -> None:
+    """Before anything is loaded."""
+    instance.add_dynamic_partitions("letters_accounts", ["a"])
+    assert failures(load(instance, "A")) == ["The accounts A, B, a would not each have a dataset of their own."]
+    assert not world.place.exists()
+
+
+def test_the_schedule_asks_for_a_run_for_each_account(instance: dg.DagsterInstance) -> None:
+    """Daily."""
+    schedule = load_file()["letters_accounts_daily"]
+    asked = schedule(dg.build_schedule_context(instance=instance))
+    assert [request.partition_key for request in asked] == ["A", "B"]

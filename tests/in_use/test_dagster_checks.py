@@ -1,0 +1,158 @@
+"""Do Dagster's checks find what is wrong with the tables, and does what comes after wait for them?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copyfile
+
+import dagster as dg
+import pytest
+from dagster_runs import OWN, check, checked, load_definitions, materialize, materialized, reach
+from holdings import change, query
+from shelves import amend
+from worlds import Begin, World, serve_world
+
+from letters_source.dagster import LettersResource
+from letters_source.emulator import Behaviour, Emulator
+
+LABELS, PRODUCT = "contacts__contact_labels", "templates__product"
+REJECTED = "rejected_rows: 0 rows of templates were rejected, but the destination holds 1; load again."
+LABELED = f"letters_data.{LABELS}"
+NAMES = {
+    "lonely": f"select min(id) from letters_data.contacts where id not in (select contact_id from {LABELED})",
+    "template": "select min(template_id) from letters_data.templates__product",
+    "load": "select _dlt_load_id from letters_data.listing_audit where listing = 'templates'",
+}
+
+SPOILT = {
+    "a contact is gone": (
+        "delete from letters_data.contacts where id = '{lonely}'",
+        {("contacts", "complete"): "contacts: read 145 rows, but the destination holds 144 with 144 ids; load again."},
+    ),
+    "a template is there twice": (
+        "insert into letters_data.templates from letters_data.templates limit 1",
+        {
+            ("templates", "complete"): "templates: read 7 rows, but the destination holds 8 with 7 ids; load again.",
+            ("templates", "unique_keys"): "templates: 1 keys are there more than once; load again.",
+        },
+    ),
+    "a label is there twice": (
+        "insert into letters_data.contacts__contact_labels from letters_data.contacts__contact_labels limit 1",
+        {(LABELS, "unique_keys"): "contacts__contact_labels: 1 keys are there more than once; load again."},
+    ),
+    "a product's template is gone": (
+        "update letters_data.templates__product set template_id = 'gone' where template_id = '{template}'",
+        {(PRODUCT, "no_orphans"): "templates__product: 1 rows have no row in templates; load again."},
+    ),
+    "a rejected row is there that nobody sent": (
+        "insert into letters_data.rejected_rows values ('templates', 0, 0, 'spoilt', null, '{load}')",
+        {("templates", "complete"): REJECTED},
+    ),
+}
+
+
+@dg.asset(deps=[dg.AssetKey(["letters_data", "templates"])])
+def catalogue() -> None:
+    """Something that is made of templates."""
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """145 contacts and 7 templates."""
+    return reach(begin(Emulator(145, 7)), monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A file that Dagster loaded, for all tests that spoil a copy of it."""
+    with serve_world(tmp_path_factory.mktemp("checks"), emulator=Emulator(145, 7)) as world:
+        with pytest.MonkeyPatch.context() as patch:
+            reach(world, patch)
+            assert materialize(load_definitions(), OWN).success
+        yield world.place
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_what_was_spoilt_is_found(loaded: Path, tmp_path: Path, how: str) -> None:
+    """By the check that looks for it, with the table's name and how many rows."""
+    statement, expected = SPOILT[how]
+    copy = tmp_path / "copy.duckdb"
+    copyfile(loaded, copy)
+    change(copy, statement.format_map({name: query(copy, sql)[0][0] for name, sql in NAMES.items()}))
+    defs = load_definitions()
+    spoilt = dg.Definitions(
+        defs.assets, asset_checks=defs.asset_checks, resources={"letters": LettersResource(to=str(copy))}
+    )
+    assert checked(check(spoilt, OWN)) == expected
+
+
+def test_what_comes_after_waits_for_checks_that_pass(world: World) -> None:
+    """Nothing is made of spoilt tables."""
+    defs = load_definitions()
+    assert materialize(defs, OWN).success
+    change(world.place, "delete from letters_data.templates")
+    result = check(defs, OWN, after=[catalogue])
+    assert "catalogue" not in materialized(result)
+    assert materialize(defs, OWN).success
+    assert "catalogue" in materialized(check(defs, OWN, after=[catalogue]))
+
+
+def test_undocumented_fields_are_warned_of(world: World) -> None:
+    """They stop nothing."""
+    world.emulator.behaviour = Behaviour(extra_fields={"nickname": "Lin", "rank": 3})
+    result = materialize(load_definitions(), OWN, after=[catalogue])
+    assert result.success
+    assert "catalogue" in materialized(result)
+    assert checked(result) == {
+        (
+            "contacts",
+            "documented",
+        ): "contacts: kept in the column undocumented: nickname in 145 rows, rank in 145 rows.",
+        ("templates", "documented"): "templates: kept in the column undocumented: nickname in 7 rows, rank in 7 rows.",
+    }
+    severities = {each.severity for each in result.get_asset_check_evaluations() if not each.passed}
+    assert severities == {dg.AssetCheckSeverity.WARN}
+
+
+def test_history_is_checked_as_it_stands_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Former versions of a row are no duplicates of it."""
+    monkeypatch.setenv("SOURCES__LETTERS__HISTORY", "true")
+    defs = load_definitions()
+    assert materialize(defs, OWN).success
+    amend(world.emulator.contacts, world.emulator.contacts.ids()[0], city="Elsewhere")
+    result = materialize(defs, OWN)
+    assert materialized(result)["contacts"]["dagster/row_count"] == 146
+    assert checked(result) == {}
+
+
+def test_checks_of_what_was_never_loaded_fail(world: World) -> None:
+    """And make no file."""
+    found = checked(check(load_definitions(), OWN))
+    assert len(found) == 12
+    assert set(found.values()) == {"letters.duckdb does not exist; load it first."}
+    assert not world.place.exists()
+
+
+def test_checks_of_a_listing_that_was_never_loaded_fail(world: World) -> None:
+    """Those of the other pass."""
+    defs = load_definitions()
+    assert materialize(defs, OWN, "templates").success
+    found = checked(check(defs, OWN))
+    assert {table for table, _ in found} == {"contacts", "contacts__contact_labels"}
+    assert found["contacts", "complete"] == "contacts: listing_audit knows of no load of it; load it first."
+
+
+def test_a_file_that_cannot_be_read_is_told(world: World) -> None:
+    """In a line."""
+    world.place.write_text("This is no database.")
+    problem = checked(check(load_definitions(), OWN))["contacts", "complete"]
+    assert problem is not None
+    assert "not a valid DuckDB database file" in problem
+    assert "\n" not in problem
+
+
+def test_checks_need_nothing_that_the_load_left_beside_the_tables(world: World) -> None:
+    """dlt's working folder may be another machine's."""
+    defs = load_definitions()
+    assert materialize(defs, OWN).success
+    world.pipeline.drop()
+    assert checked(check(defs, OWN)) == {}

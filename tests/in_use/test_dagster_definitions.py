@@ -1,0 +1,108 @@
+"""Are the definitions that users copy whole, and does nothing happen when they are imported?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+from closed import reached
+from dagster_dlt.translator import DltResourceTranslatorData
+from dagster_runs import FILE, load_definitions
+from terminals import run_python
+
+from letters_source.dagster import LettersTranslator, asset_specs
+from letters_source.tables import TABLES
+
+CHAINS = {
+    "templates": "letters_service",
+    "templates__creator": "letters_data/templates",
+    "templates__product": "letters_data/templates",
+    "contacts": "letters_service",
+    "contacts__contact_labels": "letters_data/contacts",
+    "rejected_rows": "letters_service",
+    "listing_audit": "letters_service",
+}
+CHECKS = {
+    "templates": {"complete", "unique_keys", "documented"},
+    "templates__creator": {"unique_keys", "no_orphans"},
+    "templates__product": {"unique_keys", "no_orphans"},
+    "contacts": {"complete", "unique_keys", "documented"},
+    "contacts__contact_labels": {"unique_keys", "no_orphans"},
+}
+
+
+def test_importing_the_definitions_reaches_for_nothing(tmp_path: Path) -> None:
+    """No network, no file, no secret; what Dagster itself looks for comes before."""
+    assert reached(FILE, tmp_path, "dagster", "dagster_dlt", "requests") == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_definitions_are_valid_and_hold_an_asset_for_each_table() -> None:
+    """Each comes after its listing's own table, or the service."""
+    defs = load_definitions()
+    dg.Definitions.validate_loadable(defs)
+    graph = defs.resolve_asset_graph()
+    for prefix, group in (("letters_data", "letters"), ("letters_accounts", "letters_accounts")):
+        own = {key for key in graph.get_all_asset_keys() if key.path[0] == prefix}
+        parents = {key.path[-1]: [each.to_user_string() for each in graph.get(key).parent_keys] for key in own}
+        assert parents == {table: [parent.replace("letters_data", prefix)] for table, parent in CHAINS.items()}
+        assert {graph.get(key).group_name for key in own} == {group}
+        assert {key: graph.get(key).kinds for key in own} == {key: {"dlt", "duckdb"} for key in own}
+    assert not graph.get(dg.AssetKey("letters_service")).is_materializable
+
+
+def test_assets_tell_what_the_tables_are() -> None:
+    """Description, columns with type, description, key, and the table's name, of every table there can be."""
+    specs = {spec.key.path[-1]: spec for spec in asset_specs(facets=True, mailings=True)}
+    assert list(specs) == [table.name for table in TABLES]
+    for table in TABLES:
+        spec, columns = specs[table.name], specs[table.name].metadata["dagster/column_schema"].columns
+        assert (spec.description, spec.metadata["dagster/table_name"]) == (table.description, table.name)
+        assert [column.name for column in columns] == [*table.schema.names, "_dlt_load_id"]
+        assert [column.description for column in columns[:-1]] == [column.description for column in table.columns]
+    labels = specs["contacts__contact_labels"].metadata["dagster/column_schema"]
+    assert labels.constraints.other == ["primary key (contact_id, position)"]
+    assert [(column.type, column.constraints.nullable) for column in labels.columns[:3]] == [
+        ("text", False),
+        ("bigint", False),
+        ("text", True),
+    ]
+
+
+def test_checks_are_of_the_tables_that_they_can_be_of() -> None:
+    """What comes after waits for all of them but for the one that warns."""
+    graph = load_definitions().resolve_asset_graph()
+    keys = [key for key in graph.asset_check_keys if key.asset_key.path[0] == "letters_data"]
+    assert {table: {key.name for key in keys if key.asset_key.path[-1] == table} for table in CHECKS} == CHECKS
+    assert len(keys) == 12
+    assert {key.name for key in keys if not graph.get(key).blocking} == {"documented"}
+
+
+def test_schedules_are_daily() -> None:
+    """One for the tokens' own account, one for further accounts."""
+    defs = load_definitions()
+    schedules = [defs.resolve_schedule_def(name) for name in ("letters_daily", "letters_accounts_daily")]
+    assert [schedule.cron_schedule for schedule in schedules] == ["0 5 * * *", "0 6 * * *"]
+
+
+@dataclass
+class Owned(LettersTranslator):
+    """A translator of a user's own."""
+
+    def get_asset_spec(self, data: DltResourceTranslatorData) -> dg.AssetSpec:
+        """The asset with an owner."""
+        return super().get_asset_spec(data).replace_attributes(owners=["team:mail"])
+
+
+def test_a_translator_of_one_s_own_is_heeded() -> None:
+    """What it does not change stays."""
+    [first, *_] = asset_specs(Owned(prefix=["mail", "letters"], group="mail", destination="parquet"))
+    assert (first.owners, first.group_name, first.kinds) == (["team:mail"], "mail", {"dlt", "parquet"})
+    assert first.key == dg.AssetKey(["mail", "letters", "templates"])
+
+
+def test_without_dagster_the_extra_is_named() -> None:
+    """The core comes without it."""
+    ended = run_python("-c", "import sys; sys.modules['dagster'] = None; import letters_source.dagster")
+    assert ended.err.splitlines()[-1] == (
+        "ModuleNotFoundError: dagster is not installed: install letters-source[dagster]."
+    )

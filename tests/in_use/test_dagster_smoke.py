@@ -1,0 +1,18 @@
+"""Does the extra `dagster` bring all that Dagster needs of us? Quick, for a fresh environment with `dagster,dev`."""
+
+import dagster as dg
+import pytest
+from dagster_runs import OWN, checked, load_definitions, materialize, materialized, reach
+from worlds import Begin
+
+from letters_source.emulator import Emulator
+
+
+def test_templates_are_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definitions are valid, and a table of theirs is materialised."""
+    reach(begin(Emulator(0, 3)), monkeypatch)
+    defs = load_definitions()
+    dg.Definitions.validate_loadable(defs)
+    result = materialize(defs, OWN, "templates")
+    assert materialized(result)["templates"]["dagster/row_count"] == 3
+    assert checked(result) == {}
