@@ -1,0 +1,124 @@
+"""Does Dagster's page show the tables, what came before them, and how they are?"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfile
+from socket import create_server
+from time import monotonic, sleep
+
+import dagster as dg
+import pytest
+import requests
+from dagster_runs import FILE, OWN, reach
+from holdings import LISTED, held_tables
+from playwright.sync_api import Browser, expect
+from terminals import run_process
+from worlds import ACCESS, REFRESH, serve_world
+
+from letters_source.emulator import Emulator
+
+GRAPH = "/locations/dagster_defs.py/asset-groups/letters/lineage"
+NODES = (
+    "letters_service",
+    "templates",
+    "templates__creator",
+    "templates__product",
+    "contacts",
+    "contacts__contact_labels",
+    "rejected_rows",
+    "listing_audit",
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where Dagster keeps what it knows, after its own command loaded 1450 contacts and 70 templates."""
+    folder, project = tmp_path_factory.mktemp("dagster"), tmp_path_factory.mktemp("project")
+    settings, command = recipe()
+    # without the page's invitation to sign up for news
+    (folder / "dagster.yaml").write_text(f"{settings}nux: {{enabled: false}}\n")
+    copyfile(FILE, project / FILE.name)
+    with serve_world(project, emulator=Emulator(1450, 70)) as world, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", str(folder))
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        reach(world, patch)
+        ended = run_process(*command)
+        assert ended.code == 0, ended.err
+        tables = world.tables()
+        assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+        yield folder
+
+
+def recipe() -> tuple[str, list[str]]:
+    """What the documents say to write into dagster.yaml, and the command that they give."""
+    section = (FILE.parent / "README.md").read_text().split("\n## Dagster\n")[1].partition("\n## ")[0]
+    [settings] = re.findall(r"^```yaml\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    [command] = re.findall(r"^dagster asset materialize [^#]*", section, re.MULTILINE)
+    return settings, shlex.split(command)
+
+
+@contextmanager
+def served(home: Path) -> Iterator[str]:
+    """Dagster's page on this machine alone, until the block ends."""
+    with create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = str(Path(sys.executable).with_name("dagster-webserver"))
+    with (
+        (home / "webserver.log").open("wb") as log,
+        subprocess.Popen(
+            [program, "-h", "127.0.0.1", "-p", str(port), "-f", FILE.name], stdout=log, stderr=log
+        ) as process,
+    ):
+        try:
+            wait_for(f"http://127.0.0.1:{port}/server_info", process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
+    """Return once a page answers."""
+    end = monotonic() + seconds
+    while monotonic() < end and process.poll() is None:
+        try:
+            requests.get(url, timeout=5).raise_for_status()
+        except requests.ConnectionError:
+            sleep(0.2)
+        else:
+            return
+    raise AssertionError(f"{url} does not answer")
+
+
+def test_each_step_runs_in_a_process_of_its_own(home: Path) -> None:
+    """As Dagster's executor does it when nothing else is said; checks pass, and no token is in what Dagster keeps."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        [run] = instance.get_runs()
+        events = [entry.dagster_event for entry in instance.all_logs(run.run_id) if entry.dagster_event]
+    started = [event.step_key for event in events if event.event_type_value == "STEP_WORKER_STARTED"]
+    assert started == [OWN, f"{OWN}_checks"]
+    checks = [event for event in events if event.event_type_value == "ASSET_CHECK_EVALUATION"]
+    assert [event.asset_check_evaluation_data.passed for event in checks] == [True] * 12
+    kept = b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    assert not any(token.encode() in kept for token in (ACCESS, REFRESH))
+
+
+def test_the_graph_shows_the_service_the_tables_and_their_checks(home: Path, browser: Browser, images: Path) -> None:
+    """Every table was materialised, comes after the service, and has passed its checks."""
+    with served(home) as address:
+        page = browser.new_page(viewport={"width": 1240, "height": 1260})
+        page.set_default_timeout(60_000)
+        page.goto(f"{address}{GRAPH}")
+        page.get_by_text("Hide navigation").click()
+        for name in NODES:
+            expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("3 / 3 Passed")).to_have_count(2, timeout=60_000)
+        expect(page.get_by_text("2 / 2 Passed")).to_have_count(3)
+        expect(page.get_by_text("Loading")).to_have_count(0)
+        page.screenshot(path=images / "dagster_graph.png")
+        page.close()
