@@ -3,13 +3,11 @@
 Nothing of the service, the destination or dlt's configuration is touched before a run: definitions are data.
 """
 
-try:
+from letters_source.extras import needed
+
+with needed("dagster"):
     from letters_source.dagster.definitions import letters_checks
     from letters_source.dagster.resource import LettersResource
     from letters_source.dagster.specs import SERVICE, LettersTranslator, asset_specs
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        f"{missing.name} is not installed: install letters-source[dagster].", name=missing.name
-    ) from missing
 
 __all__ = ["SERVICE", "LettersResource", "LettersTranslator", "asset_specs", "letters_checks"]

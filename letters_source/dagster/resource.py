@@ -9,10 +9,10 @@ from pydantic import Field
 
 from letters_source.dagster.checks import find_problems, result_of
 from letters_source.dagster.specs import audited_as, table_of
-from letters_source.destination import DATASET, Kind, account_pipelines, make_pipeline
+from letters_source.destination import Kind, account_pipelines, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, ServiceUnreachable
 from letters_source.load import Result, plain_errors, run
-from letters_source.tables import MAILINGS, Table
+from letters_source.tables import DATASET, MAILINGS, Table
 from letters_source.views import create_account_views
 
 

@@ -8,9 +8,9 @@ import dlt
 from dagster_dlt import DagsterDltTranslator
 from dagster_dlt.translator import DltResourceTranslatorData
 
-from letters_source.destination import DATASET, Kind
+from letters_source.destination import Kind
 from letters_source.source import hints
-from letters_source.tables import LOAD_ID, TABLES, Column, Table, tables_of
+from letters_source.tables import DATASET, LOAD_ID, TABLES, Column, Table, tables_of
 
 BY_NAME = {table.name: table for table in TABLES}
 SERVICE = dg.AssetSpec(

@@ -104,5 +104,5 @@ def test_without_dagster_the_extra_is_named() -> None:
     """The core comes without it."""
     ended = run_python("-c", "import sys; sys.modules['dagster'] = None; import letters_source.dagster")
     assert ended.err.splitlines()[-1] == (
-        "ModuleNotFoundError: dagster is not installed: install letters-source[dagster]."
+        "letters_source.errors.SettingsError: dagster is not installed: pip install 'letters-source[dagster]'."
     )
