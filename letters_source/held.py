@@ -11,8 +11,10 @@ from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
+from letters_source.sql import open_sql
 from letters_source.tables import LISTING_AUDIT
 
+LOADS = "_dlt_loads"
 JSON_NAMES = ("filters", "pii")
 
 
@@ -32,7 +34,7 @@ def finished_audits(pipeline: Any, name: str) -> list[dict[str, Any]]:
         "SELECT * FROM {} WHERE listing = %s AND _dlt_load_id IN (SELECT load_id FROM {} WHERE status = 0) "
         "ORDER BY started_at DESC"
     )
-    columns, rows = ask(pipeline, query, (LISTING_AUDIT.name, "_dlt_loads"), name)
+    columns, rows = ask(pipeline, query, (LISTING_AUDIT.name, LOADS), name)
     return [opened(dict(zip(columns, row, strict=True))) for row in rows]
 
 
@@ -45,7 +47,7 @@ def read_columns(pipeline: Any, table: str) -> set[str]:
 def ask(pipeline: Any, query: str, tables: Sequence[str], *values: Any) -> tuple[list[str], list[Any]]:
     """The columns and rows of a query, with braces for the tables; none where nothing was loaded yet."""
     try:
-        with pipeline.sql_client() as client:
+        with open_sql(pipeline) as client:
             qualified = map(client.make_qualified_table_name, tables)
             with client.execute_query(query.format(*qualified), *values) as cursor:
                 return [column[0].lower() for column in cursor.description], cursor.fetchall()

@@ -14,9 +14,10 @@ from dlt.extract import DltSource
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import check_destination, hold_open, load_config, make_pipeline
+from letters_source.destination import hold_open, load_config, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.listing import LISTINGS
+from letters_source.preflight import check_destination
 from letters_source.published import check_published, publish_copy
 from letters_source.reader import Watch, ignore
 from letters_source.settings import Overrides

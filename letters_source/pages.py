@@ -9,7 +9,7 @@ from typing import Any
 import dlt
 
 from letters_source.audit import Audit
-from letters_source.destination import is_files
+from letters_source.destination import is_files, merge_strategies, table_format
 from letters_source.errors import SettingsError
 from letters_source.extract import Rows, read_listing, report_ignored
 from letters_source.facets import read_facet
@@ -29,6 +29,8 @@ NOTHING = Members("", MAILINGS.schema.empty_table())
 """What no table takes: it gives every other resource its turn to refuse before the service is asked."""
 NO_AUDIT = Audit(LISTING_AUDIT.schema.empty_table())
 WORDS = {"sync": "sync", "history": "history", MERGE: "loading mailings"}
+STRATEGIES = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
+"""dlt's ways to merge that serve a mode, any of them."""
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
@@ -101,13 +103,23 @@ def check_load(job: Job, mode: str) -> None:
             "to try things out, load from the emulator: letters serve."
         )
     if pipeline := running_pipeline():
-        if mode != "replace" and is_files(pipeline):
-            raise SettingsError(
-                f"{job.name}: plain files cannot be merged into, which {WORDS[mode]} needs; choose another destination."
-            )
+        check_mode(pipeline, job, mode)
         check_selection(pipeline, job)
     for status in unknown_statuses(job.filters):
         logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
+
+
+def check_mode(pipeline: Any, job: Job, mode: str) -> None:
+    """See that the destination can be written in that mode; where it cannot merge so, dlt would append, or break off.
+
+    Raises:
+        SettingsError: it cannot.
+    """
+    if mode == "replace" or STRATEGIES[mode] & merge_strategies(pipeline):
+        return
+    files = f"{table_format(pipeline) or 'plain'} files"
+    what = files if is_files(pipeline) else pipeline.destination.destination_name
+    raise SettingsError(f"{job.name}: {what} cannot be merged into as {WORDS[mode]} needs; choose another destination.")
 
 
 def working_folder() -> Path | None:

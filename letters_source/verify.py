@@ -7,6 +7,7 @@ import dlt
 
 from letters_source.errors import LoadFailed
 from letters_source.listing import LISTINGS
+from letters_source.sql import open_sql
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, Table, tables_of
 
 Row = Mapping[str, Any]
@@ -18,7 +19,7 @@ def verify_load(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table])
     Raises:
         LoadFailed: a listing has no audit, rows, distinct ids and the audit disagree, or a child has no parent.
     """
-    with pipeline.sql_client() as client:
+    with open_sql(pipeline) as client:
         audits = read_audits(client, load_id)
         check_audited(audits, tables)
         for table in tables:
@@ -108,7 +109,7 @@ def check_rejected(client: Any, audit: Row, load_id: str) -> None:
 
 def count_rows(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> dict[str, int]:
     """How many rows each table holds now."""
-    with pipeline.sql_client() as client:
+    with open_sql(pipeline) as client:
         return {table.name: one(client, f"SELECT count(*) FROM {qualified(client, table)}")[0] for table in tables}
 
 

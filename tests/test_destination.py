@@ -17,17 +17,13 @@ from letters_source.destination import (
     DUCKDB_CONFIG,
     Kind,
     account_pipelines,
-    check_destination,
-    check_duckdb,
-    check_folder,
-    check_writable,
     duckdb_file,
     hold_open,
     load_config,
     make_pipeline,
-    plain_cause,
 )
 from letters_source.errors import DestinationError
+from letters_source.preflight import check_destination, check_duckdb, check_folder, check_writable, plain_cause
 
 ALONE = {"load.delete_completed_jobs": True}
 ONCE = {**ALONE, "load.truncate_staging_dataset": True}
@@ -87,7 +83,9 @@ def refusal(check: Callable[[], object]) -> str:
     ("kind", "name", "destination", "place"),
     [
         ("duckdb", "letters", "duckdb", "letters.duckdb"),
-        ("parquet", "letters_parquet", "parquet", "letters_parquet"),
+        ("parquet", "letters_parquet", "filesystem", "letters_parquet"),
+        ("delta", "letters_delta", "filesystem", "letters_delta"),
+        ("iceberg", "letters_iceberg", "filesystem", "letters_iceberg"),
     ],
 )
 def test_pipelines_go_to_the_working_directory(work: Path, kind: Kind, name: str, destination: str, place: str) -> None:

@@ -152,7 +152,7 @@ def test_files_refuse_too(begin: Begin) -> None:
         assert "to keep both, choose another dataset" in refused(world, **{"environment": "demo", **changes})
     for mode in ("history", "sync"):
         assert refused(world, environment="demo", **{mode: True}) == (
-            f"templates: plain files cannot be merged into, which {mode} needs; choose another destination."
+            f"templates: plain files cannot be merged into as {mode} needs; choose another destination."
         )
     assert world.emulator.hits[asked:] == []
 
