@@ -1,26 +1,35 @@
-"""How do the descriptions of tables and columns reach a DuckDB file? As comments, which dlt does not write."""
+"""How do the descriptions of tables and columns reach a database? As comments, which dlt does not write."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import dlt
 
-from letters_source.destination import is_duckdb
+from letters_source.destination import engine
 from letters_source.tables import Table
 
-FIND_COMMENTS = """
-    SELECT (table_name, ''), comment FROM duckdb_tables() WHERE schema_name = %s
-    UNION ALL SELECT (table_name, column_name), comment FROM duckdb_columns() WHERE schema_name = %s
-"""
+# the table, the column (empty for the table), and the comment
+FIND_COMMENTS = {
+    "duckdb": """
+        SELECT table_name, '', comment FROM duckdb_tables() WHERE schema_name = %s
+        UNION ALL SELECT table_name, column_name, comment FROM duckdb_columns() WHERE schema_name = %s
+    """,
+    "postgres": """
+        SELECT relname, '', obj_description(oid) FROM pg_class WHERE relnamespace = to_regnamespace(%s)
+        UNION ALL SELECT relname, attname, col_description(attrelid, attnum)
+        FROM pg_attribute JOIN pg_class ON oid = attrelid WHERE relnamespace = to_regnamespace(%s)
+    """,
+}
 
 
 def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
-    """Write the comments that a DuckDB destination lacks; others have dlt's schema alone."""
-    if not is_duckdb(pipeline):
+    """Write the comments that DuckDB or PostgreSQL lacks; other destinations have dlt's schema alone."""
+    query = FIND_COMMENTS.get(engine(pipeline))
+    if not query:
         return
     with pipeline.sql_client() as client:
-        found: Any = client.execute_sql(FIND_COMMENTS, client.dataset_name, client.dataset_name)
-        present = dict(found)
+        found: Any = client.execute_sql(query, client.dataset_name, client.dataset_name)
+        present = {(table, column): comment for table, column, comment in found}
         lacking = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
         if lacking:
             statements = "".join(comment_statement(client, *item) for item in lacking)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import dlt
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
@@ -129,14 +131,19 @@ def make_destination(kind: Kind, place: str) -> Any:
     return dlt.destinations.filesystem(url, preferred_table_format=kind if kind != "parquet" else None)
 
 
+def engine(pipeline: dlt.Pipeline) -> str:
+    """Which of dlt's destinations it is: duckdb, filesystem, postgres and so on; nothing where there is none."""
+    return pipeline.destination.destination_type.rpartition(".")[2] if pipeline.destination else ""
+
+
 def is_duckdb(pipeline: dlt.Pipeline) -> bool:
     """Whether the destination is a DuckDB database."""
-    return pipeline.destination is not None and pipeline.destination.destination_type.endswith(".duckdb")
+    return engine(pipeline) == "duckdb"
 
 
 def is_files(pipeline: dlt.Pipeline) -> bool:
     """Whether the destination is files in a folder or a bucket."""
-    return pipeline.destination is not None and pipeline.destination.destination_type.endswith(".filesystem")
+    return engine(pipeline) == "filesystem"
 
 
 def merge_strategies(pipeline: dlt.Pipeline) -> set[str]:
@@ -159,6 +166,24 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     config: Any = pipeline.destination_client().config
     name = str(config.credentials.database)
     return None if name.startswith(":") else Path(name)
+
+
+def file_format(pipeline: dlt.Pipeline) -> Any:
+    """How dlt shall write rows for the destination, None as it likes: its CSV makes an empty text a null."""
+    return "insert_values" if engine(pipeline) == "postgres" else None
+
+
+def shown_place(pipeline: dlt.Pipeline) -> str:
+    """Where a pipeline loads to, for people: a path, a URL, or a server without its password."""
+    config: Any = pipeline.destination_client().config
+    if getattr(config, "is_local_filesystem", False):
+        return local_path(config.bucket_url)
+    return str(duckdb_file(pipeline) or config)
+
+
+def local_path(url: str) -> str:
+    """The path of a file's URL."""
+    return url2pathname(urlsplit(url).path)
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from dlt.extract import DltSource
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import hold_open, load_config, make_pipeline
+from letters_source.destination import file_format, hold_open, load_config, make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
+from letters_source.keys import create_keys
 from letters_source.listing import LISTINGS
 from letters_source.preflight import check_destination
 from letters_source.published import check_published, publish_copy
@@ -82,9 +83,10 @@ def run(
         # half done, which dlt would load without asking the service: what counts is in the destination
         pipeline.drop()
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
-            load_id = str(pipeline.run(source).loads_ids[-1])
+            load_id = str(pipeline.run(source, loader_file_format=file_format(pipeline)).loads_ids[-1])
             audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
             describe_tables(pipeline, tables)
+            create_keys(pipeline, tables)
             if any(audit["mode"] == "history" for audit in audits):
                 create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
             counts = count_rows(pipeline, tables)

@@ -1,21 +1,24 @@
 """Can a load go where it shall? Asked before the service is asked for anything."""
 
 import os
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import dlt
 import duckdb
+from dlt.common.configuration.exceptions import ConfigFieldMissingException
+from dlt.common.destination.exceptions import SqlClientNotAvailable
 from dlt.common.exceptions import MissingDependencyException
+from dlt.destinations.exceptions import DestinationConnectionError
 
-from letters_source.destination import duckdb_file, is_files, table_format
+from letters_source.destination import duckdb_file, engine, is_files, local_path, shown_place, table_format
 from letters_source.errors import DestinationError
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
+EXTRAS = {"filesystem": "letters-source[lake]", "postgres": "letters-source[postgres]"}
 
 
 def check_destination(pipeline: dlt.Pipeline) -> None:
@@ -24,30 +27,54 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
     Raises:
         DestinationError: with the plain cause.
     """
-    check_installed(pipeline)
+    check_configured(pipeline)
     client: Any = pipeline.destination_client()
     if file := duckdb_file(pipeline):
         check_duckdb(file)
-    elif getattr(client.config, "is_local_filesystem", False):
-        check_folder(Path(url2pathname(urlsplit(client.config.bucket_url).path)))
-    elif is_files(pipeline) and client.config.protocol == "s3":
+    elif not is_files(pipeline):
+        check_server(pipeline)
+    elif client.config.is_local_filesystem:
+        check_folder(Path(local_path(client.config.bucket_url)))
+    elif client.config.protocol == "s3":
         check_bucket(client)
 
 
-def check_installed(pipeline: dlt.Pipeline) -> None:
-    """See that what the destination needs is installed.
+def check_configured(pipeline: dlt.Pipeline) -> None:
+    """See that what the destination needs is installed, and that it has its credentials.
 
     Raises:
-        DestinationError: it is not; names the extra to install.
+        DestinationError: it is not, or has not; names the extra to install, or the setting.
     """
-    extra = "lake" if is_files(pipeline) else pipeline.destination.destination_type.rpartition(".")[2]
+    name = engine(pipeline)
     try:
         if library := FORMAT_LIBRARIES.get(table_format(pipeline)):
             import_module(library)
         pipeline.destination_client()
     except MissingDependencyException as error:
-        wanted = f'"letters-source[{extra}]"' if extra in ("lake", "postgres") else f'"dlt[{extra}]"'
-        raise DestinationError(f"The destination needs more than is installed: pip install {wanted}") from error
+        wanted = EXTRAS.get(name, f"dlt[{name}]")
+        raise DestinationError(f'{table_format(pipeline) or name} needs more: pip install "{wanted}"') from error
+    except ConfigFieldMissingException as error:
+        raise DestinationError(f"The destination {name} is not configured: set {setting(pipeline.destination.destination_name)}.") from error
+
+
+def check_server(pipeline: dlt.Pipeline) -> None:
+    """Connect to a database once.
+
+    Raises:
+        DestinationError: it cannot be reached, or refuses the credentials.
+    """
+    with suppress(SqlClientNotAvailable):
+        try:
+            pipeline.sql_client().open_connection()
+        except DestinationConnectionError as error:
+            raise DestinationError(
+                f"{shown_place(pipeline)} cannot be reached: {first_line(error)}; set {setting(pipeline.destination.destination_name)}."
+            ) from error
+
+
+def setting(destination: str) -> str:
+    """The variable that holds a destination's credentials."""
+    return f"DESTINATION__{destination.upper()}__CREDENTIALS"
 
 
 def check_duckdb(file: Path) -> None:
@@ -95,7 +122,7 @@ def check_bucket(client: Any) -> None:
     except (OSError, import_module("botocore.exceptions").BotoCoreError) as error:
         raise DestinationError(
             f"{client.config.bucket_url} cannot be written: {first_line(error)}; "
-            "set DESTINATION__FILESYSTEM__CREDENTIALS__..., or choose another --to."
+            f"set {setting(client.config.destination_name)}__..., or choose another --to."
         ) from error
 
 
