@@ -53,8 +53,14 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 
 
 @cli.command(short_help="Load both listings, complete and verified.")
-@click.option("--destination", type=click.Choice(["duckdb", "parquet"]), default="duckdb", show_default=True)
-@click.option("--to", type=click.Path(path_type=Path), help="The DuckDB file, or the folder for Parquet.")
+@click.option(
+    "--destination",
+    type=click.Choice(["duckdb", "parquet", "delta", "iceberg", "postgres"]),
+    default="duckdb",
+    show_default=True,
+    help="delta, iceberg and buckets need the extra lake, postgres the extra postgres.",
+)
+@click.option("--to", metavar="PLACE", help="The DuckDB file; for files the folder, or s3://bucket/folder.")
 @click.option("--publish", type=click.Path(path_type=Path), help="A DuckDB file for readers, put in place at the end.")
 @click.option("--dataset", metavar="NAME", help="The schema that the tables go to.  [default: letters_data]")
 @click.option("--only", metavar="PARTS", default="", help="templates, contacts or mailings, with commas.")
@@ -68,28 +74,29 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 @filter_options
 @settings_options
 @output_options
-def load(*, destination: Any, to: Path | None, only: str, quiet: bool, debug: bool, **options: Any) -> None:
-    """Load both listings into DuckDB or Parquet, verify them, and show what is there.
+def load(*, destination: Any, to: str | None, only: str, quiet: bool, debug: bool, **options: Any) -> None:
+    """Load both listings, verify them, and show what is there.
+
+    Credentials of buckets and of PostgreSQL are dlt's settings, such as DESTINATION__POSTGRES__CREDENTIALS.
 
     A dataset remembers its filters, account and mode: rows that were chosen otherwise go to another --dataset.
     """
     with lasting():
-        from letters_source.destination import DEFAULT_PLACES, account_pipelines, make_pipeline
+        from letters_source.destination import account_pipelines, make_pipeline
         from letters_source.show import load_accounts_shown, load_shown, start_logging
         from letters_source.tables import DATASET
 
     start_logging(quiet=quiet, debug=debug)
-    place = to or Path(DEFAULT_PLACES[destination])
     parts = tuple(name.strip() for name in only.split(",") if name.strip())
     dataset, accounts = options.pop("dataset") or DATASET, options.pop("account_id")
     settings = with_filters(given(options))
     check_heeded(settings, parts)
     if len(accounts) > 1:
-        pipelines = account_pipelines(destination, place, dataset, accounts)
-        load_accounts_shown(pipelines, place, parts, {**settings, "views": f"{dataset}_all"}, quiet=quiet)
+        pipelines = account_pipelines(destination, to, dataset, accounts)
+        load_accounts_shown(pipelines, parts, {**settings, "views": f"{dataset}_all"}, quiet=quiet)
     else:
         settings["account_id"] = next(iter(accounts), None)
-        load_shown(make_pipeline(destination, place, dataset), place, parts, settings, quiet=quiet)
+        load_shown(make_pipeline(destination, to, dataset), parts, settings, quiet=quiet)
 
 
 @cli.command(short_help="See what a load would find and take.")

@@ -97,7 +97,7 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
     return place
 
 
-def catalog_of(file: str) -> str:
+def catalog_of(file: Path | str) -> str:
     """What DuckDB calls the database of a file: what stands before the first dot, whatever the case."""
     return Path(file).name.partition(".")[0].lower()
 

@@ -54,7 +54,9 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         wanted = EXTRAS.get(name, f"dlt[{name}]")
         raise DestinationError(f'{table_format(pipeline) or name} needs more: pip install "{wanted}"') from error
     except ConfigFieldMissingException as error:
-        raise DestinationError(f"The destination {name} is not configured: set {setting(pipeline.destination.destination_name)}.") from error
+        raise DestinationError(
+            f"The destination {name} is not configured: set {setting(pipeline.destination.destination_name)}."
+        ) from error
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
@@ -67,9 +69,8 @@ def check_server(pipeline: dlt.Pipeline) -> None:
         try:
             pipeline.sql_client().open_connection()
         except DestinationConnectionError as error:
-            raise DestinationError(
-                f"{shown_place(pipeline)} cannot be reached: {first_line(error)}; set {setting(pipeline.destination.destination_name)}."
-            ) from error
+            place, key = shown_place(pipeline), setting(pipeline.destination.destination_name)
+            raise DestinationError(f"{place} cannot be reached: {first_line(error)}; set {key}.") from error
 
 
 def setting(destination: str) -> str:

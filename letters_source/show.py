@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import dlt
 
 from letters_source.check import Report
+from letters_source.destination import is_duckdb, is_files, shown_place, table_format
 from letters_source.load import Result, run, run_accounts
 from letters_source.reader import Watch, ignore
 
@@ -65,17 +66,17 @@ def plain_handler() -> logging.Handler:
     return handler
 
 
-def load_shown(pipeline: dlt.Pipeline, place: Path, only: Sequence[str], settings: Any, *, quiet: bool) -> None:
+def load_shown(pipeline: dlt.Pipeline, only: Sequence[str], settings: Any, *, quiet: bool) -> None:
     """Load with progress, then show what is there."""
     with progress(quiet=quiet) as watch:
         result = run(pipeline, only=only, watch=watch, **settings)
     if not quiet:
-        show_result(result, place, str(pipeline.dataset_name))
+        show_result(result, pipeline)
         show_published(settings)
 
 
 def load_accounts_shown(
-    pipelines: Mapping[str, dlt.Pipeline], place: Path, only: Sequence[str], settings: Any, *, quiet: bool
+    pipelines: Mapping[str, dlt.Pipeline], only: Sequence[str], settings: Any, *, quiet: bool
 ) -> None:
     """Load accounts with progress, then show what is there of each."""
     with progress(quiet=quiet) as watch:
@@ -83,7 +84,7 @@ def load_accounts_shown(
     for account, result in results.items():
         if not quiet:
             stdout().print(f"Account {account}:", highlight=False)
-            show_result(result, place, str(pipelines[account].dataset_name))
+            show_result(result, pipelines[account])
     if not quiet:
         show_published(settings)
 
@@ -118,7 +119,7 @@ def progress(*, quiet: bool) -> Iterator[Watch]:
         yield Bars(bars).watch
 
 
-def show_result(result: Result, place: Path, dataset: str) -> None:
+def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     """The tables, how each listing was read, where the data lies, and a query to try."""
     table = make_table("table", "rows", "verdict", "seconds", "requests")
     for name, rows in result.tables.items():
@@ -127,12 +128,14 @@ def show_result(result: Result, place: Path, dataset: str) -> None:
         seconds, requests = (sum(audit[key] for audit in own) for key in ("seconds", "requests"))
         table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
     stdout().print(table)
-    stdout().print(
-        f"Loaded and verified in {result.seconds:.1f} s: {place.absolute()}, dataset {dataset}", highlight=False
-    )
-    if result.tables.get("contacts"):
-        contacts = "contacts_current" if result.audits[0]["mode"] == "history" else "contacts"
-        stdout().print(f"Try: {query(place, dataset, contacts)}", highlight=False, markup=False)
+    place, dataset = shown_place(pipeline), pipeline.dataset_name
+    stdout().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}", highlight=False)
+    contacts = "contacts_current" if result.audits[0]["mode"] == "history" else "contacts"
+    code = query(pipeline, contacts)
+    if code and result.tables.get("contacts"):
+        # uv tells what it runs; there the environment's Python is not on the path
+        python = "uv run python" if "UV" in os.environ else "python"
+        stdout().print(f"Try: {python} -c {shlex.quote(code)}", highlight=False, markup=False)
 
 
 def show_published(settings: Mapping[str, Any]) -> None:
@@ -141,17 +144,21 @@ def show_published(settings: Mapping[str, Any]) -> None:
         stdout().print(f"Published for readers: {file.absolute()}", highlight=False)
 
 
-def query(place: Path, dataset: str, contacts: str) -> str:
-    """A command that shows something of what was loaded, whatever the destination."""
-    columns = "state, count(*) as contacts group by state order by contacts desc limit 5"
-    if place.is_dir():
-        files = f"duckdb.read_parquet({json.dumps(str(place / dataset / 'contacts' / '*.parquet'))})"
-        rows = f'{files}.query("contacts", "from contacts select {columns}")'
-    else:
-        rows = f'duckdb.connect({json.dumps(str(place))}).sql("from {dataset}.{contacts} select {columns}")'
-    # uv tells what it runs; there the environment's Python is not on the path
-    python = "uv run python" if "UV" in os.environ else "python"
-    return f"{python} -c {shlex.quote(f'import duckdb; {rows}.show()')}"
+def query(pipeline: dlt.Pipeline, contacts: str) -> str:
+    """Python that shows something of what was loaded into DuckDB or a folder; nothing where that takes more lines."""
+    place, dataset, form = shown_place(pipeline), pipeline.dataset_name, table_format(pipeline)
+    wanted = "select state, count(*) as contacts group by state order by contacts desc limit 5"
+    if is_duckdb(pipeline):
+        rows = f'duckdb.connect({json.dumps(place)}).sql("from {dataset}.{contacts} {wanted}")'
+        return f"import duckdb; {rows}.show()"
+    folder = Path(place) / str(dataset) / "contacts"
+    if not is_files(pipeline) or not folder.is_dir() or form == "iceberg":
+        return ""
+    if form == "delta":
+        rows = f"deltalake.DeltaTable({json.dumps(str(folder))}).to_pyarrow_dataset()"
+        return f'import deltalake, duckdb; contacts = {rows}; duckdb.sql("from contacts {wanted}").show()'
+    files = f"duckdb.read_parquet({json.dumps(str(folder / '*.parquet'))})"
+    return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
 
 
 def show_report(report: Report) -> None:
