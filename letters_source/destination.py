@@ -1,9 +1,7 @@
-"""Where may a load go, and how does dlt load there? Pipelines for the command's destinations, and what each can do."""
+"""Where may a load go? Pipelines for the command's destinations, and what each destination is and can do."""
 
-import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -168,11 +166,6 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     return None if name.startswith(":") else Path(name)
 
 
-def file_format(pipeline: dlt.Pipeline) -> Any:
-    """How dlt shall write rows for the destination, None as it likes: its CSV makes an empty text a null."""
-    return "insert_values" if engine(pipeline) == "postgres" else None
-
-
 def shown_place(pipeline: dlt.Pipeline) -> str:
     """Where a pipeline loads to, for people: a path, a URL, or a server without its password."""
     config: Any = pipeline.destination_client().config
@@ -184,39 +177,3 @@ def shown_place(pipeline: dlt.Pipeline) -> str:
 def local_path(url: str) -> str:
     """The path of a file's URL."""
     return url2pathname(urlsplit(url).path)
-
-
-@contextmanager
-def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
-    """Keep a connection to a DuckDB file while the block runs; other destinations are left alone.
-
-    Nobody else can take the file between preflight and load, and DuckDB does not write out its log whenever dlt closes
-    a connection of its own, a third of a small load's time. A file that was new is removed when the block fails.
-    """
-    file = duckdb_file(pipeline)
-    if file is None:
-        yield
-        return
-    is_new = not os.path.exists(file)
-    with pipeline.sql_client():
-        try:
-            yield
-        except BaseException:
-            # only once it is open, and so locked, is it ours to remove
-            if is_new:
-                file.unlink(missing_ok=True)
-            raise
-
-
-def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
-    """How dlt shall load: in databases, a table keeps its old rows until all new ones are there.
-
-    That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
-    staging, where history and sync go even then, no rows are left.
-    """
-    if is_files(pipeline):
-        return {"load.delete_completed_jobs": True}
-    config = {"load.delete_completed_jobs": True, "load.truncate_staging_dataset": True}
-    file = duckdb_file(pipeline)
-    is_new = file is not None and not os.path.exists(file)
-    return config if is_new else {**config, "destination.replace_strategy": "insert-from-staging"}

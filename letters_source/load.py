@@ -14,10 +14,11 @@ from dlt.extract import DltSource
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
-from letters_source.destination import file_format, hold_open, load_config, make_pipeline
+from letters_source.destination import make_pipeline
 from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.keys import create_keys
 from letters_source.listing import LISTINGS
+from letters_source.loading import file_format, hold_open, load_config
 from letters_source.preflight import check_destination
 from letters_source.published import check_published, publish_copy
 from letters_source.reader import Watch, ignore

@@ -34,7 +34,9 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
     elif not is_files(pipeline):
         check_server(pipeline)
     elif client.config.is_local_filesystem:
-        check_folder(Path(local_path(client.config.bucket_url)))
+        folder = Path(local_path(client.config.bucket_url))
+        check_folder(folder)
+        check_spelling(folder, table_format(pipeline))
     elif client.config.protocol == "s3":
         check_bucket(client)
 
@@ -108,6 +110,18 @@ def check_folder(folder: Path) -> None:
     if not os.path.isdir(nearest):
         raise DestinationError(f"{nearest} is a file, not a folder; choose another --to.")
     check_writable(nearest)
+
+
+def check_spelling(folder: Path, form: str | None) -> None:
+    """See that Iceberg can name a folder: it writes to the URL as it stands, escapes and all.
+
+    Raises:
+        DestinationError: it cannot.
+    """
+    if form == "iceberg" and folder.as_uri() != f"file://{folder}":
+        raise DestinationError(
+            f"{folder}: Iceberg cannot write below a name with spaces or signs that URLs escape; choose another --to."
+        )
 
 
 def check_bucket(client: Any) -> None:

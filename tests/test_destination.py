@@ -18,11 +18,10 @@ from letters_source.destination import (
     Kind,
     account_pipelines,
     duckdb_file,
-    hold_open,
-    load_config,
     make_pipeline,
 )
 from letters_source.errors import DestinationError
+from letters_source.loading import hold_open, load_config
 from letters_source.preflight import check_destination, check_duckdb, check_folder, check_writable, plain_cause
 
 ALONE = {"load.delete_completed_jobs": True}

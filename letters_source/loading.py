@@ -1,0 +1,57 @@
+"""How does dlt load into a destination?"""
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dlt
+
+from letters_source.destination import duckdb_file, engine, is_files
+
+NOTHING_REPLACED = "Delete operation did not match any records"
+"""What pyiceberg warns of when a table that is replaced had no rows, as in every first load."""
+
+
+def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
+    """How dlt shall load: in databases, a table keeps its old rows until all new ones are there.
+
+    That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
+    staging, where history and sync go even then, no rows are left.
+    """
+    if is_files(pipeline):
+        return {"load.delete_completed_jobs": True}
+    config = {"load.delete_completed_jobs": True, "load.truncate_staging_dataset": True}
+    file = duckdb_file(pipeline)
+    is_new = file is not None and not os.path.exists(file)
+    return config if is_new else {**config, "destination.replace_strategy": "insert-from-staging"}
+
+
+def file_format(pipeline: dlt.Pipeline) -> Any:
+    """How dlt shall write rows for the destination, None as it likes: its CSV makes an empty text a null."""
+    return "insert_values" if engine(pipeline) == "postgres" else None
+
+
+@contextmanager
+def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
+    """Keep a connection to a DuckDB file while the block runs; with other destinations, hold back an idle warning.
+
+    Nobody else can take the file between preflight and load, and DuckDB does not write out its log whenever dlt closes
+    a connection of its own, a third of a small load's time. A file that was new is removed when the block fails.
+    """
+    file = duckdb_file(pipeline)
+    if file is None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", NOTHING_REPLACED, UserWarning)
+            yield
+        return
+    is_new = not os.path.exists(file)
+    with pipeline.sql_client():
+        try:
+            yield
+        except BaseException:
+            # only once it is open, and so locked, is it ours to remove
+            if is_new:
+                file.unlink(missing_ok=True)
+            raise
