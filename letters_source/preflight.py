@@ -1,7 +1,6 @@
 """Can a load go where it shall? Asked before the service is asked for anything."""
 
 import os
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,6 +12,7 @@ from dlt.common.configuration.exceptions import ConfigFieldMissingException
 from dlt.common.destination.exceptions import SqlClientNotAvailable
 from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
+from dlt.destinations.sql_client import raise_open_connection_error
 
 from letters_source.destination import duckdb_file, engine, is_files, local_path, shown_place, table_format
 from letters_source.errors import DestinationError
@@ -38,7 +38,7 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
         check_folder(folder)
         check_spelling(folder, table_format(pipeline))
     elif client.config.protocol == "s3":
-        check_bucket(client)
+        check_bucket(pipeline)
 
 
 def check_configured(pipeline: dlt.Pipeline) -> None:
@@ -56,9 +56,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         wanted = EXTRAS.get(name, f"dlt[{name}]")
         raise DestinationError(f'{table_format(pipeline) or name} needs more: pip install "{wanted}"') from error
     except ConfigFieldMissingException as error:
-        raise DestinationError(
-            f"The destination {name} is not configured: set {setting(pipeline.destination.destination_name)}."
-        ) from error
+        raise DestinationError(f"The destination {name} is not configured: set {setting(pipeline)}.") from error
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
@@ -67,17 +65,22 @@ def check_server(pipeline: dlt.Pipeline) -> None:
     Raises:
         DestinationError: it cannot be reached, or refuses the credentials.
     """
-    with suppress(SqlClientNotAvailable):
-        try:
-            pipeline.sql_client().open_connection()
-        except DestinationConnectionError as error:
-            place, key = shown_place(pipeline), setting(pipeline.destination.destination_name)
-            raise DestinationError(f"{place} cannot be reached: {first_line(error)}; set {key}.") from error
+    try:
+        client = pipeline.sql_client()
+    except SqlClientNotAvailable:
+        return
+    try:
+        # dlt's client for PostgreSQL lets its driver's own errors through
+        raise_open_connection_error(type(client).open_connection)(client)
+    except DestinationConnectionError as error:
+        place, key = shown_place(pipeline), setting(pipeline)
+        raise DestinationError(f"{place} cannot be reached: {first_line(error.inner_exc)}; set {key}.") from error
+    client.close_connection()
 
 
-def setting(destination: str) -> str:
+def setting(pipeline: dlt.Pipeline) -> str:
     """The variable that holds a destination's credentials."""
-    return f"DESTINATION__{destination.upper()}__CREDENTIALS"
+    return f"DESTINATION__{pipeline.destination.destination_name.upper()}__CREDENTIALS"
 
 
 def check_duckdb(file: Path) -> None:
@@ -124,12 +127,13 @@ def check_spelling(folder: Path, form: str | None) -> None:
         )
 
 
-def check_bucket(client: Any) -> None:
+def check_bucket(pipeline: dlt.Pipeline) -> None:
     """Write an empty object to a bucket on S3, and take it away again.
 
     Raises:
         DestinationError: the bucket is not there or cannot be reached, or the credentials do not do.
     """
+    client: Any = pipeline.destination_client()
     probe = f"{client.dataset_path}_letters_may_write"
     try:
         client.fs_client.pipe_file(probe, b"")
@@ -137,7 +141,7 @@ def check_bucket(client: Any) -> None:
     except (OSError, import_module("botocore.exceptions").BotoCoreError) as error:
         raise DestinationError(
             f"{client.config.bucket_url} cannot be written: {first_line(error)}; "
-            f"set {setting(client.config.destination_name)}__..., or choose another --to."
+            f"set {setting(pipeline)}__..., or choose another --to."
         ) from error
 
 

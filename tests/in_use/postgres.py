@@ -1,0 +1,94 @@
+"""A PostgreSQL server of the tests' own: from the system's packages, on a free port of this machine."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+
+USER, PASSWORD = "letters", "canary-postgres-2f9e"
+STARTS_WITHIN = 60
+
+
+def programs() -> Path:
+    """The folder of PostgreSQL's programs, the newest of those that are installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    assert found, "These tests need a PostgreSQL server: apt-get install postgresql."
+    return found[-1].parent
+
+
+def as_ordinary_user() -> list[str]:
+    """What runs a program as the user postgres, where the tests run as root: the server refuses to."""
+    runner = shutil.which("setpriv")
+    if os.geteuid():
+        return []
+    return [str(runner), "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+
+
+def free_port() -> int:
+    """A port that is free just now."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+@contextmanager
+def serve_postgres() -> Iterator[str]:
+    """The URL of a new, empty server, which ends with the block."""
+    with TemporaryDirectory(prefix="letters_postgres_") as name:
+        folder = Path(name)
+        password = folder / "password"
+        password.write_text(PASSWORD)
+        if not os.geteuid():
+            shutil.chown(folder, "postgres")
+            shutil.chown(password, "postgres")
+        data, port = str(folder / "data"), free_port()
+        make = [
+            "initdb",
+            "-D",
+            data,
+            "-U",
+            USER,
+            "-A",
+            "scram-sha-256",
+            f"--pwfile={password}",
+            "-E",
+            "UTF8",
+            "--no-sync",
+        ]
+        run(*make, "--locale=C")
+        here = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"]
+        options = [word for setting in here for word in ("-c", setting)]
+        with start("postgres", "-D", data, "-p", str(port), *options) as server:
+            wait_until_ready(port, server)
+            yield f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port}/postgres"
+            server.terminate()
+
+
+def run(program: str, *arguments: str) -> None:
+    """One of PostgreSQL's programs, until it ends."""
+    subprocess.run(
+        [*as_ordinary_user(), str(programs() / program), *arguments], check=True, capture_output=True, cwd="/"
+    )
+
+
+def start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """One of PostgreSQL's programs, under way."""
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(
+        [*as_ordinary_user(), str(programs() / program), *arguments], stdout=quiet, stderr=quiet, cwd="/"
+    )
+
+
+def wait_until_ready(port: int, server: subprocess.Popen[bytes]) -> None:
+    """Ask until the server takes connections."""
+    end = monotonic() + STARTS_WITHIN
+    ready = [str(programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
+    while subprocess.run(ready, check=False).returncode:
+        assert server.poll() is None, "PostgreSQL did not start."
+        assert monotonic() < end, "PostgreSQL does not take connections."
+        sleep(0.05)

@@ -1,0 +1,262 @@
+"""What does a load leave in Delta and Iceberg tables?"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from deltalake import DeltaTable
+from holdings import COLUMNS, LISTED, held_tables, typed_columns
+from lakes import described, read_lake, read_table
+from pyiceberg.table import StaticTable
+from shelves import amend
+from terminals import Letters, run_python
+from worlds import Begin, World, serve_world
+
+from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
+from letters_source.emulator import Behaviour, Emulator
+from letters_source.listing import ContactFilters
+from letters_source.tables import tables_of
+from letters_source.verify import verify_load
+
+Form = Literal["delta", "iceberg"]
+FORMS: tuple[Form, ...] = ("delta", "iceberg")
+in_both = pytest.mark.parametrize("form", FORMS)
+TODAY = datetime.now(UTC).date()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A world that was loaded, and how."""
+
+    form: Form
+    world: World
+    result: Result
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    """250 contacts and 40 templates, loaded once for all tests here that only look."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), request.param) as world:
+        yield Loaded(request.param, world, world.load())
+
+
+def test_rows_are_those_that_the_service_holds(loaded: Loaded) -> None:
+    """Every value of every row has arrived, and no row besides; the result counts them."""
+    found = read_lake(loaded.form, loaded.world.place)
+    assert {name: found[name] for name in LISTED} == held_tables(loaded.world.emulator)
+    assert {name: len(rows) for name, rows in found.items()} == dict(loaded.result.tables)
+    assert loaded.result.tables["contacts"] == 250
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_columns_have_their_types_and_order(loaded: Loaded, table: str) -> None:
+    """They are those of DuckDB, but JSON, which files hold as text."""
+    expected = [(name, "VARCHAR" if kind == "JSON" else kind) for name, kind in typed_columns(table)]
+    assert described(read_table(loaded.form, loaded.world.place, table)) == expected
+
+
+def test_every_row_names_its_load(loaded: Loaded) -> None:
+    """`_dlt_load_id` is the load's."""
+    for table in (*LISTED, "listing_audit"):
+        ids = read_table(loaded.form, loaded.world.place, table)["_dlt_load_id"]
+        assert set(ids.to_pylist()) == {loaded.result.load_id}
+
+
+def test_a_failed_load_leaves_the_tables_as_they_were(loaded: Loaded) -> None:
+    """No file is added, taken away or written to."""
+    world = loaded.world
+    before = {file: file.stat().st_mtime_ns for file in world.place.rglob("*")}
+    world.emulator.behaviour = Behaviour(ignore_page=True)
+    with pytest.raises(IncompleteListing):
+        world.load()
+    world.emulator.behaviour = Behaviour()
+    assert {file: file.stat().st_mtime_ns for file in world.place.rglob("*")} == before
+
+
+@in_both
+def test_a_second_load_replaces_rows_at_once_and_adds_its_audit(begin: Begin, form: Form) -> None:
+    """Every state of a table that a reader could find after the first load is whole; the columns are the same."""
+    world = begin(Emulator(30, 5), form)
+    world.load()
+    before = {name: read_table(form, world.place, name).schema for name in COLUMNS}
+    amend(world.emulator.contacts, "1", firstName="", lastName=None)
+    world.emulator.contacts.grow()
+    world.load()
+    found = read_lake(form, world.place)
+    assert {name: found[name] for name in LISTED} == held_tables(world.emulator)
+    assert [(row["listing"], row["rows_yielded"]) for row in found["listing_audit"]] == [
+        ("templates", 5), ("contacts", 30), ("templates", 5), ("contacts", 31),
+    ]  # fmt: skip
+    assert {name: read_table(form, world.place, name).schema for name in COLUMNS} == before
+    assert set(states(form, world.place / "letters_data" / "contacts")) == {30, 31}
+
+
+def states(form: Form, folder: Path) -> list[int]:
+    """How many rows each state of a table holds that a reader can find, but the very first of a new Iceberg table."""
+    if form == "delta":
+        versions = range(DeltaTable(str(folder)).version() + 1)
+        return [DeltaTable(str(folder), version=version).to_pyarrow_table().num_rows for version in versions]
+    files = sorted(folder.glob("metadata/*.metadata.json"))[1:]
+    return [StaticTable.from_metadata(file.as_uri()).scan().to_arrow().num_rows for file in files]
+
+
+@in_both
+def test_an_empty_account_has_every_table_and_column_and_fills_later(begin: Begin, form: Form) -> None:
+    """Typed as a full one; the first rows change no type."""
+    world = begin(Emulator(0, 0), form)
+    assert dict(world.load().tables) == {**dict.fromkeys(COLUMNS, 0), "listing_audit": 2}
+    for table in COLUMNS:
+        expected = [(name, "VARCHAR" if kind == "JSON" else kind) for name, kind in typed_columns(table)]
+        assert described(read_table(form, world.place, table)) == expected
+    world.emulator.contacts.grow()
+    world.emulator.templates.grow()
+    world.load()
+    found = read_lake(form, world.place)
+    assert {name: found[name] for name in LISTED} == held_tables(world.emulator)
+
+
+@in_both
+def test_a_dataset_remembers_what_it_was_loaded_with(begin: Begin, form: Form) -> None:
+    """Rows that are chosen otherwise are refused before the service is asked, also by a pipeline made anew."""
+    world = begin(Emulator(9, 3), form)
+    world.load(contact_filters=ContactFilters(search="a"))
+    asked = len(world.emulator.hits)
+    with pytest.raises(SettingsError, match=r'^contacts: the dataset letters_data was loaded with search="a" in mode'):
+        run(make_pipeline(form, world.place), **world.settings)
+    assert world.emulator.hits[asked:] == []
+
+
+@pytest.mark.parametrize(
+    ("form", "mode"), [("delta", "history"), ("iceberg", "history"), ("iceberg", "sync"), ("parquet", "sync")]
+)
+def test_what_dlt_cannot_merge_is_refused_before_the_first_request(begin: Begin, form: Any, mode: str) -> None:
+    """It would append, or break off when rows are there already."""
+    world = begin(Emulator(9, 3), form)
+    with pytest.raises(SettingsError) as caught:
+        world.load(**{mode: True})
+    what = form if form != "parquet" else "plain"
+    assert str(caught.value) == (
+        f"templates: {what} files cannot be merged into as {mode} needs; choose another destination."
+    )
+    assert world.emulator.hits == []
+    assert not world.place.exists()
+
+
+def test_sync_writes_changed_rows_alone_into_delta(begin: Begin) -> None:
+    """Rows that are gone are deleted, rows that did not change keep the load that brought them."""
+    world = begin(Emulator(20, 4), "delta")
+    first = world.load(sync=True)
+    shelf = world.emulator.contacts
+    shelf.delete(0)
+    changed, *_ = shelf.ids()
+    amend(shelf, changed, city="Elsewhere")
+    shelf.insert({"id": "new"})
+    second = world.load(sync=True)
+    rows = {row["id"]: row for row in read_table("delta", world.place, "contacts").to_pylist()}
+    assert set(rows) == set(shelf.ids())
+    assert rows[changed]["city"] == "Elsewhere"
+    loads = {row_id: row["_dlt_load_id"] for row_id, row in rows.items()}
+    assert {row_id for row_id, load in loads.items() if load == second.load_id} == {changed, "new"}
+    assert set(loads.values()) == {first.load_id, second.load_id}
+
+
+@in_both
+def test_mailings_are_merged(begin: Begin, form: Form) -> None:
+    """A day that is asked for again brings no row twice."""
+    world = begin(Emulator(60, 3), form)
+    since = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365}
+    world.load(**since)
+    first = keys(world.place, form)
+    world.load(**{**since, "mailings_lag": 400})
+    assert first
+    assert keys(world.place, form) == first
+    assert len(first) == len(set(first))
+
+
+def keys(place: Path, form: Form) -> list[tuple[Any, ...]]:
+    """The mailings."""
+    table = read_table(form, place, "mailings")
+    return sorted(tuple(row.values())[:3] for row in table.to_pylist())
+
+
+@in_both
+def test_facets_are_loaded(begin: Begin, form: Form) -> None:
+    """They are tables as others are."""
+    world = begin(Emulator(20, 4), form)
+    result = world.load(facets=True)
+    assert (
+        read_table(form, world.place, "contacts__address_statuses").num_rows
+        == result.tables["contacts__address_statuses"]
+    )
+    assert result.tables["contacts__address_statuses"] > 0
+
+
+@in_both
+def test_a_table_that_lost_rows_is_noticed(begin: Begin, form: Form) -> None:
+    """The destination is asked, not what dlt says of it."""
+    world = begin(Emulator(20, 4), form)
+    load_id = world.load(only=("contacts",)).load_id
+    client: Any = world.pipeline.destination_client()
+    client.load_open_table(form, "contacts").delete("id = '1'")
+    with pytest.raises(LoadFailed, match=r"^contacts: read 20 rows, but the destination holds 19 with 19 ids"):
+        verify_load(world.pipeline, load_id, tables_of("contacts"))
+
+
+def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
+    """Before the service is asked for anything."""
+    world = begin(Emulator(3, 3))
+    place = world.place.parent / "my lake"
+    with pytest.raises(SettingsError, match=r"my lake: Iceberg cannot write below a name with spaces"):
+        run(make_pipeline("iceberg", place), **world.settings)
+    run(make_pipeline("delta", place), **world.settings)
+    assert world.emulator.hits
+    assert read_table("delta", place, "contacts").num_rows == 3
+
+
+# the command
+
+
+@in_both
+def test_the_command_says_where_the_tables_are(
+    begin: Begin, letters: Letters, monkeypatch: pytest.MonkeyPatch, form: Form
+) -> None:
+    """Where a line of Python shows something of them, it is there to try."""
+    world = begin(Emulator(9, 3), form)
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    done = letters("load", "--destination", form)
+    assert done.code == 0, done.err
+    assert f"{world.place}, dataset letters_data" in done.out
+    if form == "iceberg":
+        assert "Try:" not in done.out
+        return
+    code = done.out.split("Try: python -c '", 1)[1].rpartition("'")[0]
+    tried = run_python("-c", code)
+    assert (tried.code, "contacts" in tried.out) == (0, True)
+
+
+WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli import main; main()"
+
+
+@pytest.mark.parametrize(("form", "module"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
+def test_a_missing_extra_is_a_line(begin: Begin, monkeypatch: pytest.MonkeyPatch, form: Form, module: str) -> None:
+    """It says what to install."""
+    world = begin(Emulator(9, 3))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    done = run_python("-c", WITHOUT.format(module=module), "load", "--destination", form, "--quiet")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f'letters: {form} needs more: pip install "letters-source[lake]"\n'
+    assert world.emulator.hits == []
+
+
+def test_nothing_of_the_lake_is_imported_for_others() -> None:
+    """A load into DuckDB does not wait for it."""
+    code = "import sys, letters_source.load; print([m for m in ('deltalake', 'pyiceberg', 's3fs') if m in sys.modules])"
+    assert json.loads(run_python("-c", code).out) == []
+    assert sys.modules["deltalake"]

@@ -1,0 +1,311 @@
+"""What does a load leave in PostgreSQL, and what stops it?"""
+
+from collections.abc import Iterator
+from datetime import UTC, date
+from threading import Event, Thread
+from typing import Any
+
+import dlt
+import psycopg2
+import pytest
+from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed, typed_columns
+from postgres import PASSWORD, free_port, serve_postgres
+from shelves import amend, clear
+from terminals import Letters, run_python
+from worlds import Begin, World
+
+from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run, run_accounts
+from letters_source.destination import account_pipelines
+from letters_source.emulator import Behaviour, Emulator
+from letters_source.listing import ContactFilters
+from letters_source.tables import TABLES, tables_of
+from letters_source.verify import verify_load
+
+KINDS = {
+    "VARCHAR": "character varying",
+    "JSON": "jsonb",
+    "TIMESTAMP WITH TIME ZONE": "timestamp with time zone",
+    "DOUBLE": "double precision",
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a server for all tests here."""
+    with serve_postgres() as url:
+        yield url
+
+
+@pytest.fixture
+def configured(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The server's URL, which dlt is told in the environment, too; what was loaded before is gone."""
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", server)
+    found = query(server, "select nspname from pg_namespace where nspname !~ '^(pg_|information_schema)'")
+    for [name] in found:
+        change(server, f'drop schema "{name}" cascade')
+    return server
+
+
+@pytest.fixture
+def load(configured: str, begin: Begin) -> "Load":
+    """A world whose loads go to the server."""
+    return Load(begin(Emulator(60, 8)), configured)
+
+
+class Load:
+    """Loads from a world into PostgreSQL."""
+
+    def __init__(self, world: World, url: str) -> None:
+        self.world, self.url = world, url
+        self.contacts = world.emulator.contacts
+
+    def __call__(self, dataset: str = "letters_data", **settings: Any) -> Result:
+        """Load, with some settings changed."""
+        return run(make_pipeline("postgres", dataset=dataset), **{**self.world.settings, **settings})
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        return query(self.url, sql)
+
+    def tables(self) -> dict[str, Rows]:
+        """What the tables of both listings hold."""
+        return {name: in_order(name, map(parsed, self.rows(name))) for name in LISTED}
+
+    def rows(self, table: str) -> Rows:
+        """A table's rows as JSON's texts, moments in UTC."""
+        names = [name for name, _ in typed_columns(table)]
+        texts = [f"{name}::text" if kind == "JSON" else name for name, kind in typed_columns(table)]
+        found = self.query(f"select {', '.join(texts)} from letters_data.{table}")
+        return [utc(dict(zip(names, row, strict=True))) for row in found]
+
+
+def utc(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its moment in UTC."""
+    return {**row, "created_at": row["created_at"].astimezone(UTC)} if row.get("created_at") else row
+
+
+def query(url: str, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    connection = psycopg2.connect(url)
+    try:
+        with connection, connection.cursor() as cursor:
+            cursor.execute(sql)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
+    finally:
+        connection.close()
+
+
+def change(url: str, sql: str) -> None:
+    """Run a statement."""
+    query(url, f"{sql}; select 1")
+
+
+def test_rows_columns_comments_and_keys_arrive(load: Load) -> None:
+    """Every value of every row, the types, what each table and column means, and the primary keys."""
+    amend(
+        load.contacts, "1", firstName="", lastName=None, city='a\'b\\c\n"q" \t é 😀, ;', state="NULL", zip="\\N %s {}"
+    )
+    result = load()
+    assert load.tables() == held_tables(load.world.emulator)
+    columns = load.query(
+        "select table_name, column_name, data_type, col_description(format('%I.%I', table_schema, "
+        "table_name)::regclass, ordinal_position) from information_schema.columns where table_schema = 'letters_data' "
+        "and table_name !~ '^_dlt' order by table_name, ordinal_position"
+    )
+    expected = [(table, *column) for table in sorted(COLUMNS) for column in typed_columns(table)]
+    assert [row[:3] for row in columns] == [(*row[:2], KINDS.get(row[2], row[2].lower())) for row in expected]
+    meanings = {(table.name, column.name): column.description for table in TABLES for column in table.loaded}
+    assert [row[3] for row in columns] == [meanings[row[:2]] for row in expected]
+    described = "select relname, obj_description(oid) from pg_class where relnamespace = 'letters_data'::regnamespace"
+    assert dict(load.query(f"{described} and relkind = 'r' and relname !~ '^_dlt'")) == {
+        table.name: table.description for table in TABLES if table.name in COLUMNS
+    }
+    assert primary_keys(load) == KEYS
+    assert dict(result.tables) == {**{name: len(rows) for name, rows in load.tables().items()}, **SHARED}
+
+
+SHARED = {"rejected_rows": 0, "listing_audit": 2}
+
+
+def primary_keys(load: Load, dataset: str = "letters_data") -> dict[str, tuple[str, ...]]:
+    """The columns of each table's primary key."""
+    found = load.query(
+        "select relname, array_agg(attname order by array_position(indkey::int[], attnum::int)) from pg_index join "
+        "pg_class on pg_class.oid = indrelid join pg_attribute on attrelid = indrelid and attnum = any(indkey) where "
+        f"indisprimary and relnamespace = '{dataset}'::regnamespace group by relname"
+    )
+    return {name: tuple(columns) for name, columns in found}
+
+
+def test_readers_see_the_old_rows_until_all_new_ones_are_there(load: Load) -> None:
+    """Never a part of either; a load that fails leaves all as it was."""
+    load()
+    seen: set[int] = set()
+    done = Event()
+
+    def read() -> None:
+        while not done.is_set():
+            seen.add(load.query("select count(*) from letters_data.contacts")[0][0])
+
+    reader = Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(3):
+            load.contacts.grow()
+            load()
+    finally:
+        done.set()
+        reader.join()
+    assert {60, 63} <= seen <= {60, 61, 62, 63}
+    load.world.emulator.behaviour = Behaviour(ignore_page=True)
+    before = load.tables()
+    with pytest.raises(IncompleteListing):
+        load(page_size=10)
+    assert load.tables() == before
+
+
+def test_a_dataset_remembers_what_it_was_loaded_with(load: Load) -> None:
+    """Other filters are refused before the service is asked."""
+    load(contact_filters=ContactFilters(search="a"))
+    asked = len(load.world.emulator.hits)
+    with pytest.raises(SettingsError, match=r'^contacts: the dataset letters_data was loaded with search="a"'):
+        load()
+    assert load.world.emulator.hits[asked:] == []
+
+
+def test_a_table_that_lost_rows_is_noticed(load: Load) -> None:
+    """The destination is asked, not what dlt says of it; so is one whose children have lost their parents."""
+    load_id = load(only=("contacts",)).load_id
+    pipeline = make_pipeline("postgres")
+    change(load.url, "delete from letters_data.contacts where id = '1'")
+    with pytest.raises(LoadFailed, match=r"^contacts: read 60 rows, but the destination holds 59 with 59 ids"):
+        verify_load(pipeline, load_id, tables_of("contacts"))
+    load_id = load(only=("templates",)).load_id
+    change(load.url, "delete from letters_data.templates__product; delete from letters_data.templates")
+    with pytest.raises(LoadFailed, match=r"^templates__creator: 8 rows have no row in templates; load again"):
+        verify_load(pipeline, load_id, tables_of("templates")[1:2])
+
+
+def test_history_keeps_versions(load: Load) -> None:
+    """Each valid from the load that brought it; the key tells versions apart."""
+    load(history=True)
+    amend(load.contacts, "1", city="Elsewhere")
+    load.contacts.delete(load.contacts.ids().index("2"))
+    load(history=True)
+    present = "select count(*) from letters_data.contacts where _dlt_valid_to is null"
+    assert load.query(present) == [(59,)]
+    assert load.query("select id, count(*) from letters_data.contacts group by id having count(*) > 1") == [("1", 2)]
+    assert load.query("select _dlt_valid_to is not null from letters_data.contacts where id = '2'") == [(True,)]
+    assert primary_keys(load) == {name: (*key, "_dlt_valid_from") for name, key in KEYS.items()}
+
+
+def test_sync_writes_changed_rows_alone(load: Load) -> None:
+    """Rows that are gone are deleted; the others keep the load that brought them."""
+    first = load(sync=True)
+    load.contacts.delete(load.contacts.ids().index("2"))
+    amend(load.contacts, "1", city="Elsewhere")
+    second = load(sync=True)
+    assert load.tables() == held_tables(load.world.emulator)
+    loads = dict(load.query("select _dlt_load_id, count(*) from letters_data.contacts group by 1"))
+    assert loads == {first.load_id: 58, second.load_id: 1}
+
+
+def test_mailings_and_facets_are_loaded(load: Load) -> None:
+    """A day that is asked for again brings no row twice."""
+    since = {"facets": True, "mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365}
+    first = load(**since)
+    again = load(**{**since, "mailings_lag": 400})
+    assert first.tables["mailings"] > 0
+    assert first.tables["contacts__address_statuses"] > 0
+    assert {**again.tables, "listing_audit": 0} == {**first.tables, "listing_audit": 0}
+    assert {"mailings", "contacts__address_statuses", "templates__shared"} < set(primary_keys(load))
+
+
+def test_an_empty_account_has_every_table_and_fills_later(load: Load) -> None:
+    """Only the audit has rows at first."""
+    clear(load.contacts)
+    clear(load.world.emulator.templates)
+    assert dict(load().tables) == {**dict.fromkeys(COLUMNS, 0), "listing_audit": 2}
+    load.contacts.grow()
+    load.world.emulator.templates.grow()
+    load()
+    assert load.tables() == held_tables(load.world.emulator)
+
+
+def test_a_pipeline_of_ones_own_will_do(load: Load) -> None:
+    """Any that dlt makes, with credentials given in the script."""
+    pipeline = dlt.pipeline("mine", destination=dlt.destinations.postgres(load.url), dataset_name="mine")
+    run(pipeline, **load.world.settings)
+    assert load.query("select count(*) from mine.contacts") == [(60,)]
+    assert primary_keys(load, "mine") == KEYS
+
+
+def test_accounts_have_a_dataset_each(load: Load) -> None:
+    """As everywhere."""
+    run_accounts(account_pipelines("postgres", None, "post", ["a", "b"]), **load.world.settings)
+    schemas = load.query("select nspname from pg_namespace where nspname ~ '^post_.$' order by 1")
+    assert schemas == [("post_a",), ("post_b",)]
+
+
+# the command, and what stops it
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world that the command's environment names."""
+    world = begin(Emulator(9, 3))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    return world
+
+
+def test_the_command_loads_and_shows_no_password(configured: str, world: World, letters: Letters) -> None:
+    """It says which server and dataset."""
+    done = letters("load", "--destination", "postgres", "--dataset", "post")
+    assert done.code == 0, done.err
+    assert configured.replace(PASSWORD, "***") + ", dataset post" in done.out
+    assert PASSWORD not in done.out + done.err
+    assert query(configured, "select count(*) from post.contacts") == [(9,)]
+
+
+@pytest.mark.parametrize("wrong", ["password", "port", "database"])
+def test_a_server_that_cannot_be_used_is_a_line_that_names_the_setting(
+    server: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    """Before the service is asked for anything, and without the password."""
+    start, _, rest = server.partition("@127.0.0.1:")
+    port = rest.partition("/")[0]
+    urls = {
+        "password": server.replace(PASSWORD, "guess-77"),
+        "port": f"{start}@127.0.0.1:{free_port()}/postgres",
+        "database": f"{start}@127.0.0.1:{port}/nowhere",
+    }
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", urls[wrong])
+    done = letters("load", "--destination", "postgres")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("letters: postgresql://letters:***@127.0.0.1:")
+    assert done.err.endswith("; set DESTINATION__POSTGRES__CREDENTIALS.\n")
+    assert done.err.count("\n") == 1
+    assert not {PASSWORD, "guess-77"} & set(done.err.split())
+    assert world.emulator.hits == []
+
+
+def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
+    """So is a place where there can be none."""
+    done = letters("load", "--destination", "postgres")
+    assert (done.code, done.err) == (
+        2,
+        "letters: The destination postgres is not configured: set DESTINATION__POSTGRES__CREDENTIALS.\n",
+    )
+    done = letters("load", "--destination", "postgres", "--to", "somewhere")
+    assert done.err == "letters: postgres takes no --to: set DESTINATION__POSTGRES__CREDENTIALS=postgresql://...\n"
+    assert (done.code, world.emulator.hits) == (2, [])
+
+
+def test_a_missing_extra_is_a_line(configured: str, world: World) -> None:
+    """It says what to install."""
+    code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli import main; main()"
+    done = run_python("-c", code, "load", "--destination", "postgres")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == 'letters: postgres needs more: pip install "letters-source[postgres]"\n'

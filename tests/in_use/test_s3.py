@@ -1,0 +1,151 @@
+"""What does a load leave in a bucket, and what stops it?"""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import s3fs
+from buckets import serve_buckets
+from holdings import COLUMNS, LISTED, Rows, held_tables, typed_columns
+from lakes import described, read_arrow, rows_of
+from postgres import free_port
+from pyarrow.fs import FSSpecHandler, PyFileSystem
+from shelves import amend
+from terminals import Letters
+from worlds import Begin, World
+
+from letters_source import Result, SettingsError, make_pipeline, run
+from letters_source.destination import Kind
+from letters_source.emulator import Emulator
+from letters_source.listing import ContactFilters
+
+KEY, SECRET, REGION = "canary-key-11c8", "canary-secret-77aa", "us-east-1"
+KINDS: tuple[Kind, ...] = ("parquet", "delta", "iceberg")
+in_each = pytest.mark.parametrize("kind", KINDS)
+numbers = count()
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """The URL of a server for all tests here."""
+    with serve_buckets() as url:
+        yield url
+
+
+@pytest.fixture
+def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> s3fs.S3FileSystem:
+    """The server's buckets, and dlt's settings that reach them."""
+    settings = {
+        "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET, "REGION_NAME": REGION, "ENDPOINT_URL": endpoint,
+    }  # fmt: skip
+    for name, value in settings.items():
+        monkeypatch.setenv(f"DESTINATION__FILESYSTEM__CREDENTIALS__{name}", value)
+    return s3fs.S3FileSystem(key=KEY, secret=SECRET, endpoint_url=endpoint, use_listings_cache=False)
+
+
+@pytest.fixture
+def place(store: s3fs.S3FileSystem) -> str:
+    """A folder that is not there yet, in a new bucket."""
+    bucket = f"letters-{next(numbers)}"
+    store.mkdir(bucket)
+    return f"s3://{bucket}/some/where"
+
+
+def load(world: World, kind: Kind, place: str, **changes: Any) -> Result:
+    """Load from a world into a bucket."""
+    return run(make_pipeline(kind, place), **{**world.settings, **changes})
+
+
+def read_bucket(store: s3fs.S3FileSystem, kind: Kind, place: str, endpoint: str) -> tuple[dict[str, Rows], list[Any]]:
+    """All our tables, and the columns of each as DuckDB sees them."""
+    tables = {}
+    for name in COLUMNS:
+        folder = f"{place}/letters_data/{name}"
+        if kind == "parquet":
+            tables[name] = pq.read_table(folder.removeprefix("s3://"), filesystem=PyFileSystem(FSSpecHandler(store)))
+        elif kind == "delta":
+            options = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "endpoint_url": endpoint}
+            tables[name] = read_arrow(kind, folder, {**options, "region": REGION, "aws_allow_http": "true"})
+        else:
+            newest = max(store.glob(f"{folder}/metadata/*.metadata.json"))
+            options = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.endpoint": endpoint}
+            tables[name] = read_arrow(kind, f"s3://{newest}", {**options, "s3.region": REGION})
+    return {name: rows_of(name, table) for name, table in tables.items()}, [described(tables[name]) for name in COLUMNS]
+
+
+@in_each
+def test_loads_go_to_a_bucket_and_replace_what_is_there(
+    begin: Begin, store: s3fs.S3FileSystem, place: str, endpoint: str, kind: Kind
+) -> None:
+    """Rows and types are those of any other place; the audit grows, and filters are remembered."""
+    world = begin(Emulator(60, 8))
+    load(world, kind, place)
+    amend(world.emulator.contacts, "1", firstName="", lastName=None)
+    world.emulator.contacts.grow()
+    result = load(world, kind, place)
+    found, columns = read_bucket(store, kind, place, endpoint)
+    assert {name: found[name] for name in LISTED} == held_tables(world.emulator)
+    assert {name: len(rows) for name, rows in found.items()} == dict(result.tables)
+    assert result.tables["listing_audit"] == 4
+    assert columns == [
+        [(name, "VARCHAR" if kind == "JSON" else kind) for name, kind in typed_columns(table)] for table in COLUMNS
+    ]
+    asked = len(world.emulator.hits)
+    with pytest.raises(SettingsError, match=r"^contacts: the dataset letters_data was loaded without filters"):
+        load(world, kind, place, contact_filters=ContactFilters(search="a"))
+    assert world.emulator.hits[asked:] == []
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world that the command's environment names."""
+    world = begin(Emulator(9, 3))
+    for name, value in world.settings.items():
+        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    return world
+
+
+def test_the_command_loads_into_a_bucket(world: World, place: str, letters: Letters) -> None:
+    """It says where, and nothing of the secret."""
+    done = letters("load", "--destination", "delta", "--to", place)
+    assert done.code == 0, done.err
+    assert f"s: {place}, dataset letters_data\n" in done.out
+    assert not any(secret in done.out + done.err for secret in (KEY, SECRET))
+
+
+@in_each
+def test_a_bucket_that_is_not_there_is_a_line(
+    world: World, store: s3fs.S3FileSystem, letters: Letters, kind: Kind
+) -> None:
+    """Before the service is asked for anything."""
+    done = letters("load", "--destination", kind, "--to", "s3://nowhere-at-all/x")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "letters: s3://nowhere-at-all/x cannot be written: The specified bucket does not exist; "
+        "set DESTINATION__FILESYSTEM__CREDENTIALS__..., or choose another --to.\n"
+    )
+    assert world.emulator.hits == []
+
+
+def test_a_server_that_is_not_there_is_a_line(
+    world: World, place: str, letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what was tried, and which settings say so."""
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    monkeypatch.setenv("DESTINATION__FILESYSTEM__CREDENTIALS__ENDPOINT_URL", nowhere)
+    done = letters("load", "--destination", "parquet", "--to", place)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"letters: {place} cannot be written: ")
+    assert nowhere in done.err
+    assert done.err.endswith("; set DESTINATION__FILESYSTEM__CREDENTIALS__..., or choose another --to.\n")
+    assert SECRET not in done.err
+    assert world.emulator.hits == []
+
+
+def test_duckdb_files_are_not_for_buckets(world: World, letters: Letters) -> None:
+    """A file must be one of this machine."""
+    done = letters("load", "--to", "s3://bucket/letters.duckdb")
+    assert done.code == 2
+    assert "s3://bucket/letters.duckdb is no path of this machine" in done.err
