@@ -1,6 +1,7 @@
 """What does a load leave in Delta and Iceberg tables?"""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -238,6 +239,24 @@ def test_the_command_says_where_the_tables_are(
     code = done.out.split("Try: python -c '", 1)[1].rpartition("'")[0]
     tried = run_python("-c", code)
     assert (tried.code, "contacts" in tried.out) == (0, True)
+
+
+@in_both
+def test_the_recipes_read_the_tables(begin: Begin, form: Form) -> None:
+    """As they stand in the document."""
+    world = begin(Emulator(9, 3))
+    place = {"delta": "lake", "iceberg": "letters_iceberg"}[form]
+    run(make_pipeline(form, place), **world.settings)
+    [code] = [code for code in re.findall(r"```python\n(.*?)```", lake_section(), re.DOTALL) if f'"{place}/' in code]
+    tried = run_python("-c", code)
+    assert (tried.code, tried.err) == (0, "")
+    assert "state" in tried.out
+
+
+def lake_section() -> str:
+    """What the recipes say of the lake."""
+    document = (Path(__file__).parents[2] / "pipelines/README.md").read_text()
+    return document.partition("## The lake\n")[2].partition("\n## ")[0]
 
 
 WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli import main; main()"
