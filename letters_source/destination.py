@@ -65,7 +65,7 @@ def check_dataset(kind: Kind, dataset: str) -> None:
         DestinationError: it may not, or there is no such kind.
     """
     if kind not in DEFAULT_PLACES:
-        raise DestinationError(f"The destination must be {' or '.join(DEFAULT_PLACES)}, got {kind}.")
+        raise DestinationError(f"The destination must be one of {', '.join(DEFAULT_PLACES)}, got {kind}.")
     if not re.fullmatch("[a-z][a-z0-9]*(_[a-z0-9]+)*", dataset) or len(dataset) > LONGEST_NAME:
         raise DestinationError(
             "The dataset's name must be words of small letters and digits with single underscores between them, "

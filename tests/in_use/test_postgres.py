@@ -182,9 +182,9 @@ def test_a_table_that_lost_rows_is_noticed(load: Load) -> None:
     with pytest.raises(LoadFailed, match=r"^contacts: read 60 rows, but the destination holds 59 with 59 ids"):
         verify_load(pipeline, load_id, tables_of("contacts"))
     load_id = load(only=("templates",)).load_id
-    change(load.url, "delete from letters_data.templates__product; delete from letters_data.templates")
-    with pytest.raises(LoadFailed, match=r"^templates__creator: 8 rows have no row in templates; load again"):
-        verify_load(pipeline, load_id, tables_of("templates")[1:2])
+    change(load.url, "update letters_data.templates set id = 'another' where id = '1'")
+    with pytest.raises(LoadFailed, match=r"^templates__creator: 1 rows have no row in templates; load again"):
+        verify_load(pipeline, load_id, tables_of("templates"))
 
 
 def test_history_keeps_versions(load: Load) -> None:
@@ -213,12 +213,7 @@ def test_sync_writes_changed_rows_alone(load: Load) -> None:
 
 def test_mailings_and_facets_are_loaded(load: Load) -> None:
     """A day that is asked for again brings no row twice."""
-    since: dict[str, Any] = {
-        "facets": True,
-        "mailings": True,
-        "mailings_since": date(2024, 1, 1),
-        "mailings_window": 365,
-    }
+    since: dict[str, Any] = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365}
     first = load(facets=True, **since)
     again = load(facets=True, mailings_lag=400, **since)
     assert first.tables["mailings"] > 0
