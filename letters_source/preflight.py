@@ -56,7 +56,8 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         wanted = EXTRAS.get(name, f"dlt[{name}]")
         raise DestinationError(f'{table_format(pipeline) or name} needs more: pip install "{wanted}"') from error
     except ConfigFieldMissingException as error:
-        raise DestinationError(f"The destination {name} is not configured: set {setting(pipeline)}.") from error
+        keys = ", ".join(setting(pipeline, field) for field in error.fields)
+        raise DestinationError(f"The destination {name} is not configured: set {keys}.") from error
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
@@ -78,9 +79,9 @@ def check_server(pipeline: dlt.Pipeline) -> None:
     client.close_connection()
 
 
-def setting(pipeline: dlt.Pipeline) -> str:
-    """The variable that holds a destination's credentials."""
-    return f"DESTINATION__{pipeline.destination.destination_name.upper()}__CREDENTIALS"
+def setting(pipeline: dlt.Pipeline, field: str = "credentials") -> str:
+    """The variable that holds a setting of a destination."""
+    return f"DESTINATION__{pipeline.destination.destination_name}__{field}".upper()
 
 
 def check_duckdb(file: Path) -> None:
