@@ -48,7 +48,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
     except duckdb.Error as error:
         connection.close()
         # it brings dlt along, half a second that a report need not wait
-        from letters_source.destination import plain_cause
+        from letters_source.preflight import plain_cause
 
         raise SettingsError(f"{place} cannot be read: {plain_cause(error)}") from None
     except SettingsError:

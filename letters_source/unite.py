@@ -6,8 +6,9 @@ from pathlib import Path
 import dlt
 import duckdb
 
-from letters_source.destination import account_pipelines, check_duckdb, make_pipeline, plain_cause
+from letters_source.destination import account_pipelines, make_pipeline
 from letters_source.errors import LoadFailed
+from letters_source.preflight import check_duckdb, plain_cause
 from letters_source.tables import DATASET
 from letters_source.views import create_account_views
 
