@@ -11,9 +11,12 @@ QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-backgroun
 """Chromium's own requests to elsewhere are off, so that a page's are all there are."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The Chromium of this machine, without a window."""
+    """The Chromium of this machine, without a window.
+
+    Not for longer than a module: while it is driven, this thread has a running event loop, which Dagster stumbles over.
+    """
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert chromium, "The tests of pages need Chromium on the PATH: apt-get install chromium."
     with sync_playwright() as playwright:

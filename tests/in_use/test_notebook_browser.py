@@ -99,6 +99,8 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, page: Page)
         assert traffic.elsewhere() == []
         page.get_by_role("switch").click()
         expect(page.locator("figure img")).to_have_count(len(shown - {None}))
+        for image in page.locator("figure img").all():
+            expect(image).to_have_js_property("naturalWidth", 1)
     assert set(traffic.elsewhere()) == shown - {None}
 
 
