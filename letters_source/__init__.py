@@ -6,8 +6,10 @@ if TYPE_CHECKING:
     from letters_source.destination import account_pipelines, make_pipeline
     from letters_source.errors import (
         DestinationError,
+        DestinationInUse,
         IncompleteListing,
         LettersError,
+        ListingShrank,
         LoadFailed,
         MalformedResponse,
         NotAuthorised,
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ContactFilters",
     "DestinationError",
+    "DestinationInUse",
     "IncompleteListing",
     "LettersError",
+    "ListingShrank",
     "LoadFailed",
     "MalformedResponse",
     "NotAuthorised",

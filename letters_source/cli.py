@@ -18,6 +18,7 @@ from letters_source.options import (
     filter_options,
     flag,
     given,
+    guard_options,
     output_options,
     settings_options,
     with_filters,
@@ -71,6 +72,7 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 @flag("--mailings", "Also who was last mailed on which day, since the last load.")
 @click.option("--mailings-since", type=day, help="The first day of mailings.")
 @click.option("--pii", metavar="POLICY", help="What becomes of personal values: keep, hash, mask or drop.")
+@guard_options
 @filter_options
 @settings_options
 @output_options

@@ -28,7 +28,7 @@ T = TypeVar("T")
 CONNECT_SECONDS, READ_SECONDS = 10, 60
 # 1,000 full rows are half a megabyte: what is far beyond any page is a mistake or an attack
 MAX_BODY_BYTES = 256 * 2**20
-# a drip that never ends resets the read time-out with every byte
+# no page takes so long, however slow the service
 BODY_SECONDS = 300
 CHUNK_BYTES = 2**18
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30
@@ -126,10 +126,9 @@ class Client:
                 timeout=(CONNECT_SECONDS, min(READ_SECONDS, self.retry_budget)),
             )
             with closing(response):
-                body = read_body(response, where)
-        except requests.exceptions.SSLError:
-            untrusted = f"{where}: no trusted TLS connection: its certificate cannot be verified, or it speaks no TLS."
-            raise Again("no trusted TLS connection", tries=3, error=ServiceUnreachable(untrusted)) from None
+                body = read_body(response, where, min(BODY_SECONDS, self.retry_budget))
+        except requests.exceptions.SSLError as error:
+            raise untrusted(where, error) from None
         except (requests.RequestException, HTTPError, OSError) as error:
             raise Again(describe(error)) from None
         check_status(response, body, where, auth.tokens)
@@ -160,14 +159,19 @@ class Client:
         )
 
 
-def read_body(response: requests.Response, where: str) -> bytes:
+def read_body(response: requests.Response, where: str, seconds: float) -> bytes:
     """The decoded body.
+
+    Args:
+        response: its answer, of which the head has been read.
+        where: what the page is called.
+        seconds: how long it may take: the read time-out begins anew with each byte of a drip.
 
     Raises:
         MalformedResponse: it is larger than any page would be.
         Again: it comes slower than any page would, or nobody waits for it any more.
     """
-    deadline = monotonic() + BODY_SECONDS
+    deadline = monotonic() + seconds
     body = bytearray()
     while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
         body += chunk
@@ -176,7 +180,7 @@ def read_body(response: requests.Response, where: str) -> bytes:
                 f"{where}: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
             )
         if monotonic() > deadline:
-            raise Again(f"a body that took longer than {BODY_SECONDS} s")
+            raise Again(f"a body that took longer than {seconds:.0f} s")
     return bytes(body)
 
 
@@ -202,6 +206,14 @@ class StopAfterTries(stop_base):
         """Whether it has."""
         tries = outcome(retry_state).tries
         return tries is not None and retry_state.attempt_number >= tries
+
+
+def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
+    """Why there is no TLS: a handshake may have been cut, a certificate stays what it is."""
+    is_refused = "CERTIFICATE_VERIFY_FAILED" in str(error)
+    what = "the service's certificate cannot be verified" if is_refused else "the service speaks no TLS there"
+    final = ServiceUnreachable(f"{where}: no trusted TLS connection: {what}.")
+    return Again("no trusted TLS connection", tries=1 if is_refused else 3, error=final)
 
 
 def describe(error: Exception) -> str:

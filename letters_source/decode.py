@@ -19,6 +19,8 @@ from letters_source.shape import Notes, to_batch
 BOM = b"\xef\xbb\xbf"
 # beyond that JSON's integers are not exact everywhere, and no listing is
 MAX_COUNT = 2**53
+# a row is half a kilobyte; of one far larger DuckDB, kept to little memory, could not make a table
+MAX_ROW_BYTES = 16 * 2**20
 # escapes of a surrogate pair, of half a pair (group 1), and any other
 _ESCAPES = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
@@ -65,6 +67,7 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
         if not halves:
             raise
         data = read_envelope(body, where)
+    check_sizes(data.rows, len(body), where)
     try:
         columns, notes = fast.read_rows(body, listing)
     except fast.DoesNotFit:
@@ -87,6 +90,16 @@ def read_envelope(body: bytes, where: str) -> Data:
             f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True
         ) from None
     return data
+
+
+def check_sizes(rows: list[msgspec.Raw], size: int, where: str) -> None:
+    """See that no row is larger than any destination need hold; a body below the bound has none.
+
+    Raises:
+        MalformedResponse: one is.
+    """
+    if size > MAX_ROW_BYTES and max((memoryview(row).nbytes for row in rows), default=0) > MAX_ROW_BYTES:
+        raise MalformedResponse(f"{where}: a row is larger than {MAX_ROW_BYTES} bytes, which no row of a listing is.")
 
 
 def mend_surrogates(body: bytes) -> tuple[bytes, int]:

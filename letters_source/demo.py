@@ -24,7 +24,9 @@ def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
     with emulator.serve() as base_url:
         tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
         pipeline = make_pipeline("duckdb", file, name=NAME)
-        load_shown(pipeline, (), {"base_url": base_url, **tokens}, quiet=quiet)
+        # another number of contacts than last time is what was asked for
+        guards = {"allow_empty": True, "max_shrink": 1.0}
+        load_shown(pipeline, (), {"base_url": base_url, **tokens, **guards}, quiet=quiet)
 
 
 def check_ours(file: Path) -> None:

@@ -177,3 +177,9 @@ def shown_place(pipeline: dlt.Pipeline) -> str:
 def local_path(url: str) -> str:
     """The path of a file's URL."""
     return url2pathname(urlsplit(url).path)
+
+
+def local_folder(pipeline: dlt.Pipeline) -> Path | None:
+    """The folder of this machine that a filesystem destination writes to; None for any other destination."""
+    config: Any = pipeline.destination_client().config
+    return Path(local_path(config.bucket_url)) if getattr(config, "is_local_filesystem", False) else None

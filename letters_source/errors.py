@@ -3,8 +3,10 @@
     LettersError                    anything this package raises
     ├── SettingsError               a setting is missing or wrong; names the key and where to set it
     │   └── DestinationError        the place to load into cannot be used
+    │       └── DestinationInUse    another process uses it
     ├── NotAuthorised               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
+    ├── ListingShrank               a listing lost more rows since the last load than is allowed
     ├── LoadFailed                  the destination failed, or does not hold what was read
     └── ServiceError                the service did not answer as documented
         ├── ServiceUnreachable      no usable answer within the retry budget
@@ -31,6 +33,13 @@ class SettingsError(LettersError):
 
 class DestinationError(SettingsError):
     """The place to load into cannot be written, or is in use."""
+
+
+class DestinationInUse(DestinationError):
+    """Another run, or a program that holds the file, uses the place to load into."""
+
+    def __init__(self, who: str) -> None:
+        super().__init__(f"{who}; load when it has ended, or set sources.letters.lock_wait to the seconds to wait.")
 
 
 class LoadFailed(LettersError):
@@ -63,6 +72,19 @@ class IncompleteListing(LettersError):
     def missing(self) -> int:
         """Rows that the service counted and did not show; negative when it showed more."""
         return self.count - self.received
+
+
+class ListingShrank(LettersError):
+    """A listing lost all its rows since the last load, or more than is allowed, so nothing was loaded."""
+
+    exit_code = 4
+
+    def __init__(self, listing: str, before: int, now: int, remedy: str) -> None:
+        self.listing, self.before, self.now = listing, before, now
+        super().__init__(
+            f"{listing}: the service lists {now} rows, and the last load had {before}; nothing was loaded. "
+            f"If the others are really gone, {remedy} for one load."
+        )
 
 
 class ServiceError(LettersError):

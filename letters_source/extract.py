@@ -15,6 +15,7 @@ import pyarrow as pa
 from letters_source.audit import Audit, Loaded, Outcome, audit_row, report
 from letters_source.client import Client
 from letters_source.decode import Page, decode_page
+from letters_source.guard import check_shrinking
 from letters_source.job import Job
 from letters_source.listing import ContactFilters, TemplateFilters, encode_page, given
 from letters_source.reader import PageReader
@@ -37,18 +38,20 @@ class Rows:
     rows: pa.Table
 
 
-def read_listing(job: Job, folder: Path | None = None) -> Generator[Rows | Audit, None, int]:
+def read_listing(job: Job, folder: Path | None = None, before: int = 0) -> Generator[Rows | Audit, None, int]:
     """All rows of a listing, once they are shown to be whole, then the audit; returns the service's count.
 
     Args:
         job: what to read.
         folder: where rows wait for the verdict; the system's folder for temporary files when None.
+        before: how many rows the last load had.
 
     Raises:
-        LettersError: as `Client.get` and `walk_listing` do; no row has been yielded then.
+        LettersError: as `Client.get`, `walk_listing` and `check_shrinking` do; no row has been yielded then.
     """
     with Spool(row_schema(job.listing.name), folder) as spool:
         outcome = walk(job, spool)
+        check_shrinking(job, before, outcome.verdict.rows)
         readings, keep = outcome.verdict.readings, outcome.verdict.keep
         wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
         total = rejected = 0

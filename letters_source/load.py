@@ -19,12 +19,15 @@ from letters_source.errors import LettersError, LoadFailed, SettingsError
 from letters_source.keys import create_keys
 from letters_source.listing import LISTINGS
 from letters_source.loading import file_format, hold_open, load_config
-from letters_source.preflight import check_destination
+from letters_source.lock import prepared
 from letters_source.published import check_published, publish_copy
 from letters_source.reader import Watch, ignore
+from letters_source.resolve import resolve_settings
 from letters_source.settings import Overrides
 from letters_source.source import letters
 from letters_source.tables import DATASET, MAILINGS, TABLES, Table
+from letters_source.umask import private_files
+from letters_source.unfinished import remove_unfinished
 from letters_source.verify import count_rows, verify_load
 from letters_source.views import create_account_views, create_current_views
 
@@ -76,23 +79,25 @@ def run(
     tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
     readers = Path(publish).absolute() if publish else None
-    with plain_errors():
-        check_destination(pipeline)
+    with (
+        plain_errors(),
+        private_files,
+        prepared(pipeline, resolve_settings(settings).lock_wait),
+        dlt.config.values(load_config(pipeline)),
+        hold_open(pipeline),
+    ):
         if readers:
             check_published(pipeline, readers)
-        # dlt's working folder may be of another place, or of one that was exchanged, and hold what an earlier run left
-        # half done, which dlt would load without asking the service: what counts is in the destination
-        pipeline.drop()
-        with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
-            load_id = str(pipeline.run(source, loader_file_format=file_format(pipeline)).loads_ids[-1])
-            audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
-            describe_tables(pipeline, tables)
-            create_keys(pipeline, tables)
-            if any(audit["mode"] == "history" for audit in audits):
-                create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
-            counts = count_rows(pipeline, tables)
-            if readers:
-                publish_copy(pipeline, readers)
+        load_id = str(pipeline.run(source, loader_file_format=file_format(pipeline)).loads_ids[-1])
+        remove_unfinished(pipeline, tables)
+        audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
+        describe_tables(pipeline, tables)
+        create_keys(pipeline, tables)
+        if any(audit["mode"] == "history" for audit in audits):
+            create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
+        counts = count_rows(pipeline, tables)
+        if readers:
+            publish_copy(pipeline, readers)
     return Result(load_id, counts, audits, monotonic() - start)
 
 

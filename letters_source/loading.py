@@ -55,3 +55,13 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
             if is_new:
                 file.unlink(missing_ok=True)
             raise
+
+
+def use_transactions(pipeline: dlt.Pipeline) -> None:
+    """Let a table be emptied and filled again in one transaction, wherever dlt knows of transactions for schemas.
+
+    For DuckDB and Postgres dlt 1.31 knows of no others, and would let whoever looks after a crash see it empty.
+    """
+    destination = pipeline.destination
+    if destination and destination.capabilities().supports_ddl_transactions:
+        destination.caps_params.setdefault("supports_transactions", True)

@@ -64,6 +64,17 @@ def filter_options(command: Any) -> Any:
     return command
 
 
+def guard_options(command: Any) -> Any:
+    """The options that allow what a load refuses in doubt."""
+    for option in (
+        click.option("--lock-wait", type=float, metavar="S", help="Seconds to wait for whoever uses the place."),
+        click.option("--max-shrink", type=float, metavar="X", help="The share of its rows that a listing may lose."),
+        click.option("--allow-empty", is_flag=True, default=None, help="A listing may have lost all its rows."),
+    ):
+        command = option(command)
+    return command
+
+
 def output_options(command: Any) -> Any:
     """The options about what is shown."""
     command = click.option("--debug", is_flag=True, help="Log every page; show the traceback of an error.")(command)

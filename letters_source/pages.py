@@ -13,6 +13,7 @@ from letters_source.destination import is_files, merge_strategies, table_format
 from letters_source.errors import SettingsError
 from letters_source.extract import Rows, read_listing, report_ignored
 from letters_source.facets import read_facet
+from letters_source.guard import rows_before
 from letters_source.held import finished_audits, running_pipeline
 from letters_source.ids import Members
 from letters_source.job import Job
@@ -41,9 +42,9 @@ def read_pages(job: Job) -> Iterator[Item]:
         SettingsError: `add_limit` was set, which would make a part look like the whole, or the dataset holds rows that
             were chosen otherwise.
     """
-    check_load(job, job.settings.mode)
+    audits = check_load(job, job.settings.mode)
     yield NOTHING
-    count = yield from read_listing(job, working_folder())
+    count = yield from read_listing(job, working_folder(), rows_before(job, audits))
     report_ignored(job, count)
     for table in facets_of(job.name) if job.settings.facets else ():
         yield from read_facet(job, table, count)
@@ -91,7 +92,7 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date) -> date:
     return min(start, max(since, missing))
 
 
-def check_load(job: Job, mode: str) -> None:
+def check_load(job: Job, mode: str) -> list[dict[str, Any]]:
     """See that the listing may be loaded to where the pipeline loads, before the service is asked for anything.
 
     Raises:
@@ -102,11 +103,12 @@ def check_load(job: Job, mode: str) -> None:
             f"add_limit would load a part of {job.name} as if it were the whole, so it is refused; "
             "to try things out, load from the emulator: letters serve."
         )
-    if pipeline := running_pipeline():
-        check_mode(pipeline, job, mode)
-        check_selection(pipeline, job)
     for status in unknown_statuses(job.filters):
         logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
+    if pipeline := running_pipeline():
+        check_mode(pipeline, job, mode)
+        return check_selection(pipeline, job)
+    return []
 
 
 def check_mode(pipeline: Any, job: Job, mode: str) -> None:

@@ -1,6 +1,7 @@
 """Can a load go where it shall? Asked before the service is asked for anything."""
 
 import os
+import shutil
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,9 +16,11 @@ from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import raise_open_connection_error
 
 from letters_source.destination import duckdb_file, engine, is_files, local_path, shown_place, table_format
-from letters_source.errors import DestinationError
+from letters_source.errors import DestinationError, DestinationInUse
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
+# an empty account's load takes 5 MiB in DuckDB, and as much in the working folder and the log together
+LEAST_ROOM = 16 * 2**20
 EXTRAS = {"filesystem": "letters-source[lake]", "postgres": "letters-source[postgres]"}
 
 
@@ -27,6 +30,7 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
     Raises:
         DestinationError: with the plain cause.
     """
+    check_space(Path(pipeline.working_dir))
     check_configured(pipeline)
     client: Any = pipeline.destination_client()
     if file := duckdb_file(pipeline):
@@ -97,10 +101,12 @@ def check_duckdb(file: Path) -> None:
     if not os.path.exists(file):
         check_writable(file.parent)
         return
+    check_space(file.parent)
     try:
         duckdb.connect(str(file)).close()
     except duckdb.Error as error:
-        raise DestinationError(f"{file} cannot be opened for writing: {plain_cause(error)}") from None
+        kind = DestinationInUse if "set lock" in str(error) else DestinationError
+        raise kind(f"{file} cannot be opened for writing: {plain_cause(error)}") from None
 
 
 def check_folder(folder: Path) -> None:
@@ -156,6 +162,21 @@ def check_writable(folder: Path) -> None:
         TemporaryFile(dir=folder).close()
     except OSError as error:
         raise DestinationError(f"{folder} cannot be written: {error.strerror}.") from None
+    check_space(folder)
+
+
+def check_space(folder: Path) -> None:
+    """See that a disk is not full; how much a load needs, nobody knows before it has been read.
+
+    Raises:
+        DestinationError: there is less room than the smallest load takes.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_ROOM:
+        raise DestinationError(
+            f"{folder} has {free / 2**20:.0f} MiB of room left on its disk, and a load needs {LEAST_ROOM // 2**20} "
+            "MiB or more; make room."
+        )
 
 
 def plain_cause(error: Exception) -> str:

@@ -15,10 +15,11 @@ from letters_source.versions import ROW_HASH
 logger = logging.getLogger("letters_source")
 
 
-def check_selection(pipeline: Any, job: Job) -> None:
+def check_selection(pipeline: Any, job: Job) -> list[dict[str, Any]]:
     """See that the dataset was not loaded with other filters, for another account or environment, or in another mode.
 
-    What it was loaded with is what its newest audit says; environments count where both loads name theirs.
+    What it was loaded with is what its newest audit says; environments count where both loads name theirs. Returns the
+    audits, newest first.
 
     Raises:
         SettingsError: it was, or a load that broke off made its tables in another mode.
@@ -26,7 +27,7 @@ def check_selection(pipeline: Any, job: Job) -> None:
     audits = finished_audits(pipeline, job.name)
     if not audits:
         check_columns(pipeline, job)
-        return
+        return audits
     # loads that name no environment may come between those that do
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
     held, wanted = remembered(newest), selection_of(job)
@@ -39,6 +40,7 @@ def check_selection(pipeline: Any, job: Job) -> None:
             f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
         )
+    return audits
 
 
 def check_columns(pipeline: Any, job: Job) -> None:

@@ -43,6 +43,9 @@ class Overrides(TypedDict, total=False):
     max_walks: int
     proof: Proof
     retry_budget: float
+    allow_empty: bool
+    max_shrink: float
+    lock_wait: float
     facets: bool
     last_mailed_statuses: Sequence[str]
     history: bool
@@ -75,6 +78,9 @@ class Settings:
         max_walks: how often a listing may be read before it counts as incomplete.
         proof: fenced, or certified also when the listing is quiet, at twice the requests.
         retry_budget: seconds after which a page is not asked for again.
+        allow_empty: whether a listing that had rows in the last load may have none now.
+        max_shrink: the share of its rows that a listing may have lost since the last load; 0.5 is half of them.
+        lock_wait: seconds to wait for another run, or for a DuckDB file that another process holds.
         facets: whether to load what can be filtered by but is not in the rows.
         last_mailed_statuses: the statuses that the facet of last mailed statuses asks for.
         history: whether tables keep former versions of their rows.
@@ -101,6 +107,9 @@ class Settings:
     max_walks: int = 4
     proof: Proof = "fenced"
     retry_budget: float = 120.0
+    allow_empty: bool = False
+    max_shrink: float = 0.5
+    lock_wait: float = 0.0
     facets: bool = False
     last_mailed_statuses: tuple[str, ...] = LAST_MAILED_STATUSES
     history: bool = False
@@ -121,8 +130,11 @@ class Settings:
             value = getattr(self, key)
             if value is not None and not value > 0:
                 raise wrong(key, "more than 0", value)
-        if self.mailings_lag < 0:
-            raise wrong("mailings_lag", "0 or more", self.mailings_lag)
+        for key in ("mailings_lag", "lock_wait"):
+            if not getattr(self, key) >= 0:
+                raise wrong(key, "0 or more", getattr(self, key))
+        if not 0 <= self.max_shrink <= 1:
+            raise wrong("max_shrink", "from 0 to 1", self.max_shrink)
         if self.proof == "certified" and self.max_walks == 1:
             raise wrong("max_walks", "2 or more with proof certified, which takes two readings", self.max_walks)
         check_days(self.contact_filters)

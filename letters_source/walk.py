@@ -34,6 +34,14 @@ class Verdict:
     readings: tuple[Reading, ...]
     keep: tuple[Mask | bool, ...]
 
+    @property
+    def rows(self) -> int:
+        """How many rows are to be yielded."""
+        return sum(
+            len(reading.keys) * rows if isinstance(rows, bool) else int(rows.sum())
+            for reading, rows in zip(self.readings, self.keep, strict=True)
+        )
+
 
 def pages_of(count: int, page_size: int) -> int:
     """How many pages hold `count` rows; page 0 always exists."""

@@ -1,0 +1,115 @@
+"""Who may load now? One run at a time for a pipeline and a folder, and none where another program holds the file."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import dlt
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from letters_source.destination import local_folder
+from letters_source.errors import DestinationInUse
+from letters_source.loading import use_transactions
+from letters_source.preflight import check_destination
+
+# how often to look whether a place is free again: a load takes seconds at least
+LOOK_SECONDS = 0.2
+
+
+@contextmanager
+def prepared(pipeline: dlt.Pipeline, wait: float = 0.0) -> Iterator[None]:
+    """Hold a pipeline with an empty working folder, and the place that it loads into, while the block runs.
+
+    Two runs of a pipeline would take its working folder from each other; two pipelines may load into one folder.
+    DuckDB locks its files by itself.
+
+    Raises:
+        DestinationError: the place cannot be written, or somebody else uses it and did not end within `wait` seconds.
+    """
+    name = str(pipeline.pipeline_name)
+    with ExitStack() as stack:
+        stack.enter_context(locked(Path(pipeline.pipelines_dir) / f"{name}.lock", name, wait))
+        stack.enter_context(emptied(pipeline))
+        patiently(partial(check_destination, pipeline), wait)
+        use_transactions(pipeline)
+        folder = local_folder(pipeline)
+        # a folder that is new belongs to nobody else, and is made by a load that ends well
+        if folder and folder.is_dir():
+            stack.enter_context(locked(folder, f"A load into {folder}", wait))
+        yield
+
+
+@contextmanager
+def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
+    """Begin with an empty working folder, and leave one when the block fails.
+
+    It may be of another place, or of one that was exchanged, or hold what an earlier run left half done, which dlt
+    would load without asking the service, or stumble over: what counts is in the destination. Rows that were on their
+    way when a load failed are not left lying about.
+    """
+    pipeline.drop()
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            pipeline.drop()
+        raise
+
+
+@contextmanager
+def locked(place: Path, name: str, wait: float) -> Iterator[None]:
+    """Hold the lock of a file or a folder while the block runs.
+
+    It ends with its process, however that ends. A file stays, and tells which process had it last.
+
+    Raises:
+        DestinationInUse: another holds it; the message says what that is by name, and its process.
+    """
+    is_folder = place.is_dir()
+    descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        patiently(partial(take, descriptor, name), wait)
+        if not is_folder:
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def take(descriptor: int, name: str) -> None:
+    """Lock what is open.
+
+    Raises:
+        DestinationInUse: it is locked.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DestinationInUse(f"{name} is already running{holder(descriptor)}") from None
+
+
+def holder(descriptor: int) -> str:
+    """Which process has the lock of a file; a folder's names none."""
+    try:
+        return f", pid {os.pread(descriptor, 20, 0).decode()}"
+    except IsADirectoryError:
+        return ""
+
+
+def patiently(attempt: Callable[[], None], wait: float) -> None:
+    """Make an attempt, again and again until the place that it needs is free or the time is over.
+
+    Raises:
+        DestinationInUse: it was not free in time.
+    """
+    retrying = Retrying(
+        retry=retry_if_exception_type(DestinationInUse),
+        stop=stop_after_delay(wait),
+        wait=wait_fixed(min(LOOK_SECONDS, wait)),
+        reraise=True,
+    )
+    retrying(attempt)
