@@ -1,6 +1,7 @@
 """A server on loopback that writes the very bytes it was given, one answer a connection, and keeps what it was sent."""
 
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,12 +31,14 @@ class Recorder:
     answers: list[bytes]
     sent: list[Sent] = field(default_factory=list)
     port: int = 0
+    tls: ssl.SSLContext | None = None
+    connections: int = 0
     lock: Lock = field(default_factory=Lock)
 
     @property
     def base_url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self.port}/api/v1"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}/api/v1"
 
     def answer(self, sent: Sent) -> bytes:
         """Keep a request and take its answer."""
@@ -63,6 +66,21 @@ class Handler(StreamRequestHandler):
 
     server: "Server"
     rfile: BufferedReader
+
+    def setup(self) -> None:
+        """Count the connection, and speak TLS where that is wanted."""
+        recorder = self.server.recorder
+        with recorder.lock:
+            recorder.connections += 1
+        if recorder.tls:
+            self.request = recorder.tls.wrap_socket(self.request, server_side=True)
+        super().setup()
+
+    def finish(self) -> None:
+        """Close TLS, which has taken the connection from the server."""
+        super().finish()
+        if self.server.recorder.tls:
+            self.request.close()
 
     def handle(self) -> None:
         """Answer one request; TLS is answered in plain text, as servers do."""
@@ -98,9 +116,9 @@ class Server(ThreadingTCPServer):
 
 
 @contextmanager
-def record(*answers: bytes) -> Iterator[Recorder]:
+def record(*answers: bytes, tls: ssl.SSLContext | None = None) -> Iterator[Recorder]:
     """Serve these answers while the block runs."""
-    recorder = Recorder(list(answers))
+    recorder = Recorder(list(answers), tls=tls)
     with Server(recorder) as server:
         recorder.port = server.server_address[1]
         thread = Thread(target=server.serve_forever, args=(0.01,))

@@ -91,7 +91,8 @@ def test_files_come_before_defaults(resolve: Resolve) -> None:
     assert resolve() == Settings(
         base_url=URL, access_token="file-access", refresh_token="file-refresh", environment=None, account_id="77",
         page_size=50, max_workers=8, requests_per_second=None, max_walks=4, proof="fenced", retry_budget=120.0,
-        facets=False, last_mailed_statuses=("In Transit", "Mailed", "Scheduled"), history=False, sync=False,
+        allow_empty=False, max_shrink=0.5, lock_wait=0.0, facets=False,
+        last_mailed_statuses=("In Transit", "Mailed", "Scheduled"), history=False, sync=False,
         mailings=False, mailings_since=None, mailings_lag=7, mailings_window=1, date_format="%Y-%m-%d",
         filter_encoding="json", contact_filters=ContactFilters(), template_filters=CONFIGURED,
     )  # fmt: skip
@@ -229,6 +230,12 @@ def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
         ("history", "", "true or false, got ''"),
         ("mailings_since", "31.01.2024", "a day such as 2024-01-31, got '31.01.2024'"),
         ("mailings_since", "", "a day such as 2024-01-31, got ''"),
+        ("allow_empty", "perhaps", "true or false, got 'perhaps'"),
+        ("max_shrink", "1.5", "from 0 to 1, got 1.5"),
+        ("max_shrink", "-0.1", "from 0 to 1, got -0.1"),
+        ("max_shrink", "nan", "from 0 to 1, got nan"),
+        ("lock_wait", "-1", "0 or more, got -1.0"),
+        ("lock_wait", "nan", "0 or more, got nan"),
         ("mailings_lag", "-1", "0 or more, got -1"),
         ("mailings_lag", "a week", "a whole number, got 'a week'"),
         ("mailings_window", "0", "more than 0, got 0"),

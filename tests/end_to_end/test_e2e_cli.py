@@ -25,7 +25,7 @@ OPTIONS = {
         "--mailings", "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status",
         "--last-mailed-from", "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses",
         "--product-type", "--creator", "--shared", "--page-size", "--max-workers", "--requests-per-second",
-        "--environment", "--quiet", "--debug", "-h, --help",
+        "--environment", "--allow-empty", "--max-shrink", "--lock-wait", "--quiet", "--debug", "-h, --help",
     },
     "check": {
         "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",

@@ -8,8 +8,8 @@ from terminals import Outcome, run_python
 import letters_source
 
 ERRORS = {
-    "DestinationError", "IncompleteListing", "LettersError", "LoadFailed", "MalformedResponse", "NotAuthorised",
-    "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError",
+    "DestinationError", "DestinationInUse", "IncompleteListing", "LettersError", "ListingShrank", "LoadFailed",
+    "MalformedResponse", "NotAuthorised", "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError",
 }  # fmt: skip
 PUBLIC = ERRORS | {
     "ContactFilters", "Result", "TemplateFilters", "account_pipelines", "letters", "make_pipeline", "run",
@@ -44,14 +44,16 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
     tree = {
         name: getattr(letters_source, name)
         for name in PUBLIC
-        if name.endswith(("Error", "ed", "able", "Response", "Listing"))
+        if name.endswith(("Error", "ed", "able", "Response", "Listing", "InUse", "Shrank"))
     }
     assert {name: (error.__base__.__name__, error.exit_code) for name, error in tree.items()} == {
         "LettersError": ("Exception", 1),
         "SettingsError": ("LettersError", 2),
         "DestinationError": ("SettingsError", 2),
+        "DestinationInUse": ("DestinationError", 2),
         "NotAuthorised": ("LettersError", 3),
         "IncompleteListing": ("LettersError", 4),
+        "ListingShrank": ("LettersError", 4),
         "LoadFailed": ("LettersError", 1),
         "ServiceError": ("LettersError", 5),
         "ServiceUnreachable": ("ServiceError", 5),

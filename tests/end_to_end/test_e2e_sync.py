@@ -170,7 +170,7 @@ def test_an_account_that_became_empty_leaves_empty_tables(world: World) -> None:
     world.load(sync=True)
     clear(world.emulator.contacts)
     clear(world.emulator.templates)
-    world.load(sync=True)
+    world.load(sync=True, allow_empty=True)
     assert without_hash(world.place) == EMPTY
     refill(world.emulator.contacts, rows)
     world.load(sync=True)

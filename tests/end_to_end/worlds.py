@@ -48,6 +48,8 @@ def isolated(folder: Path) -> Iterator[Path]:
         patch.setenv("DLT_DATA_DIR", str(folder / "dlt"))
         patch.setenv("HOME", str(folder))
         patch.setenv("RUNTIME__LOG_LEVEL", "ERROR")
+        # a world may outlive the test that says so
+        patch.setenv("RUNTIME__DLTHUB_TELEMETRY", "false")
         patch.chdir(folder)
         Container()[PluggableRunContext].reload_providers()
         yield folder

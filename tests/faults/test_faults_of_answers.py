@@ -1,15 +1,14 @@
 """Does a load that cannot be complete leave what was there, and say why?"""
 
-from collections.abc import Iterator
 from typing import Any
 
 import jwt
 import pytest
-from worlds import World, serve_world
+from refusals import CONTACTS, PAGE_SIZE, miscount, page, refused
+from worlds import World
 
 from letters_source import (
     IncompleteListing,
-    LettersError,
     MalformedResponse,
     NotAuthorised,
     ServiceRejected,
@@ -17,58 +16,8 @@ from letters_source import (
 )
 from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
 
-PAGE_SIZE = 10
-CONTACTS = When("contacts")
 
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """40 contacts and 7 templates, loaded once: no test here may change the tables."""
-    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(40, 7)) as world:
-        world.load()
-        yield world
-
-
-@pytest.fixture
-def world(loaded: World) -> Iterator[World]:
-    """The loaded world, its emulator sound again after the test."""
-    emulator = loaded.emulator
-    rows, tokens = emulator.contacts.rows(), (emulator.access_token, emulator.refresh_token)
-    yield loaded
-    emulator.canned.clear()
-    emulator.behaviour = Behaviour()
-    emulator.access_token, emulator.refresh_token = tokens
-    for row in emulator.contacts.rows():
-        emulator.contacts.delete(row.id)
-    for row in rows:
-        emulator.contacts.insert(row)
-
-
-def refused(world: World, error: type[LettersError], **changes: Any) -> LettersError:
-    """The error of a load, which left the tables as they were and nothing pending."""
-    before = world.tables()
-    with pytest.raises(error) as caught:
-        world.load(**{"page_size": PAGE_SIZE, **changes})
-    assert type(caught.value) is error
-    assert world.tables() == before
-    assert not world.pipeline.has_pending_data
-    return caught.value
-
-
-def page(emulator: Emulator, number: int, count: int, rows: int = PAGE_SIZE, size: int = PAGE_SIZE) -> Reply:
-    """A page of contacts under a count of our own, with fewer rows than it should have if wanted."""
-    shown = emulator.contacts.rows()[number * size :][:size][:rows]
-    data = {"count": count, "rows": [row.document for row in shown]}
-    return Reply.of({"message": "Success", "data": data})
-
-
-def miscount(emulator: Emulator, count: int, size: int = PAGE_SIZE) -> None:
-    """Answer every page of contacts under a wrong count."""
-    for number in range(6):
-        emulator.canned.always(When("contacts", number), page(emulator, number, count, size, size))
-
-
-def test_a_count_that_is_too_high_is_incomplete(world: World) -> None:
+def test_f41_a_count_that_is_too_high_is_incomplete(world: World) -> None:
     """Forty rows are not the forty-three that the service counts."""
     miscount(world.emulator, 43, size=15)
     error = refused(world, IncompleteListing, page_size=15)
@@ -78,38 +27,38 @@ def test_a_count_that_is_too_high_is_incomplete(world: World) -> None:
     )
 
 
-def test_an_empty_last_page_is_incomplete(world: World) -> None:
+def test_f41_a_count_of_rows_that_no_page_shows_is_incomplete(world: World) -> None:
     """The service counts rows that no page shows."""
     miscount(world.emulator, 43)
     assert "count 43, received 40, missing 3, walks 4;" in str(refused(world, IncompleteListing))
 
 
-def test_a_count_that_is_too_low_is_incomplete(world: World) -> None:
+def test_f41_a_count_that_is_too_low_is_incomplete(world: World) -> None:
     """Forty rows are not the thirty-nine that the service counts."""
     miscount(world.emulator, 39)
     error = refused(world, IncompleteListing, max_walks=2)
     assert "count 39, received 40, missing -1, walks 2;" in str(error)
 
 
-def test_an_empty_page_in_the_middle_is_not_the_end(world: World) -> None:
+def test_f36_an_empty_page_in_the_middle_is_not_the_end(world: World) -> None:
     """Its rows are missed."""
     world.emulator.canned.always(When("contacts", 1), page(world.emulator, 1, 40, rows=0))
     assert "count 40, received 30, missing 10, walks 4;" in str(refused(world, IncompleteListing))
 
 
-def test_a_short_page_in_the_middle_is_not_the_end(world: World) -> None:
+def test_f37_a_short_page_in_the_middle_is_not_the_end(world: World) -> None:
     """Its missing row is missed."""
     world.emulator.canned.always(When("contacts", 2), page(world.emulator, 2, 40, rows=9))
     assert "count 40, received 39, missing 1, walks 4;" in str(refused(world, IncompleteListing))
 
 
-def test_a_first_page_without_rows_is_incomplete(world: World) -> None:
+def test_f36_a_first_page_without_rows_is_incomplete(world: World) -> None:
     """A count of forty with no rows at all is no success."""
     world.emulator.canned.always(CONTACTS, page(world.emulator, 0, 40, rows=0))
     assert "count 40, received 0, missing 40, walks 4;" in str(refused(world, IncompleteListing))
 
 
-def test_a_page_empty_once_is_read_again(world: World) -> None:
+def test_f36_a_page_empty_once_is_read_again(world: World) -> None:
     """A second walk shows the rows that the first missed."""
     world.emulator.canned.once(When("contacts", 1), page(world.emulator, 1, 40, rows=0))
     before = world.tables()
@@ -120,7 +69,7 @@ def test_a_page_empty_once_is_read_again(world: World) -> None:
     }
 
 
-def test_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) -> None:
+def test_f38_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) -> None:
     """Two requests show that the service answers every page with page 0."""
     world.emulator.behaviour = Behaviour(ignore_page=True)
     asked = len(world.emulator.hits)
@@ -129,7 +78,7 @@ def test_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) -> N
     assert [hit.query[:6] for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == ["page=0", "page=3"]
 
 
-def test_rows_that_come_and_go_with_every_answer_are_incomplete(world: World) -> None:
+def test_f44_rows_that_come_and_go_with_every_answer_are_incomplete(world: World) -> None:
     """The count is always right, and the rows read are nobody's."""
     world.emulator.behaviour = Behaviour(drift=[Drift("swap", "anywhere", 1.0)])
     error = refused(world, IncompleteListing)
@@ -145,13 +94,17 @@ MALFORMED: dict[str, tuple[Any, str]] = {
     "rows_object": ({"data": {"count": 40, "rows": {}}}, "Expected `array`, got `object` - at `$.data.rows`."),
     "no_count": ({"data": {"rows": []}}, "Object missing required field `count` - at `$.data`."),
     "count_text": ({"data": {"count": "40", "rows": []}}, "Expected `int`, got `str` - at `$.data.count`."),
+    "rows_text": ({"data": {"count": 40, "rows": "1, 2"}}, "Expected `array`, got `str` - at `$.data.rows`."),
+    "count_null": ({"data": {"count": None, "rows": []}}, "Expected `int`, got `null` - at `$.data.count`."),
+    "count_bool": ({"data": {"count": True, "rows": []}}, "Expected `int`, got `bool` - at `$.data.count`."),
+    "count_broken": ({"data": {"count": 40.5, "rows": []}}, "Expected `int`, got `float` - at `$.data.count`."),
     "count_negative": ({"data": {"count": -1, "rows": []}}, "Expected `int` >= 0 - at `$.data.count`."),
     "null": (None, "Expected `object`, got `null`."),
 }
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_200_that_is_not_the_envelope_is_malformed(world: World, name: str) -> None:
+def test_f14_f15_f16_f17_a_200_that_is_not_the_envelope_is_malformed(world: World, name: str) -> None:
     """The message says where the body differs, and quotes nothing of it."""
     body, what = MALFORMED[name]
     world.emulator.canned.always(CONTACTS, Reply.of(body))
@@ -159,21 +112,21 @@ def test_a_200_that_is_not_the_envelope_is_malformed(world: World, name: str) ->
     assert str(error) == f"contacts page 0: not the documented envelope of {{data: {{count, rows}}}}: {what}"
 
 
-def test_a_later_page_that_is_not_the_envelope_is_malformed(world: World) -> None:
+def test_f14_a_later_page_that_is_not_the_envelope_is_malformed(world: World) -> None:
     """A good first page does not excuse it."""
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "please log in"}))
     assert str(refused(world, MalformedResponse)).startswith("contacts page 2: not the documented envelope")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>please log in</html>", b'{"data": {"count": 40, "ro'])
-def test_a_200_that_is_not_json_is_malformed_in_the_end(world: World, body: bytes) -> None:
+def test_f12_f13_a_200_that_is_not_json_is_malformed_in_the_end(world: World, body: bytes) -> None:
     """It may come of a broken connection, and is asked for again as long as the budget lasts."""
     world.emulator.canned.always(CONTACTS, Reply(200, body))
     error = refused(world, MalformedResponse, retry_budget=1)
     assert str(error) == f"contacts page 0: expected JSON, got {len(body)} bytes of something else."
 
 
-def test_a_204_is_malformed(world: World) -> None:
+def test_f13_a_204_is_malformed(world: World) -> None:
     """Success without a body is no listing."""
     world.emulator.canned.always(CONTACTS, Reply(204))
     assert str(refused(world, MalformedResponse)) == "contacts page 0: expected a status of 200, got 204."
@@ -181,7 +134,7 @@ def test_a_204_is_malformed(world: World) -> None:
 
 @pytest.mark.parametrize("listing", ["templates", "contacts"])
 @pytest.mark.parametrize("status", [401, 403])
-def test_refused_tokens_end_the_load_at_once(world: World, listing: str, status: int) -> None:
+def test_f07_refused_tokens_end_the_load_at_once(world: World, listing: str, status: int) -> None:
     """One request asks; the message says which keys to set."""
     world.emulator.canned.always(When(listing), Reply.of({"message": "no"}, status))
     asked = len(world.emulator.hits)
@@ -192,7 +145,7 @@ def test_refused_tokens_end_the_load_at_once(world: World, listing: str, status:
     assert [hit.status for hit in world.emulator.hits[asked:] if listing in hit.path] == [status]
 
 
-def test_a_refresh_token_refused_for_contacts_leaves_templates_unloaded_too(world: World) -> None:
+def test_f75_a_refresh_token_refused_for_contacts_leaves_templates_unloaded_too(world: World) -> None:
     """Templates were read well; they are not loaded without contacts."""
     world.emulator.refresh_token = "another"
     world.emulator.templates.grow()
@@ -209,7 +162,7 @@ REJECTED = {
 
 
 @pytest.mark.parametrize("status", REJECTED)
-def test_a_refused_request_is_not_repeated(world: World, status: int) -> None:
+def test_f05_a_refused_request_is_not_repeated(world: World, status: int) -> None:
     """The service's own message is passed on."""
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "Bad thing."}, status))
     asked = len(world.emulator.hits)
@@ -217,7 +170,7 @@ def test_a_refused_request_is_not_repeated(world: World, status: int) -> None:
     assert [hit.status for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == [status]
 
 
-def test_a_400_for_templates_hints_at_their_filters(world: World) -> None:
+def test_f05_a_400_for_templates_hints_at_their_filters(world: World) -> None:
     """The interface calls them required; its example sends none."""
     world.emulator.canned.always(When("templates"), Reply.of({"message": "productTypes is required"}, 400))
     assert str(refused(world, ServiceRejected)) == (
@@ -226,13 +179,13 @@ def test_a_400_for_templates_hints_at_their_filters(world: World) -> None:
     )
 
 
-def test_a_404_for_a_later_page_is_refused(world: World) -> None:
+def test_f08_a_404_for_a_later_page_is_refused(world: World) -> None:
     """It is not the end of the listing."""
     world.emulator.canned.always(When("contacts", 3), Reply.of({"message": "Not found"}, 404))
     assert str(refused(world, ServiceRejected)).startswith("contacts page 3: the service refused the request (404)")
 
 
-def test_a_redirect_is_not_followed(world: World) -> None:
+def test_f29_a_redirect_is_not_followed(world: World) -> None:
     """Tokens go to no other host; the message names it alone."""
     target = "https://elsewhere.example.org/api/v1/contacts?secret=1"
     world.emulator.canned.always(CONTACTS, Reply(302, b"", {"Location": target}))
@@ -242,7 +195,7 @@ def test_a_redirect_is_not_followed(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
-def test_a_failure_for_ever_ends_with_the_budget(world: World, status: int) -> None:
+def test_f04_a_failure_for_ever_ends_with_the_budget(world: World, status: int) -> None:
     """The message says what failed, how long it was tried, and what to do."""
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "no"}, status))
     assert str(refused(world, ServiceUnreachable, retry_budget=1)) == (
@@ -251,7 +204,7 @@ def test_a_failure_for_ever_ends_with_the_budget(world: World, status: int) -> N
     )
 
 
-def test_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
+def test_f02_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
     """The message says what the service asked for."""
     world.emulator.canned.always(CONTACTS, Reply(429, b"", {"Retry-After": "86400"}))
     error = refused(world, ServiceUnreachable)
@@ -260,14 +213,14 @@ def test_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
     )
 
 
-def test_a_page_that_fails_for_ever_ends_the_load(world: World) -> None:
+def test_f04_a_page_that_fails_for_ever_ends_the_load(world: World) -> None:
     """Nine good pages do not excuse it."""
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "no"}, 500))
     error = refused(world, ServiceUnreachable, retry_budget=1)
     assert str(error).startswith("contacts page 2: the service answered 500;")
 
 
-def test_a_service_that_is_gone_is_unreachable(world: World) -> None:
+def test_f04_a_service_that_is_gone_is_unreachable(world: World) -> None:
     """Nobody listens at the address."""
     with Emulator(0, 0).serve() as gone:
         pass
@@ -278,7 +231,7 @@ def test_a_service_that_is_gone_is_unreachable(world: World) -> None:
     )
 
 
-def test_an_expired_access_token_is_refused_before_the_first_request(world: World) -> None:
+def test_f07_an_expired_access_token_is_refused_before_the_first_request(world: World) -> None:
     """A JWT tells when it ends; the message does not quote it."""
     expired = jwt.encode({"exp": 1_700_000_000}, "a key of thirty-two letters or more")
     asked = len(world.emulator.hits)

@@ -1,0 +1,93 @@
+"""How often is a walk over HTTP accepted, refused, or wrong, while the emulator's rows come and go?
+
+    python tests/benchmarks/walk_over_http.py [--walks N] [--write]
+
+Each accepted walk is compared with the emulator's own record of its rows at the moment that the walk is proved for.
+`--write` puts the table between the markers of README.md beside this file.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from drifting_walks import Case, Kind, Place, Walked, walk_over_http
+
+README = Path(__file__).with_name("README.md")
+START, END = "<!-- http walks -->", "<!-- /http walks -->"
+RATES = (0.01, 0.05, 0.1)
+# where rows enter at one end a fence is enough; where they enter anywhere the certificate is asked for
+WEATHERS: tuple[tuple[Kind, Place, Any], ...] = (
+    ("insert", "end", "fenced"),
+    ("insert", "front", "fenced"),
+    ("delete", "anywhere", "fenced"),
+    ("swap", "end", "fenced"),
+    ("swap", "anywhere", "certified"),
+)
+HEAD = (
+    "| kind | place | proof asked | rate | walks | fenced | certified | refused | wrong | mean requests |\n"
+    + "|---" * 10
+    + "|"
+)
+ROWS = 320
+
+
+def plan_cases() -> list[Case]:
+    """Every line of the table: 320 contacts on 32 pages."""
+    return [Case(kind, place, rate, proof, ROWS) for (kind, place, proof), rate in product(WEATHERS, RATES)]
+
+
+def walk_case(case: Case, walks: int) -> list[Walked]:
+    """The walks of one line, each with a seed of its own."""
+    return [walk_over_http(case, seed) for seed in range(1, walks + 1)]
+
+
+def line(case: Case, walked: list[Walked]) -> str:
+    """The line of one case."""
+    endings = Counter(one.ending for one in walked)
+    wrong = sum(one.wrong for one in walked)
+    requests = round(sum(one.requests for one in walked) / len(walked))
+    counts = [endings[ending] for ending in ("fenced", "certified", "refused")]
+    words = [case.kind, case.place, case.proof, f"{case.rate:g}", len(walked), *counts, wrong, requests]
+    return "| " + " | ".join(map(str, words)) + " |"
+
+
+def summary(walked: list[Walked]) -> str:
+    """All walks in a sentence."""
+    accepted = [one for one in walked if one.ending != "refused"]
+    return (
+        f"{len(walked)} walks of {ROWS} contacts on 32 pages over HTTP, by four workers: {len(accepted)} accepted, "
+        f"wrong {sum(one.wrong for one in accepted)}, refused {len(walked) - len(accepted)}."
+    )
+
+
+def write_block(text: str) -> None:
+    """Put the text between the markers of the README."""
+    before, rest = README.read_text().split(START)
+    README.write_text(f"{before}{START}\n{text}\n{END}{rest.split(END)[1]}")
+
+
+def main() -> None:
+    """Walk, print the table, and write it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--walks", type=int, default=300, help="walks in all (default %(default)s)")
+    parser.add_argument("--write", action="store_true", help="put the table into README.md beside this file")
+    asked = parser.parse_args()
+    cases = plan_cases()
+    each = -(-asked.walks // len(cases))
+    with ProcessPoolExecutor(2) as pool:
+        walked = list(pool.map(walk_case, cases, [each] * len(cases)))
+    lines = [line(case, walks) for case, walks in zip(cases, walked, strict=True)]
+    text = "\n".join([summary([one for walks in walked for one in walks]), "", HEAD, *lines])
+    print(text)
+    if asked.write:
+        write_block(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""What becomes of a walk over HTTP while rows come and go, by the emulator's own record of each answer?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import parse_qs
+
+from letters_source.emulator import Behaviour, Drift, Emulator
+from letters_source.errors import IncompleteListing
+from letters_source.evidence import Reading, certify
+from letters_source.extract import walk
+from letters_source.job import Job
+from letters_source.listing import LISTINGS
+from letters_source.reader import ignore
+from letters_source.settings import Settings
+from letters_source.tokens import TokenSource
+from letters_source.walk import Proof, Verdict
+from simulated_service import accepted_rows
+
+Kind = Literal["insert", "delete", "swap"]
+Place = Literal["front", "end", "anywhere"]
+Set = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """How the contacts change before each answer, with probability `rate`, and what is asked of the walk."""
+
+    kind: Kind
+    place: Place
+    rate: float
+    proof: Proof = "fenced"
+    rows: int = 160
+    page_size: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How a walk ended; `wrong` tells that the rows accepted were not the service's at the moment of their proof."""
+
+    ending: Literal["fenced", "certified", "refused"]
+    wrong: bool
+    requests: int
+
+
+@dataclass(slots=True)
+class Record:
+    """For each answer, by its number from 1 on: the ids of its page, and all ids that there were just then."""
+
+    page_size: int
+    shown: list[tuple[str, ...]] = field(default_factory=list)
+    held: list[Set] = field(default_factory=list)
+
+    def watch(self, emulator: Emulator, _: int) -> None:
+        """Write down the answer before this one: rows change within an answer alone."""
+        answered = len(self.held)
+        if len(emulator.hits) > answered:
+            [page] = parse_qs(emulator.hits[answered].query)["page"]
+            ids = emulator.contacts.ids()
+            self.shown.append(tuple(ids[int(page) * self.page_size :][: self.page_size]))
+            self.held.append(frozenset(ids))
+
+    def moments(self, reading: Reading) -> Iterator[Set]:
+        """What was held at the answers that look like a reading."""
+        keys = tuple(reading.keys.to_pylist())
+        for shown, held in zip(self.shown, self.held, strict=True):
+            if shown == keys and len(held) == reading.count:
+                yield held
+
+    def agrees(self, verdict: Verdict) -> bool:
+        """Whether the rows accepted, each once, are those of the moment that the verdict is about."""
+        accepted = accepted_rows(verdict)
+        certificate = certify(verdict.readings) if verdict.proof == "certified" else None
+        moments = self.moments(verdict.readings[certificate.at]) if certificate else iter(self.held)
+        return len(accepted) == len(set(accepted)) and frozenset(accepted) in set(moments)
+
+
+def walk_over_http(case: Case, seed: int) -> Walked:
+    """Walk the contacts of a served emulator; the same case and seed drift alike."""
+    drift = Drift(case.kind, case.place, case.rate)
+    emulator = Emulator(case.rows, 1, seed=seed, behaviour=Behaviour(drift=[drift]))
+    record = Record(case.page_size)
+    emulator.before_answer = record.watch
+    with emulator.serve() as base_url:
+        try:
+            verdict = walk(job_for(base_url, emulator, case)).verdict
+        except IncompleteListing:
+            return Walked("refused", wrong=False, requests=len(emulator.hits))
+    record.watch(emulator, 0)
+    return Walked(verdict.proof, not record.agrees(verdict), len(emulator.hits))
+
+
+def job_for(base_url: str, emulator: Emulator, case: Case) -> Job:
+    """The contacts, read by four workers."""
+    settings = Settings(
+        base_url=base_url,
+        access_token=emulator.access_token,
+        refresh_token=emulator.refresh_token,
+        proof=case.proof,
+        page_size=case.page_size,
+        max_workers=4,
+    )
+    tokens = TokenSource(settings.tokens, lambda: settings.tokens)
+    return Job("contacts", LISTINGS["contacts"], settings, tokens, settings.filters("contacts"), ignore)

@@ -1,0 +1,32 @@
+"""What do faults happen to? A world that is loaded already, whose tables must not change when a load fails."""
+
+from collections.abc import Iterator
+
+import pytest
+from shelves import refill
+from worlds import World, serve_world
+
+from letters_source.emulator import Behaviour, Emulator
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """40 contacts and 7 templates, loaded once a module."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(40, 7)) as world:
+        world.load()
+        yield world
+
+
+@pytest.fixture
+def world(loaded: World) -> Iterator[World]:
+    """The loaded world, its emulator sound again after the test."""
+    emulator = loaded.emulator
+    shelves = {shelf: shelf.rows() for shelf in (emulator.contacts, emulator.templates)}
+    tokens = emulator.access_token, emulator.refresh_token
+    yield loaded
+    emulator.canned.clear()
+    emulator.behaviour = Behaviour()
+    emulator.before_answer = None
+    emulator.access_token, emulator.refresh_token = tokens
+    for shelf, rows in shelves.items():
+        refill(shelf, rows)

@@ -1,0 +1,158 @@
+"""A server of raw sockets that answers as no HTTP library would, for as many requests as wanted, and then well."""
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Event, Lock, Thread
+from urllib.parse import urlsplit
+
+Fault = Callable[["Hostile"], Iterator[bytes | None]]
+"""Gives the bytes of an answer piece by piece; None resets the connection."""
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+BEGUN = b'{"message": "Success", "data": {"count": 40, "rows": ['
+LENGTH = b"Content-Length: 90000\r\n\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+PACE_SECONDS = 0.02
+
+
+@dataclass
+class Hostile:
+    """Faults for the next requests, one each, the last one for ever where `stays`; then the service's own answers."""
+
+    service: str
+    faults: list[Fault]
+    stays: bool
+    asked: list[str] = field(default_factory=list)
+    port: int = 0
+    lock: Lock = field(default_factory=Lock)
+    ended: Event = field(default_factory=Event)
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}/api/v1"
+
+    def next_fault(self) -> Fault | None:
+        """What to answer the next request with."""
+        with self.lock:
+            if self.stays or not self.faults:
+                return next(iter(self.faults), None)
+            return self.faults.pop(0)
+
+    def paced(self) -> Iterator[None]:
+        """A turn every moment, until the server ends."""
+        while not self.ended.wait(PACE_SECONDS):
+            yield
+
+
+class Handler(BaseRequestHandler):
+    """Reads the head of one request and answers it."""
+
+    request: socket.socket
+    server: "Server"
+
+    def handle(self) -> None:
+        """Answer, and close; a client may go away meanwhile."""
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = self.request.recv(65_536)
+            if not piece:
+                return
+            head += piece
+        hostile = self.server.hostile
+        hostile.asked.append(head.split(b" ")[1].decode())
+        fault = hostile.next_fault()
+        with suppress(OSError):
+            for answered in fault(hostile) if fault else relayed(hostile.service, head):
+                if answered is None:
+                    self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.request.close()
+                    return
+                self.request.sendall(answered)
+
+
+class Server(ThreadingTCPServer):
+    """Serves faults."""
+
+    allow_reuse_address = True
+
+    def __init__(self, hostile: Hostile) -> None:
+        self.hostile = hostile
+        super().__init__(("127.0.0.1", 0), Handler)
+
+
+def relayed(service: str, head: bytes) -> Iterator[bytes]:
+    """The service's own answer to a request, without keeping its connection."""
+    line, _, rest = head.partition(b"\r\n")
+    lines = [each for each in rest.split(b"\r\n") if each and not each.lower().startswith(b"connection:")]
+    where = urlsplit(service)
+    with socket.create_connection((str(where.hostname), int(where.port or 80))) as upstream:
+        upstream.sendall(b"\r\n".join([line, *lines, b"Connection: close", b"", b""]))
+        while piece := upstream.recv(65_536):
+            yield piece
+
+
+@contextmanager
+def hostile(service: str, *faults: Fault, stays: bool = False) -> Iterator[Hostile]:
+    """Stand between a client and the service while the block runs."""
+    between = Hostile(service, list(faults), stays)
+    with Server(between) as server:
+        between.port = server.server_address[1]
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield between
+        finally:
+            between.ended.set()
+            server.shutdown()
+            thread.join()
+
+
+def cut(_: Hostile) -> Iterator[bytes]:
+    """A body that ends before its length."""
+    yield HEAD + LENGTH + BEGUN
+
+
+def cut_without_length(_: Hostile) -> Iterator[bytes]:
+    """A body that ends with the connection, and too early."""
+    yield HEAD + b"\r\n" + BEGUN
+
+
+def cut_chunk(_: Hostile) -> Iterator[bytes]:
+    """Chunks without the last one."""
+    yield HEAD + CHUNKED + b"%x\r\n%b\r\n" % (len(BEGUN), BEGUN)
+
+
+def reset(_: Hostile) -> Iterator[bytes | None]:
+    """A connection that is reset within the body."""
+    yield HEAD + LENGTH + BEGUN
+    yield None
+
+
+def hang_up(_: Hostile) -> Iterator[bytes]:
+    """A connection that is closed before anything is answered."""
+    yield from ()
+
+
+def stall(between: Hostile) -> Iterator[bytes]:
+    """A head, and then nothing."""
+    yield HEAD + LENGTH
+    between.ended.wait()
+
+
+def drip(between: Hostile) -> Iterator[bytes]:
+    """A body that comes byte by byte, so that no time-out between bytes ever ends it."""
+    yield HEAD + LENGTH
+    for _ in between.paced():
+        yield b" "
+
+
+def endless(_: Hostile) -> Iterator[bytes]:
+    """Chunks as fast as they are taken, and no last one."""
+    yield HEAD + CHUNKED
+    chunk = b"%x\r\n%b\r\n" % (2**20, bytes(2**20).replace(b"\0", b" "))
+    while True:
+        yield chunk

@@ -1,0 +1,116 @@
+"""How are loads killed in processes of their own, and what must hold afterwards?"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdings import LISTED, held_tables, query, read_tables
+from shelves import amend
+
+from letters_source.emulator import Emulator
+
+SCRIPT = Path(__file__).parents[1] / "killed_loads.py"
+KILLED = -9
+Tables = dict[str, Any]
+
+
+@dataclass
+class Killer:
+    """A process that forks loads into a file, and the emulator that they read."""
+
+    process: subprocess.Popen[str]
+    emulator: Emulator
+    file: Path
+    working: Path
+    changes: int = 0
+
+    def load(self, chosen: str = "") -> int:
+        """How a load ended that was killed at the chosen step; the steps of one that was not are on stdout before."""
+        return int(self.answers(chosen)[-1])
+
+    def steps(self) -> list[str]:
+        """The steps of a load that nothing kills."""
+        steps: list[str] = json.loads(self.answers("9999999")[0])
+        return steps
+
+    def answers(self, chosen: str) -> list[str]:
+        """The lines that a load is answered with: the last one is how it ended."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{chosen}\n")
+        self.process.stdin.flush()
+        lines = [self.process.stdout.readline()]
+        while lines[-1].startswith("["):
+            lines.append(self.process.stdout.readline())
+        return lines
+
+    def kill(self, chosen: str) -> None:
+        """Change the rows and kill a load of them: each table holds old or new ones; the next load is exact."""
+        old = held_tables(self.emulator)
+        self.change()
+        new = held_tables(self.emulator)
+        assert self.load(chosen) == KILLED, chosen
+        self.holds(old, new)
+        # what the killed load had read is not what the service holds by now
+        self.change()
+        newest = held_tables(self.emulator)
+        assert self.load() == 0, chosen
+        self.holds(newest, newest)
+        self.is_clean()
+
+    def change(self) -> None:
+        """One contact more, one less, and one that moved; a template likewise."""
+        self.changes += 1
+        for shelf in (self.emulator.contacts, self.emulator.templates):
+            shelf.delete(0)
+            shelf.grow()
+        amend(self.emulator.contacts, self.emulator.contacts.ids()[3], city=f"Newtown {self.changes}")
+
+    def holds(self, old: Tables, new: Tables) -> None:
+        """Each table is exactly the old or the new one."""
+        tables = read_tables(self.file)
+        for name in LISTED:
+            ids = [[next(iter(row.values())) for row in rows] for rows in (tables[name], old[name], new[name])]
+            assert tables[name] in (old[name], new[name]), (name, *ids)
+
+    def is_clean(self) -> None:
+        """Each finished load is there once, and nothing of rows is left in the working folder."""
+        [(loads, distinct)] = query(self.file, "select count(*), count(distinct load_id) from letters_data._dlt_loads")
+        assert loads == distinct
+        for table in ("listing_audit", "rejected_rows"):
+            unlisted = "_dlt_load_id not in (select load_id from letters_data._dlt_loads)"
+            assert query(self.file, f"select * from letters_data.{table} where {unlisted}") == []
+        left = [path for path in self.working.rglob("*") if path.suffix in (".parquet", ".jsonl", ".sql", ".arrow")]
+        assert left == []
+        assert [path for path in self.working.glob("normalize/*") if path.is_dir() and path.name != "extracted"] == []
+        assert list(self.working.glob("normalize/extracted/*")) == []
+        assert list(self.working.glob("load/normalized/*")) == []
+
+
+@contextmanager
+def killing(folder: Path, emulator: Emulator) -> Iterator[Killer]:
+    """Loads into a file in the folder, which holds what the emulator holds."""
+    environment = {
+        **os.environ,
+        "DLT_DATA_DIR": str(folder / "dlt"),
+        "RUNTIME__DLTHUB_TELEMETRY": "false",
+        "RUNTIME__LOG_LEVEL": "CRITICAL",
+    }
+    file = folder / "letters.duckdb"
+    with emulator.serve() as base_url:
+        tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
+        command = [sys.executable, str(SCRIPT), json.dumps({"base_url": base_url, **tokens}), str(file)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
+        ) as process:
+            killer = Killer(process, emulator, file, folder / "dlt/pipelines/letters")
+            assert killer.load() == 0
+            yield killer
+            assert process.stdin is not None
+            process.stdin.close()

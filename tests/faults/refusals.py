@@ -1,0 +1,36 @@
+"""How is a load refused, and what may the service answer instead of a page?"""
+
+from typing import Any
+
+import pytest
+from worlds import World
+
+from letters_source import LettersError
+from letters_source.emulator import Emulator, Reply, When
+
+PAGE_SIZE = 10
+CONTACTS = When("contacts")
+
+
+def refused(world: World, error: type[LettersError], **changes: Any) -> LettersError:
+    """The error of a load, which left the tables as they were and nothing pending."""
+    before = world.tables()
+    with pytest.raises(error) as caught:
+        world.load(**{"page_size": PAGE_SIZE, **changes})
+    assert type(caught.value) is error
+    assert world.tables() == before
+    assert not world.pipeline.has_pending_data
+    return caught.value
+
+
+def page(emulator: Emulator, number: int, count: int, rows: int = PAGE_SIZE, size: int = PAGE_SIZE) -> Reply:
+    """A page of contacts under a count of our own, with fewer rows than it should have if wanted."""
+    shown = emulator.contacts.rows()[number * size :][:size][:rows]
+    data = {"count": count, "rows": [row.document for row in shown]}
+    return Reply.of({"message": "Success", "data": data})
+
+
+def miscount(emulator: Emulator, count: int, size: int = PAGE_SIZE) -> None:
+    """Answer every page of contacts under a wrong count."""
+    for number in range(6):
+        emulator.canned.always(When("contacts", number), page(emulator, number, count, size, size))

@@ -1,0 +1,18 @@
+"""Has each of the eighty faults a test under its number?"""
+
+import ast
+import re
+from pathlib import Path
+
+FAULTS = set(range(1, 81))
+
+
+def test_every_fault_has_a_test() -> None:
+    """Test names tell the numbers of the faults that they are about: test_f09_f10_..."""
+    numbers = set()
+    for path in Path(__file__).parent.glob("test_*.py"):
+        names = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+        for name in names:
+            told = re.match(r"test((?:_f\d\d)+)_", name)
+            numbers |= {int(number) for number in re.findall(r"\d\d", told[1])} if told else set()
+    assert numbers == FAULTS

@@ -1,0 +1,78 @@
+"""Does a load that is killed leave old or new rows in each table, and does the next one make up for it?"""
+
+from collections.abc import Iterator
+
+import pytest
+from killer import KILLED, Killer, killing
+
+from letters_source.emulator import Emulator
+
+# as many as a suite has time for, at steps all over a load
+KILLS = 6
+
+
+@pytest.fixture(scope="module")
+def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
+    """60 contacts and 7 templates, loaded."""
+    with killing(tmp_path_factory.mktemp("killed"), Emulator(60, 7)) as killer:
+        yield killer
+
+
+def test_f63_a_load_killed_while_it_extracts_leaves_the_old_tables(killer: Killer) -> None:
+    """Within the files that rows are extracted to; the next load removes them."""
+    killer.kill(r"close .*/normalize/.*/new_jobs/contacts\..*")
+
+
+def test_f64_a_load_killed_while_it_normalizes_leaves_the_old_tables(killer: Killer) -> None:
+    """The next one asks the service anew, rather than load what lies there."""
+    killer.kill(r"os.rename .*/load/new/[0-9.]+$")
+
+
+def test_f65_a_load_killed_after_it_emptied_tables_leaves_the_old_tables(killer: Killer) -> None:
+    """Only those in staging are emptied."""
+    killer.kill(r'after execute_query DELETE FROM "letters_data_staging".*')
+
+
+@pytest.mark.parametrize("step", ["before", "after"])
+def test_f66_a_load_killed_between_its_jobs_leaves_old_or_new_tables(killer: Killer, step: str) -> None:
+    """Around the statement that replaces contacts in one go."""
+    killer.kill(rf'{step} execute_query DELETE FROM "letters_data"."contacts" .*')
+
+
+def test_f67_a_load_killed_between_commit_and_bookkeeping_doubles_nothing(killer: Killer) -> None:
+    """dlt would load the job again when it went on; ours begins anew."""
+    killer.kill(r"os.rename .*/started_jobs/contacts\..*\.sql.*")
+
+
+def test_f67_a_load_killed_after_its_audit_leaves_no_trace_of_it(killer: Killer) -> None:
+    """Audits and rejected rows are added to their tables: those of a load that never finished are taken away again."""
+    killer.kill(r'after execute_query INSERT INTO "letters_data"."listing_audit".*')
+
+
+@pytest.mark.parametrize("step", ["before", "after"])
+def test_f68_a_load_killed_around_its_last_entry_is_told_once(killer: Killer, step: str) -> None:
+    """dlt would write the same load into _dlt_loads once more."""
+    killer.kill(rf'{step} execute_query INSERT INTO .*"_dlt_loads".*')
+
+
+def test_f63_to_f68_a_load_killed_at_any_step_is_made_up_for(killer: Killer) -> None:
+    """At steps all over a load, the removal of the working folder of the load before it included."""
+    steps = len(killer.steps())
+    assert steps > 100
+    for kill in range(KILLS):
+        killer.kill(str(2 + kill * (steps - 60) // KILLS))
+
+
+def test_f63_a_first_load_that_is_killed_is_made_up_for(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whether its file is there already, empty, or half full."""
+    with killing(tmp_path_factory.mktemp("first"), Emulator(30, 3)) as killer:
+        for step in (
+            r"close .*/new_jobs/contacts\..*",
+            r'after execute_query INSERT INTO .*"letters_data"."contacts".*',
+        ):
+            killer.file.unlink()
+            assert killer.load(step) == KILLED
+            assert killer.load() == 0
+            killer.change()
+            assert killer.load() == 0
+            killer.is_clean()

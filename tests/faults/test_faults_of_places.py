@@ -1,0 +1,296 @@
+"""Is a place that cannot take a load refused before the service is asked, and kept as it was where it fails later?"""
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Timer
+from typing import Any
+
+import duckdb
+import pytest
+from holdings import LISTED, held_tables, read_tables
+from terminals import COMMAND, Outcome, open_process, run_process
+from worlds import Begin, World
+
+from letters_source import DestinationError, DestinationInUse, make_pipeline, run
+from letters_source.destination import Kind
+from letters_source.emulator import Behaviour, Emulator
+from letters_source.preflight import LEAST_ROOM, check_space
+from recording_server import answer, record
+
+WAIT_SECONDS = 120
+HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+
+
+def is_exact(world: World) -> bool:
+    """Whether the tables hold what the service holds."""
+    tables = world.tables()
+    return {name: tables[name] for name in LISTED} == held_tables(world.emulator)
+
+
+def variables(world: World) -> dict[str, str]:
+    """The environment of a command that loads what the world loads, into the same working folder."""
+    settings = {f"SOURCES__LETTERS__{name.upper()}": str(value) for name, value in world.settings.items()}
+    return {**os.environ, **settings}
+
+
+@contextmanager
+def held(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """A notebook that has a file open, until it is told to end or the block ends."""
+    with open_process(sys.executable, "-c", HOLD, str(file), stdin=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == "held\n"
+        yield holder
+        holder.stdin.close()
+
+
+@dataclass(frozen=True)
+class Loading:
+    """A load by the command that waits for its first page until it may go on."""
+
+    process: subprocess.Popen[str]
+    go: Event
+
+
+@contextmanager
+def loading(world: World) -> Iterator[Loading]:
+    """A load that goes on when it may, or when the block ends, and then ends well."""
+    begun, go = Event(), Event()
+
+    def wait(emulator: Emulator, _: int) -> None:
+        """Answer when all has been looked at."""
+        begun.set()
+        go.wait(WAIT_SECONDS)
+        emulator.before_answer = None
+
+    world.emulator.before_answer = wait
+    command = [COMMAND, "load", "--to", str(world.place), "--quiet"]
+    kind = ["--destination", "parquet"] if world.place.suffix != ".duckdb" else []
+    with open_process(*command, *kind, env=variables(world), stderr=subprocess.PIPE) as process:
+        assert begun.wait(WAIT_SECONDS)
+        try:
+            yield Loading(process, go)
+        finally:
+            go.set()
+            _, errors = process.communicate()
+    assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_f73_a_second_run_is_told_who_runs(begin: Begin, kind: Kind) -> None:
+    """It ends at once with the number of the first, which is not disturbed; told to wait, it loads after it."""
+    world = begin(Emulator(30, 3), kind)
+    with loading(world) as first:
+        with pytest.raises(DestinationInUse) as caught:
+            world.load()
+        assert world.emulator.hits == []
+    name = str(world.pipeline.pipeline_name)
+    assert str(caught.value) == (
+        f"{name} is already running, pid {first.process.pid}; load when it has ended, "
+        "or set sources.letters.lock_wait to the seconds to wait."
+    )
+    assert caught.value.exit_code == 2
+    assert is_exact(world)
+    world.load()
+    assert is_exact(world)
+
+
+def test_f73_a_second_run_waits_as_long_as_it_is_told_to(begin: Begin) -> None:
+    """It loads when the first one has ended in time, and is refused when it has not."""
+    world = begin(Emulator(30, 3))
+    with loading(world) as first:
+        with pytest.raises(DestinationInUse, match="is already running"):
+            world.load(lock_wait=0.5)
+        Timer(0.5, first.go.set).start()
+        result = world.load(lock_wait=WAIT_SECONDS)
+    assert result.tables["contacts"] == 30
+    assert is_exact(world)
+
+
+def test_f73_two_pipelines_do_not_load_into_one_folder_at_once(begin: Begin, tmp_path: Path) -> None:
+    """Whatever they are called: files of both would lie side by side."""
+    world = begin(Emulator(30, 3), "parquet")
+    world.load()
+    with loading(world):
+        other = make_pipeline("parquet", world.place, name="other")
+        with pytest.raises(DestinationInUse) as caught:
+            run(other, **world.settings)
+    assert str(caught.value).startswith(f"A load into {world.place} is already running; load when it has ended, or set")
+    assert is_exact(world)
+
+
+def test_f74_a_notebook_that_holds_the_file_is_named(world: World) -> None:
+    """Before anything is extracted."""
+    before, asked = world.tables(), len(world.emulator.hits)
+    with held(world.place) as holder, pytest.raises(DestinationInUse) as caught:
+        world.load()
+    assert str(caught.value).startswith(f"{world.place} cannot be opened for writing: Could not set lock on file")
+    assert f"(PID {holder.pid})" in str(caught.value)
+    assert "sources.letters.lock_wait" in str(caught.value)
+    assert world.emulator.hits[asked:] == []
+    assert world.tables() == before
+
+
+def test_f74_a_load_waits_for_a_notebook_as_long_as_it_is_told_to(world: World) -> None:
+    """And then loads."""
+    with held(world.place) as holder:
+        assert holder.stdin is not None
+        Timer(1, holder.stdin.close).start()
+        world.load(lock_wait=WAIT_SECONDS)
+    assert is_exact(world)
+
+
+def test_f74_a_connection_of_the_same_process_is_no_hindrance(world: World) -> None:
+    """A notebook that loads has the file open itself, and sees the new rows."""
+    with duckdb.connect(str(world.place)) as connection:
+        world.load()
+        assert connection.sql("select count(*) from letters_data.contacts").fetchall() == [(40,)]
+
+
+def test_f72_a_place_that_cannot_be_loaded_into_is_refused_before_the_first_request(
+    begin: Begin, tmp_path: Path
+) -> None:
+    """A missing folder, a file that is not of DuckDB, a folder where a file should be: with the plain cause."""
+    world = begin(Emulator(1, 1))
+    (tmp_path / "notes.txt").write_text("These are notes.\n" * 1000)
+    (tmp_path / "folder.duckdb").mkdir()
+    places: tuple[tuple[Kind, str, str], ...] = (
+        ("duckdb", "missing/letters.duckdb", "does not exist"),
+        ("duckdb", "notes.txt", "not a valid DuckDB database file"),
+        ("duckdb", "folder.duckdb", "cannot be opened"),
+        ("parquet", "notes.txt", "is a file, not a folder"),
+    )
+    for kind, place, cause in places:
+        with pytest.raises(DestinationError, match=cause):
+            run(make_pipeline(kind, tmp_path / place), **world.settings)
+    assert world.emulator.hits == []
+
+
+def test_f70_a_disk_without_room_is_refused_before_the_first_request(tmp_path: Path) -> None:
+    """The text tells where, how much there is, and how much it takes; this disk has room."""
+    check_space(tmp_path)
+    with pytest.raises(DestinationError) as caught:
+        check_space(Path("/proc"))
+    assert str(caught.value) == (
+        f"/proc has 0 MiB of room left on its disk, and a load needs {LEAST_ROOM // 2**20} MiB or more; make room."
+    )
+
+
+def limit_files(size: int) -> None:
+    """No file may grow beyond so many bytes: what would, is refused as on a full disk, if in other words."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def load_limited(world: World, size: int, *arguments: str) -> Outcome:
+    """The command, in a process whose files may be only so large."""
+    command = [COMMAND, "load", "--to", str(world.place), "--quiet", *arguments]
+    return run_process(*command, env=variables(world), preexec_fn=lambda: limit_files(size))
+
+
+def test_f70_a_destination_that_is_full_keeps_its_old_rows(begin: Begin) -> None:
+    """The file cannot grow by what is new; the error says why, first, and a load with more room is exact."""
+    world = begin(Emulator(100, 3))
+    world.load()
+    before = held_tables(world.emulator)
+    for _ in range(30_000):
+        world.emulator.contacts.grow()
+    done = load_limited(world, world.place.stat().st_size + 2**20, "--page-size", "10000")
+    assert done.code == 1
+    assert "File too large" in done.err
+    tables = read_tables(world.place)
+    assert {name: tables[name] for name in LISTED} == before
+    world.load(page_size=10_000)
+    assert is_exact(world)
+
+
+def test_f71_a_working_folder_that_is_full_leaves_the_destination_untouched(begin: Begin) -> None:
+    """The rows do not even fit where they wait for the verdict."""
+    world = begin(Emulator(100, 3))
+    world.load()
+    before = held_tables(world.emulator)
+    for _ in range(3000):
+        world.emulator.contacts.grow()
+    done = load_limited(world, 2**18, "--page-size", "1000")
+    assert done.code == 1
+    assert done.err.startswith("letters: ")
+    tables = read_tables(world.place)
+    assert {name: tables[name] for name in LISTED} == before
+    world.load(page_size=1000)
+    assert is_exact(world)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_f69_a_load_that_is_told_to_end_leaves_the_old_tables(begin: Begin, how: signal.Signals) -> None:
+    """In the middle of its pages."""
+    world = begin(Emulator(60, 3))
+    world.load()
+    before = held_tables(world.emulator)
+    begun = Event()
+    world.emulator.contacts.delete(0)
+    world.emulator.before_answer = lambda *_: begun.set()
+    world.emulator.behaviour = Behaviour(latency_ms=200)
+    command = [COMMAND, "load", "--to", str(world.place), "--quiet", "--page-size", "1"]
+    with open_process(*command, env=variables(world), stderr=subprocess.PIPE) as process:
+        assert begun.wait(WAIT_SECONDS)
+        process.send_signal(how)
+        process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode in (130, -signal.SIGTERM)
+    world.emulator.behaviour = Behaviour()
+    tables = world.tables()
+    assert {name: tables[name] for name in LISTED} == before
+    world.load()
+    assert is_exact(world)
+
+
+def test_f76_a_lost_working_folder_changes_nothing(begin: Begin) -> None:
+    """As in a container that is new for each load."""
+    world = begin(Emulator(30, 3))
+    world.load()
+    world.emulator.contacts.delete(0)
+    world.pipeline.drop()
+    world.load()
+    assert is_exact(world)
+
+
+def test_f78_telemetry_is_off_in_the_command(begin: Begin) -> None:
+    """dlt's endpoint gets nothing, be it dead or alive."""
+    world = begin(Emulator(3, 1))
+    with record(answer(b"{}")) as endpoint:
+        environment = {**variables(world), "RUNTIME__DLTHUB_TELEMETRY_ENDPOINT": endpoint.base_url}
+        del environment["RUNTIME__DLTHUB_TELEMETRY"]
+        command = [COMMAND, "load", "--to", str(world.place), "--quiet"]
+        done = run_process(*command, env=environment)
+    assert (done.code, endpoint.sent) == (0, [])
+
+
+def others_may(folder: Path) -> set[str]:
+    """What of a folder's contents anybody but the owner may read, write or enter."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if stat.S_IMODE(path.stat().st_mode) & 0o077}
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_f79_files_are_their_owner_s_alone(begin: Begin, tmp_path: Path, kind: Kind) -> None:
+    """The destination's, dlt's working folder and all in it, and DuckDB's log while it is written."""
+    before = os.umask(0o022)
+    world = begin(Emulator(30, 3), kind)
+    seen: set[str] = set()
+
+    def look(*_: Any) -> None:
+        """While the load runs."""
+        seen.update(others_may(tmp_path))
+
+    world.emulator.before_answer = look
+    world.load()
+    look()
+    assert os.umask(before) == 0o022
+    assert seen <= {"dlt", "dlt/pipelines", "home", ".dlt", ".cache"}
+    assert is_exact(world)
