@@ -117,7 +117,8 @@ def check_mode(pipeline: Any, job: Job, mode: str) -> None:
     Raises:
         SettingsError: it cannot.
     """
-    if mode == "replace" or STRATEGIES[mode] & merge_strategies(pipeline):
+    # rows may be extracted before it is known where to
+    if mode == "replace" or not pipeline.destination or STRATEGIES[mode] & merge_strategies(pipeline):
         return
     files = f"{table_format(pipeline) or 'plain'} files"
     what = files if is_files(pipeline) else pipeline.destination.destination_name
