@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from letters_source.errors import (
-    DestinationError,
-    IncompleteListing,
-    LettersError,
-    NotAuthorised,
-    ServiceRejected,
-    SettingsError,
-)
+from letters_source.errors import LettersError
 
 try:
     from airflow.sdk import Asset, Connection, get_current_context
@@ -35,9 +28,6 @@ CONTACTS, TEMPLATES, AUDIT = (Asset(f"letters_{group}") for group in ("contacts"
 ASSETS = [CONTACTS, TEMPLATES, AUDIT]
 UNITED = Asset("letters_accounts")
 """The file that unites accounts; it has an event for each account."""
-
-HOPELESS = (IncompleteListing, NotAuthorised, ServiceRejected, SettingsError)
-"""What trying again in some minutes does not mend."""
 
 
 def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
@@ -83,8 +73,7 @@ def airflow_failures() -> Iterator[None]:
     try:
         yield
     except LettersError as error:
-        is_final = isinstance(error, HOPELESS) and not isinstance(error, DestinationError)
-        raise (AirflowFailException if is_final else AirflowException)(str(error)) from None
+        raise (AirflowException if error.may_pass else AirflowFailException)(str(error)) from None
 
 
 def connection_settings(conn_id: str = CONNECTION) -> dict[str, Any]:

@@ -168,18 +168,11 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
 
 def shown_place(pipeline: dlt.Pipeline) -> str:
     """Where a pipeline loads to, for people: a path, a URL, or a server without its password."""
-    config: Any = pipeline.destination_client().config
-    if getattr(config, "is_local_filesystem", False):
-        return local_path(config.bucket_url)
-    return str(duckdb_file(pipeline) or config)
-
-
-def local_path(url: str) -> str:
-    """The path of a file's URL."""
-    return url2pathname(urlsplit(url).path)
+    return str(duckdb_file(pipeline) or local_folder(pipeline) or pipeline.destination_client().config)
 
 
 def local_folder(pipeline: dlt.Pipeline) -> Path | None:
     """The folder of this machine that a filesystem destination writes to; None for any other destination."""
     config: Any = pipeline.destination_client().config
-    return Path(local_path(config.bucket_url)) if getattr(config, "is_local_filesystem", False) else None
+    is_local = getattr(config, "is_local_filesystem", False)
+    return Path(url2pathname(urlsplit(config.bucket_url).path)) if is_local else None

@@ -20,9 +20,13 @@ from typing import ClassVar
 
 
 class LettersError(Exception):
-    """Root of every error this package raises; `exit_code` is what the command ends with."""
+    """Root of every error this package raises.
+
+    `exit_code` is what the command ends with; `may_pass` whether trying again in some minutes may help.
+    """
 
     exit_code: ClassVar[int] = 1
+    may_pass: ClassVar[bool] = False
 
 
 class SettingsError(LettersError):
@@ -34,6 +38,8 @@ class SettingsError(LettersError):
 class DestinationError(SettingsError):
     """The place to load into cannot be written, or is in use."""
 
+    may_pass = True
+
 
 class DestinationInUse(DestinationError):
     """Another run, or a program that holds the file, uses the place to load into."""
@@ -44,6 +50,8 @@ class DestinationInUse(DestinationError):
 
 class LoadFailed(LettersError):
     """The destination failed while it was loaded, or does not hold afterwards what was read."""
+
+    may_pass = True
 
 
 class NotAuthorised(LettersError):
@@ -95,6 +103,8 @@ class ServiceError(LettersError):
 
 class ServiceUnreachable(ServiceError):
     """No usable answer came within the retry budget."""
+
+    may_pass = True
 
 
 class ServiceRejected(ServiceError):

@@ -15,7 +15,7 @@ from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import raise_open_connection_error
 
-from letters_source.destination import duckdb_file, engine, is_files, local_path, shown_place, table_format
+from letters_source.destination import duckdb_file, engine, is_files, local_folder, shown_place, table_format
 from letters_source.errors import DestinationError, DestinationInUse
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
@@ -37,8 +37,7 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
         check_duckdb(file)
     elif not is_files(pipeline):
         check_server(pipeline)
-    elif client.config.is_local_filesystem:
-        folder = Path(local_path(client.config.bucket_url))
+    elif folder := local_folder(pipeline):
         check_folder(folder)
         check_spelling(folder, table_format(pipeline))
     elif client.config.protocol == "s3":

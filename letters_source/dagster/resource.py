@@ -10,7 +10,7 @@ from pydantic import Field
 from letters_source.dagster.checks import find_problems, result_of
 from letters_source.dagster.specs import audited_as, table_of
 from letters_source.destination import Kind, account_pipelines, make_pipeline
-from letters_source.errors import LettersError, LoadFailed, ServiceUnreachable
+from letters_source.errors import LettersError, LoadFailed
 from letters_source.load import Result, plain_errors, run
 from letters_source.tables import DATASET, MAILINGS, Table
 from letters_source.views import create_account_views
@@ -32,7 +32,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
         A listing is read once for all its tables, so those that were not selected are loaded with it, and told of.
 
         Raises:
-            Failure: with the reason in one line; only an unreachable service is worth another try.
+            Failure: with the reason in one line; it tells whether another try may help.
         """
         account = context.partition_key if context.has_partition_key else None
         selected = context.selected_asset_keys
@@ -67,9 +67,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
         except LettersError as error:
             # the line says it all, but for what befell the destination
             cause = error if isinstance(error, LoadFailed) else None
-            raise dg.Failure(
-                str(error), {"error": type(error).__name__}, allow_retries=isinstance(error, ServiceUnreachable)
-            ) from cause
+            raise dg.Failure(str(error), {"error": type(error).__name__}, allow_retries=error.may_pass) from cause
         return result
 
     def settings(self, tables: Collection[Table], account: str | None) -> Mapping[str, Any]:
