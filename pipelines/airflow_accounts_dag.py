@@ -1,0 +1,55 @@
+"""Airflow 3: load several accounts side by side every day, and bring them into one file; to copy and edit."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from airflow.sdk import dag, task, task_group
+
+from letters_source.airflow import UNITED, airflow_failures, extra_of, load_task
+
+ACCOUNTS = {
+    "to": os.environ.get("LETTERS_ACCOUNTS_FILE", "/data/letters_accounts.duckdb"),
+    "accounts": ["501", "502"],
+}
+
+
+@dag(
+    schedule="@daily",
+    start_date=datetime(2024, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},
+    params=ACCOUNTS,
+)
+def letters_accounts() -> None:
+    """Load accounts side by side, each into its own file, and bring them one by one into the file that unites them."""
+
+    @task
+    def accounts(**context: Any) -> Any:
+        return context["params"]["accounts"]
+
+    @task(pool="letters_service")
+    def load(account: str, **context: Any) -> dict[str, Any]:
+        from letters_source.unite import own_pipeline
+
+        result = load_task(partial(own_pipeline, account=account, **context["params"]), account_id=account)
+        return extra_of(result)
+
+    @task(pool="letters_writer", outlets=[UNITED])
+    def unite(account: str, extra: Any, **context: Any) -> None:
+        from letters_source.unite import unite_account
+
+        with airflow_failures():
+            unite_account(account=account, **context["params"])
+        context["outlet_events"][UNITED].extra.update(extra, account_id=account)
+
+    @task_group
+    def account(account: str) -> None:
+        unite(account, load(account))
+
+    account.expand(account=accounts())
+
+
+letters_accounts()
