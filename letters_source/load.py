@@ -79,23 +79,19 @@ def run(
     tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
     readers = Path(publish).absolute() if publish else None
-    with (
-        plain_errors(),
-        private_files,
-        prepared(pipeline, resolve_settings(settings).lock_wait),
-        dlt.config.values(load_config(pipeline)),
-        hold_open(pipeline),
-    ):
-        if readers:
-            check_published(pipeline, readers)
-        load_id = str(pipeline.run(source, loader_file_format=file_format(pipeline)).loads_ids[-1])
-        remove_unfinished(pipeline, tables)
-        audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
-        describe_tables(pipeline, tables)
-        create_keys(pipeline, tables)
-        if any(audit["mode"] == "history" for audit in audits):
-            create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
-        counts = count_rows(pipeline, tables)
+    with plain_errors(), private_files, prepared(pipeline, resolve_settings(settings).lock_wait):
+        with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
+            if readers:
+                check_published(pipeline, readers)
+            load_id = str(pipeline.run(source, loader_file_format=file_format(pipeline)).loads_ids[-1])
+            remove_unfinished(pipeline, tables)
+            audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
+            describe_tables(pipeline, tables)
+            create_keys(pipeline, tables)
+            if any(audit["mode"] == "history" for audit in audits):
+                create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
+            counts = count_rows(pipeline, tables)
+        # not before the file is let go: one that is new would be removed with a copy that fails
         if readers:
             publish_copy(pipeline, readers)
     return Result(load_id, counts, audits, monotonic() - start)
@@ -131,7 +127,7 @@ def run_accounts(
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
-    with plain_errors():
+    with plain_errors(), private_files:
         create_account_views(pipelines, views)
         if readers:
             publish_copy(next(iter(pipelines.values())), readers)

@@ -127,6 +127,7 @@ def test_accounts_are_published_together(begin: Begin, readers: Path) -> None:
     run_accounts(pipelines, publish=readers, **world.settings)
     assert {schema for schema, _ in table_names(readers)} >= {"letters_data_a", "letters_data_b"}
     assert query(readers, "select count(*) from letters_data_all.listing_audit") == [(4,)]
+    assert readers.stat().st_mode & 0o077 == 0
 
 
 def test_what_a_broken_copy_left_is_replaced(world: World, readers: Path) -> None:
@@ -157,6 +158,14 @@ def test_a_copy_that_fails_leaves_the_old_file(world: World, readers: Path) -> N
         world.load(publish=readers)
     assert readers.read_bytes() == before
     assert len(read_tables(world.place)["contacts"]) == 31
+
+
+def test_a_first_load_stays_when_its_copy_fails(world: World, readers: Path) -> None:
+    """It is verified, and the file that it made is kept."""
+    readers.with_name(f".{readers.name}.copy").mkdir()
+    with pytest.raises(LoadFailed, match="though the load is verified"):
+        world.load(publish=readers)
+    assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
 
 
 @pytest.mark.parametrize(
