@@ -8,8 +8,10 @@ import duckdb
 
 from letters_source.destination import account_pipelines, make_pipeline
 from letters_source.errors import LoadFailed
+from letters_source.load import plain_errors
 from letters_source.preflight import check_duckdb, plain_cause
 from letters_source.tables import DATASET
+from letters_source.umask import private_files
 from letters_source.views import create_account_views
 
 
@@ -37,15 +39,17 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
 
     Raises:
         DestinationError: the file cannot be written, or another process has it open.
-        LoadFailed: the copy failed; the last one is still there.
+        LoadFailed: the copy failed, and the last one is still there; or the views did.
     """
     pipelines = account_pipelines("duckdb", to, DATASET, accounts)
     check_duckdb(Path(to).absolute())
-    try:
-        copy_dataset(own_file(Path(to), pipelines[account].dataset_name), Path(to), pipelines[account].dataset_name)
-    except duckdb.Error as error:
-        raise LoadFailed(f"{account} could not be copied into {to}: {plain_cause(error)}") from None
-    create_account_views(pipelines, f"{DATASET}_all")
+    dataset = pipelines[account].dataset_name
+    with plain_errors(), private_files:
+        try:
+            copy_dataset(own_file(Path(to), dataset), Path(to), dataset)
+        except duckdb.Error as error:
+            raise LoadFailed(f"{account} could not be copied into {to}: {plain_cause(error)}") from None
+        create_account_views(pipelines, f"{DATASET}_all")
 
 
 def copy_dataset(file: Path, to: Path, dataset: str) -> None:

@@ -31,6 +31,7 @@ def test_a_second_copy_takes_the_place_of_the_first(begin: Begin, tmp_path: Path
     assert counted == {**first, "501": first["501"] - 1}
     described = "select comment from duckdb_tables() where schema_name = 'letters_data_501' and table_name = 'contacts'"
     assert query(to, described) == [("Recipients and addresses, one row each.",)]
+    assert to.stat().st_mode & 0o077 == 0
 
 
 def test_an_account_that_was_never_loaded_cannot_be_copied(begin: Begin, tmp_path: Path) -> None:
