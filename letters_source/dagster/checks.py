@@ -13,6 +13,7 @@ from letters_source.destination import duckdb_file
 from letters_source.errors import LoadFailed
 from letters_source.held import finished_audits
 from letters_source.load import plain_errors
+from letters_source.sql import open_sql
 from letters_source.tables import LISTING_AUDIT, Table
 from letters_source.verify import check_rejected, check_table, one, present
 
@@ -91,7 +92,7 @@ def find_problems(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) ->
     try:
         with plain_errors():
             audits = last_audits(pipeline, {audited_as(table_of(key.asset_key)) for key in keys})
-            with pipeline.sql_client() as client:
+            with open_sql(pipeline) as client:
                 return {key: find_problem(key, client, audits) for key in keys}
     except LoadFailed as failure:
         return dict.fromkeys(keys, str(failure))
