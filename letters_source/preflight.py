@@ -50,6 +50,10 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
     Raises:
         DestinationError: it is not, or has not; names the extra to install, or the setting.
     """
+    if not pipeline.destination:
+        raise DestinationError(
+            f"The pipeline {pipeline.pipeline_name} has no destination: give it one, or make_pipeline()."
+        )
     name = engine(pipeline)
     try:
         if library := FORMAT_LIBRARIES.get(table_format(pipeline)):

@@ -185,3 +185,11 @@ def test_the_preflight_makes_no_file(begin: Begin) -> None:
     assert not world.place.exists()
     duckdb.connect(str(world.place)).close()
     check_destination(world.pipeline)
+
+
+def test_a_pipeline_without_a_destination_is_refused(begin: Begin) -> None:
+    """Before the first request; the message says how to get one that has one."""
+    world = begin(Emulator(1, 1))
+    with pytest.raises(DestinationError, match=r"^The pipeline nowhere has no destination: .*make_pipeline\(\)\.$"):
+        run(dlt.pipeline("nowhere"), **world.settings)
+    assert world.emulator.hits == []
