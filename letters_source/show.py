@@ -130,7 +130,9 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     stdout().print(table)
     place, dataset = shown_place(pipeline), pipeline.dataset_name
     stdout().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}", highlight=False)
-    contacts = "contacts_current" if result.audits[0]["mode"] == "history" else "contacts"
+    # mailings have a mode of their own, and a load of no window has no audit
+    is_history = any(audit["mode"] == "history" for audit in result.audits)
+    contacts = "contacts_current" if is_history else "contacts"
     code = query(pipeline, contacts)
     if code and result.tables.get("contacts"):
         # uv tells what it runs; there the environment's Python is not on the path
