@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from letters_source.errors import LettersError
+from letters_source.extras import needed
 
-try:
+with needed("airflow"):
     from airflow.sdk import Asset, Connection, get_current_context
     from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
-except ImportError as missing:
-    raise ImportError("This needs Airflow 3: pip install 'letters-source[airflow]'.") from missing
 
 if TYPE_CHECKING:
     import dlt
