@@ -22,8 +22,8 @@ class LettersResource(dg.ConfigurableResource[Any]):
     base_url: str | None = Field(default=None, description="Where the service is, ending in /api/v1.")
     access_token: str | None = Field(default=None, repr=False, description="The bearer token.")
     refresh_token: str | None = Field(default=None, repr=False, description="The refresh token.")
-    destination: Kind = Field(default="duckdb", description="duckdb or parquet.")
-    to: str | None = Field(default=None, description="The DuckDB file or the folder of Parquet files.")
+    destination: Kind = Field(default="duckdb", description="duckdb, parquet, delta, iceberg or postgres.")
+    to: str | None = Field(default=None, description="The DuckDB file; for files the folder, or s3://bucket/folder.")
     dataset: str = Field(default=DATASET, description="The dataset; accounts have their own, <dataset>_<account>.")
 
     def materialize(self, context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
