@@ -23,8 +23,7 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
     for shelf in (world.emulator.contacts, world.emulator.templates):
         for row_id, account in OWNERS.items():
             retrait(shelf, row_id, account_id=account)
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     return world
 
 

@@ -87,8 +87,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Ma
 def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
     """Rows of three accounts, reached by settings in the environment."""
     world = begin(parted(6, 3))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     return world
 
 

@@ -40,8 +40,7 @@ OPTIONS = {
 def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
     """45 contacts and 7 templates, reached by settings in the environment."""
     world = begin(Emulator(45, 7))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     return world
 
 
@@ -442,8 +441,7 @@ def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, wor
 def test_a_destination_that_fails_ends_with_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line says at which step, and why."""
     monkeypatch.delenv("RUNTIME__LOG_LEVEL", raising=False)
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name}".upper(), str(value))
+    world.configure(monkeypatch)
     run(make_pipeline("duckdb", "letters.duckdb"), **world.settings)
     change(Path("letters.duckdb"), "drop table letters_data.contacts")
     change(Path("letters.duckdb"), "create view letters_data.contacts as select 1 as id")

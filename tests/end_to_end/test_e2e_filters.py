@@ -390,8 +390,7 @@ TEMPLATE_OPTIONS = (
 @pytest.fixture
 def reachable(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """The same, reached by settings in the environment."""
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", str(value))
+    world.configure(monkeypatch)
     return world
 
 

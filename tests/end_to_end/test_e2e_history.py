@@ -532,8 +532,7 @@ def test_a_plain_pipeline_keeps_history_too(begin: Begin) -> None:
 def test_the_command_keeps_history(letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--history`, load by load."""
     world = begin(Emulator(5, 2))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     assert letters("load", "--quiet", "--history") == Outcome(0, "", "")
     amend(world.emulator.contacts, "1", city="Elsewhere")
     assert letters("load", "--quiet", "--history") == Outcome(0, "", "")

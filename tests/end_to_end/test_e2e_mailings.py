@@ -213,7 +213,7 @@ def test_a_killed_load_is_followed_by_a_whole_one(begin: Begin, today: date) -> 
     world, since = begin(Emulator(0, 0)), today - timedelta(days=19)
     mail(world.emulator, days_from(since, today))
     settings = {"mailings": "true", "mailings_since": since.isoformat(), "retry_budget": "2"}
-    variables = {f"SOURCES__LETTERS__{name.upper()}": value for name, value in (world.settings | settings).items()}
+    variables = world.variables(**settings)
     arguments = ("load", "--only", "mailings", "--to", str(world.place), "--quiet")
     with open_process(COMMAND, *arguments, env={**os.environ, **variables}) as process:
         world.emulator.before_answer = lambda _, number: kill_at(process, number)

@@ -355,8 +355,7 @@ def test_names_that_are_taken_are_refused(
 ) -> None:
     """In one line, with exit code 2; nothing is asked for, and nothing made."""
     world = begin(Emulator(3, 2))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     done = letters("load", *arguments)
     assert (done.code, done.out, done.err) == (2, "", f"letters: {message}\n")
     assert world.emulator.hits == []
@@ -411,8 +410,7 @@ def test_history_with_another_policy_is_refused(
 ) -> None:
     """Exit code 2: it would keep what an earlier policy let through; the same policy is loaded on."""
     world = begin(Emulator(9, 3))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     assert letters("load", "--quiet", "--history", "--pii", "mask").code == 0
     before, asked = everything(world.place), len(world.emulator.hits)
     masked, dropped = (json.dumps(dict.fromkeys(PERSONAL, policy)) for policy in ("mask", "drop"))

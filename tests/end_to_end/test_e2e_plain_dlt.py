@@ -69,8 +69,7 @@ def test_a_plain_pipeline_loads_all_tables(world: World) -> None:
 
 def test_settings_come_from_the_configuration(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without arguments the environment is asked."""
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", str(value))
+    world.configure(monkeypatch)
     world.pipeline.run(letters())
     tables = world.tables()
     assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)

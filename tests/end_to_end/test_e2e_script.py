@@ -19,8 +19,7 @@ SCRIPT = str(Path(__file__).parents[2] / "pipelines/letters_pipeline.py")
 def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
     """45 contacts and 7 templates, reached by settings in the environment."""
     world = begin(Emulator(45, 7))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     return world
 
 

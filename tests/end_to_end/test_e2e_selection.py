@@ -294,8 +294,7 @@ def test_rows_can_be_extracted_without_a_destination(begin: Begin) -> None:
 def test_the_command_refuses_in_one_line(letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 2, naming --dataset; with it, both are there."""
     world = begin(Emulator(30, 7))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     assert letters("load", "--quiet").code == 0
     before, asked = contents(world.place), len(world.emulator.hits)
     done = letters("load", "--search", "smith", "--only", "contacts")

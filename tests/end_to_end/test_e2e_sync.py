@@ -222,8 +222,7 @@ def test_history_and_sync_exclude_each_other(world: World) -> None:
 
 def test_the_command_syncs(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--sync`, load by load."""
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     assert letters("load", "--quiet", "--sync") == Outcome(0, "", "")
     amend(world.emulator.contacts, "1", city="Elsewhere")
     assert letters("load", "--quiet", "--sync") == Outcome(0, "", "")

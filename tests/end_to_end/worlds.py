@@ -10,7 +10,7 @@ import dlt
 import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
-from holdings import Rows, read_tables
+from holdings import LISTED, Rows, held_tables, read_tables
 
 from letters_source import Result, make_pipeline, run
 from letters_source.destination import DEFAULT_PLACES, Kind
@@ -32,9 +32,24 @@ class World:
         """Load with the emulator's settings, some of them changed."""
         return run(self.pipeline, **{**self.settings, **changes})
 
+    def variables(self, **changes: Any) -> dict[str, str]:
+        """The settings, some of them changed, as variables of the environment."""
+        settings = {**self.settings, **changes}
+        return {f"SOURCES__LETTERS__{name.upper()}": str(value) for name, value in settings.items()}
+
+    def configure(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the settings be found in the environment."""
+        for name, value in self.variables().items():
+            monkeypatch.setenv(name, value)
+
     def tables(self) -> dict[str, Rows]:
         """What the place holds."""
         return read_tables(self.place)
+
+    def is_exact(self) -> bool:
+        """Whether the tables hold what the emulator holds."""
+        tables = self.tables()
+        return {name: tables[name] for name in LISTED} == held_tables(self.emulator)
 
 
 Begin = Callable[..., World]

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from holdings import LISTED, held_tables
 from refusals import page, refused
 from shelves import clear, refill
 from worlds import Begin, World
@@ -16,18 +15,12 @@ from letters_source import ContactFilters, IncompleteListing, ListingShrank, Ser
 from letters_source.emulator import Behaviour, Emulator, Reply, When
 
 
-def is_exact(world: World) -> bool:
-    """Whether the tables hold what the service holds."""
-    tables = world.tables()
-    return {name: tables[name] for name in LISTED} == held_tables(world.emulator)
-
-
 def test_f39_a_page_size_that_the_service_clamps_loads_all(world: World) -> None:
     """Asked for 500 rows a page it gives 12."""
     world.emulator.behaviour = Behaviour(max_page_size=12)
     audits = world.load(page_size=500).audits
     assert [audit["page_size_given"] for audit in audits] == [None, 12]
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 @pytest.mark.parametrize("reply", [Reply.of({"message": "No such page"}, 404), Reply.of({"message": "Bad page"}, 400)])
@@ -37,7 +30,7 @@ def test_f40_no_page_past_the_end_is_asked_for(world: World, reply: Reply) -> No
         world.emulator.canned.always(When("contacts", number), reply)
     asked = len(world.emulator.hits)
     world.load(page_size=10)
-    assert is_exact(world)
+    assert world.is_exact()
     pages = {hit.query.partition("&")[0] for hit in world.emulator.hits[asked:] if "contacts" in hit.path}
     assert pages == {"page=0", "page=1", "page=2", "page=3"}
 
@@ -81,7 +74,7 @@ def test_f44_a_certificate_sees_a_swap_that_no_count_shows(world: World) -> None
     world.emulator.before_answer = swap
     [audit] = world.load(only=("contacts",), page_size=10, max_workers=1).audits
     assert (audit["verdict"], audit["walks"]) == ("certified", 2)
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def shuffle_with(dice: Random) -> Callable[[Emulator, int], None]:
@@ -104,7 +97,7 @@ def test_f45_an_unstable_order_is_refused_or_loaded_exactly(world: World) -> Non
     with suppress(IncompleteListing):
         [_, audit] = world.load(page_size=10).audits
         assert audit["verdict"] == "certified"
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def keep(world: World, rows: int) -> None:
@@ -137,7 +130,7 @@ def test_f46_a_listing_that_may_be_empty_is_emptied(begin: Begin, kind: Any) -> 
     world.load()
     world.emulator.contacts.grow()
     world.load()
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f46_a_listing_that_lost_more_than_half_is_refused(world: World) -> None:
@@ -149,7 +142,7 @@ def test_f46_a_listing_that_lost_more_than_half_is_refused(world: World) -> None
     )
     refused(world, ListingShrank, max_shrink=0.52, allow_empty=True)
     world.load(max_shrink=0.53)
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f46_a_listing_that_lost_half_is_loaded(begin: Begin) -> None:
@@ -168,7 +161,7 @@ def test_f46_the_guards_can_be_set_in_the_environment(world: World, monkeypatch:
     keep(world, 0)
     monkeypatch.setenv("SOURCES__LETTERS__ALLOW_EMPTY", "true")
     world.load()
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f46_a_filter_that_finds_nothing_any_more_is_refused(begin: Begin) -> None:
@@ -217,7 +210,7 @@ def test_f80_a_contact_deleted_at_the_source_is_gone(world: World, proof: str) -
     gone = world.emulator.contacts.rows()[3].id
     world.emulator.contacts.delete(gone)
     world.load(page_size=10, proof=proof)
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f80_a_contact_that_a_page_leaves_out_stays(world: World) -> None:

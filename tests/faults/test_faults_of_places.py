@@ -29,15 +29,9 @@ WAIT_SECONDS = 120
 HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
 
 
-def is_exact(world: World) -> bool:
-    """Whether the tables hold what the service holds."""
-    tables = world.tables()
-    return {name: tables[name] for name in LISTED} == held_tables(world.emulator)
-
-
 def variables(world: World) -> dict[str, str]:
     """The environment of a command that loads what the world loads, into the same working folder."""
-    settings = {f"SOURCES__LETTERS__{name.upper()}": str(value) for name, value in world.settings.items()}
+    settings = world.variables()
     return {**os.environ, **settings}
 
 
@@ -98,9 +92,9 @@ def test_f73_a_second_run_is_told_who_runs(begin: Begin, kind: Kind) -> None:
         "or set sources.letters.lock_wait to the seconds to wait."
     )
     assert caught.value.exit_code == 2
-    assert is_exact(world)
+    assert world.is_exact()
     world.load()
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f73_a_second_run_waits_as_long_as_it_is_told_to(begin: Begin) -> None:
@@ -112,7 +106,7 @@ def test_f73_a_second_run_waits_as_long_as_it_is_told_to(begin: Begin) -> None:
         Timer(0.5, first.go.set).start()
         result = world.load(lock_wait=WAIT_SECONDS)
     assert result.tables["contacts"] == 30
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f73_two_pipelines_do_not_load_into_one_folder_at_once(begin: Begin, tmp_path: Path) -> None:
@@ -124,7 +118,7 @@ def test_f73_two_pipelines_do_not_load_into_one_folder_at_once(begin: Begin, tmp
         with pytest.raises(DestinationInUse) as caught:
             run(other, **world.settings)
     assert str(caught.value).startswith(f"A load into {world.place} is already running; load when it has ended, or set")
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f74_a_notebook_that_holds_the_file_is_named(world: World) -> None:
@@ -145,7 +139,7 @@ def test_f74_a_load_waits_for_a_notebook_as_long_as_it_is_told_to(world: World) 
         assert holder.stdin is not None
         Timer(1, holder.stdin.close).start()
         world.load(lock_wait=WAIT_SECONDS)
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f74_a_connection_of_the_same_process_is_no_hindrance(world: World) -> None:
@@ -209,7 +203,7 @@ def test_f70_a_destination_that_is_full_keeps_its_old_rows(begin: Begin) -> None
     tables = read_tables(world.place)
     assert {name: tables[name] for name in LISTED} == before
     world.load(page_size=10_000)
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f71_a_working_folder_that_is_full_leaves_the_destination_untouched(begin: Begin) -> None:
@@ -225,7 +219,7 @@ def test_f71_a_working_folder_that_is_full_leaves_the_destination_untouched(begi
     tables = read_tables(world.place)
     assert {name: tables[name] for name in LISTED} == before
     world.load(page_size=1000)
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -248,7 +242,7 @@ def test_f69_a_load_that_is_told_to_end_leaves_the_old_tables(begin: Begin, how:
     tables = world.tables()
     assert {name: tables[name] for name in LISTED} == before
     world.load()
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f76_a_lost_working_folder_changes_nothing(begin: Begin) -> None:
@@ -258,7 +252,7 @@ def test_f76_a_lost_working_folder_changes_nothing(begin: Begin) -> None:
     world.emulator.contacts.delete(0)
     world.pipeline.drop()
     world.load()
-    assert is_exact(world)
+    assert world.is_exact()
 
 
 def test_f78_telemetry_is_off_in_the_command(begin: Begin) -> None:
@@ -293,4 +287,4 @@ def test_f79_files_are_their_owner_s_alone(begin: Begin, tmp_path: Path, kind: K
     look()
     assert os.umask(before) == 0o022
     assert seen <= {"dlt", "dlt/pipelines", "home", ".dlt", ".cache"}
-    assert is_exact(world)
+    assert world.is_exact()

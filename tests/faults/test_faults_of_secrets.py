@@ -49,7 +49,7 @@ def mark(emulator: Emulator) -> None:
 
 def load(world: World) -> Outcome:
     """The command, all libraries logging all they can."""
-    settings = {f"SOURCES__LETTERS__{name.upper()}": str(value) for name, value in world.settings.items()}
+    settings = world.variables()
     environment = {**os.environ, **settings, "RUNTIME__LOG_LEVEL": "DEBUG", "SOURCES__LETTERS__RETRY_BUDGET": "1"}
     command = [COMMAND, "load", "--to", str(world.place), "--debug", "--page-size", "10"]
     return run_process(*command, env=environment)

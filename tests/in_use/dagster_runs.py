@@ -57,8 +57,7 @@ def named(definitions: Any, name: str) -> list[dg.AssetsDefinition]:
 
 def reach(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """The world, reached by settings in the environment."""
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     return world
 
 

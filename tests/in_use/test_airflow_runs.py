@@ -33,7 +33,7 @@ def places(world: World) -> dict[str, object]:
 
 def environment(world: World, **more: object) -> dict[str, object]:
     """The variables of a world: all settings, and where to load to."""
-    settings = {f"SOURCES__LETTERS__{name.upper()}": value for name, value in {**world.settings, **more}.items()}
+    settings = world.variables(**more)
     return {**places(world), **settings}
 
 

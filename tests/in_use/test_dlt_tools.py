@@ -72,7 +72,7 @@ def test_the_folder_can_be_copied_into_a_project(world: World, tmp_path: Path) -
     copytree(ROOT / "letters_source", project / "letters_source")
     script = (ROOT / "pipelines/letters_pipeline.py").read_text()
     (project / "letters_pipeline.py").write_text(f"{script}\nimport letters_source\nprint(letters_source.__file__)\n")
-    settings = {f"SOURCES__LETTERS__{name.upper()}": value for name, value in world.settings.items()}
+    settings = world.variables()
     script_place = "import runpy; runpy.run_path('letters_pipeline.py', run_name='__main__')"
     outcome = run_python("-c", script_place, cwd=project, env={**os.environ, **settings})
     assert outcome.code == 0, outcome.err

@@ -228,8 +228,7 @@ def test_the_command_says_where_the_tables_are(
 ) -> None:
     """Where a line of Python shows something of them, it is there to try."""
     world = begin(Emulator(9, 3), form)
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     done = letters("load", "--destination", form)
     assert done.code == 0, done.err
     assert f"{world.place}, dataset letters_data" in done.out
@@ -266,8 +265,7 @@ WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli i
 def test_a_missing_extra_is_a_line(begin: Begin, monkeypatch: pytest.MonkeyPatch, form: Form, module: str) -> None:
     """It says what to install."""
     world = begin(Emulator(9, 3))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     done = run_python("-c", WITHOUT.format(module=module), "load", "--destination", form, "--quiet")
     assert (done.code, done.out) == (2, "")
     assert done.err == f'letters: {form} needs more: pip install "letters-source[lake]"\n'

@@ -255,8 +255,7 @@ def test_accounts_have_a_dataset_each(load: Load) -> None:
 def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world that the command's environment names."""
     world = begin(Emulator(9, 3))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     return world
 
 

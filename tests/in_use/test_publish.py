@@ -199,8 +199,7 @@ def test_the_command_tells_where_readers_look(
     world: World, letters: Letters, readers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Below where the load lies; and a relative path is taken from the working folder."""
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     outcome = letters("load", "--publish", readers.name)
     assert (outcome.code, f"Published for readers: {readers}\n" in outcome.out) == (0, True)
     assert read_tables(readers) == read_tables(world.place)

@@ -102,8 +102,7 @@ def test_loads_go_to_a_bucket_and_replace_what_is_there(
 def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world that the command's environment names."""
     world = begin(Emulator(9, 3))
-    for name, value in world.settings.items():
-        monkeypatch.setenv(f"SOURCES__LETTERS__{name.upper()}", value)
+    world.configure(monkeypatch)
     return world
 
 
