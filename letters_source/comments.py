@@ -6,6 +6,7 @@ from typing import Any
 import dlt
 
 from letters_source.destination import engine
+from letters_source.quoting import literal
 from letters_source.tables import Table
 
 # the table, the column (empty for the table), and the comment
@@ -42,8 +43,7 @@ def comment_statement(client: Any, kind: str, table: str, column: str, text: str
     name = client.make_qualified_table_name(table)
     if column:
         name += f".{client.escape_column_name(column)}"
-    escaped = text.replace("'", "''")
-    return f"COMMENT ON {kind} {name} IS '{escaped}';\n"
+    return f"COMMENT ON {kind} {name} IS {literal(text)};\n"
 
 
 def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]:

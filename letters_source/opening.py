@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 
 from letters_source.errors import SettingsError
+from letters_source.quoting import literal
 from letters_source.tables import DATASET, TABLES, Kind, Table
 
 STORED = "stored"
@@ -106,8 +107,3 @@ def rows_of(table: Table, found: Mapping[str, str]) -> str:
     columns = ", ".join(f"NULL::{SQL_TYPES[column.kind]} AS {column.name}" for column in table.loaded)
     nothing = f"SELECT {columns} WHERE false"
     return f"{nothing} UNION ALL BY NAME {found[table.name]}" if table.name in found else nothing
-
-
-def literal(text: str) -> str:
-    """A text in SQL."""
-    return "'" + text.replace("'", "''") + "'"

@@ -10,6 +10,7 @@ from dlt.common.destination.exceptions import DestinationException
 from letters_source.destination import RESERVED, catalog_of, duckdb_file, is_duckdb
 from letters_source.errors import DestinationError, LoadFailed
 from letters_source.preflight import check_writable, plain_cause
+from letters_source.quoting import literal
 
 COPY = "letters_source_copy"
 """What DuckDB calls the copy while it is written."""
@@ -58,10 +59,9 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
 
 def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:
     """Write all that a DuckDB destination holds into a new file, and see it on the disk."""
-    literal = str(copy).replace("'", "''")
     with pipeline.sql_client() as client:
         found = client.execute_sql("SELECT current_database()") or [[""]]
-        client.execute_sql(f"ATTACH '{literal}' AS {COPY}")
+        client.execute_sql(f"ATTACH {literal(str(copy))} AS {COPY}")
         try:
             client.execute_sql(f"COPY FROM DATABASE {client.escape_column_name(found[0][0])} TO {COPY}")
         finally:

@@ -10,6 +10,7 @@ from letters_source.destination import account_pipelines, make_pipeline
 from letters_source.errors import LoadFailed
 from letters_source.load import plain_errors
 from letters_source.preflight import check_duckdb, plain_cause
+from letters_source.quoting import literal
 from letters_source.tables import DATASET
 from letters_source.umask import private_files
 from letters_source.views import create_account_views
@@ -56,8 +57,7 @@ def copy_dataset(file: Path, to: Path, dataset: str) -> None:
     """Copy what a file holds into another, comments and all, in one transaction."""
     with duckdb.connect(str(to)) as target:
         [name] = target.sql("SELECT current_database()").fetchall()[0]
-        place = str(file).replace("'", "''")
-        target.execute(f"ATTACH '{place}' AS account_alone (READ_ONLY)")
+        target.execute(f"ATTACH {literal(str(file))} AS account_alone (READ_ONLY)")
         target.execute("BEGIN")
         for schema in (dataset, f"{dataset}_staging"):
             target.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')

@@ -7,6 +7,7 @@ from typing import Any
 import dlt
 
 from letters_source.destination import is_duckdb
+from letters_source.quoting import literal
 from letters_source.tables import LISTING_AUDIT, Table
 from letters_source.versions import ROW_HASH
 
@@ -55,6 +56,5 @@ def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> 
 
 def account_rows(account_id: str, dataset: str, name: str) -> str:
     """The query of one account's rows; the audit has the account already."""
-    literal = account_id.replace("'", "''")
-    first = "" if name == LISTING_AUDIT.name else f"'{literal}' AS account_id, "
+    first = "" if name == LISTING_AUDIT.name else f"{literal(account_id)} AS account_id, "
     return f'SELECT {first}* FROM "{dataset}"."{name}"'
