@@ -84,7 +84,7 @@ def load(*, destination: Any, to: str | None, only: str, quiet: bool, debug: boo
     A dataset remembers its filters, account and mode: rows that were chosen otherwise go to another --dataset.
     """
     with lasting():
-        from letters_source.destination import account_pipelines, make_pipeline
+        from letters_source.destination import account_pipelines, make_pipeline, schema_of_views
         from letters_source.show import load_accounts_shown, load_shown, start_logging
         from letters_source.tables import DATASET
 
@@ -95,7 +95,7 @@ def load(*, destination: Any, to: str | None, only: str, quiet: bool, debug: boo
     check_heeded(settings, parts)
     if len(accounts) > 1:
         pipelines = account_pipelines(destination, to, dataset, accounts)
-        load_accounts_shown(pipelines, parts, {**settings, "views": f"{dataset}_all"}, quiet=quiet)
+        load_accounts_shown(pipelines, parts, {**settings, "views": schema_of_views(dataset)}, quiet=quiet)
     else:
         settings["account_id"] = next(iter(accounts), None)
         load_shown(make_pipeline(destination, to, dataset), parts, settings, quiet=quiet)

@@ -111,10 +111,15 @@ def account_pipelines(
     datasets = {account: f"{dataset}_{re.sub('[^0-9a-z]+', '_', account.lower()).strip('_')}" for account in accounts}
     if len(set(datasets.values())) < len(accounts):
         raise DestinationError(f"The accounts {', '.join(accounts)} would not each have a dataset of their own.")
-    views = f"{dataset}_all"
+    views = schema_of_views(dataset)
     if kind == "duckdb" and views in (*datasets.values(), catalog_of(absolute_place(kind, to))):
         raise DestinationError(f"{views} is the schema of the views that unite accounts: no account or file can be it.")
     return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
+
+
+def schema_of_views(dataset: str = DATASET) -> str:
+    """The schema of the views that unite accounts, beside their datasets."""
+    return f"{dataset}_all"
 
 
 def make_destination(kind: Kind, place: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 import dlt
 import duckdb
 
-from letters_source.destination import account_pipelines, make_pipeline
+from letters_source.destination import account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LoadFailed
 from letters_source.load import plain_errors
 from letters_source.preflight import check_duckdb, plain_cause
@@ -50,7 +50,7 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
             copy_dataset(own_file(Path(to), dataset), Path(to), dataset)
         except duckdb.Error as error:
             raise LoadFailed(f"{account} could not be copied into {to}: {plain_cause(error)}") from None
-        create_account_views(pipelines, f"{DATASET}_all")
+        create_account_views(pipelines, schema_of_views())
 
 
 def copy_dataset(file: Path, to: Path, dataset: str) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from letters_source.dagster.checks import find_problems, result_of
 from letters_source.dagster.specs import audited_as, table_of
-from letters_source.destination import Kind, account_pipelines, make_pipeline
+from letters_source.destination import Kind, account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LettersError, LoadFailed
 from letters_source.load import Result, plain_errors, run
 from letters_source.tables import DATASET, MAILINGS, Table
@@ -63,7 +63,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
             result = run(pipelines[account or ""], only=parts_of(tables), **self.settings(tables, account))
             if accounts:
                 with plain_errors():
-                    create_account_views(pipelines, f"{self.dataset}_all")
+                    create_account_views(pipelines, schema_of_views(self.dataset))
         except LettersError as error:
             # the line says it all, but for what befell the destination
             cause = error if isinstance(error, LoadFailed) else None
