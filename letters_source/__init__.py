@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from letters_source.errors import (
         DestinationError,
         DestinationInUse,
+        DestinationUnreachable,
         IncompleteListing,
         LettersError,
         ListingShrank,
@@ -26,6 +27,7 @@ __all__ = [
     "ContactFilters",
     "DestinationError",
     "DestinationInUse",
+    "DestinationUnreachable",
     "IncompleteListing",
     "LettersError",
     "ListingShrank",

@@ -3,7 +3,8 @@
     LettersError                    anything this package raises
     ├── SettingsError               a setting is missing or wrong; names the key and where to set it
     │   └── DestinationError        the place to load into cannot be used
-    │       └── DestinationInUse    another process uses it
+    │       ├── DestinationInUse    another process uses it
+    │       └── DestinationUnreachable  its server or bucket does not answer
     ├── NotAuthorised               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
     ├── ListingShrank               a listing lost more rows since the last load than is allowed
@@ -38,11 +39,11 @@ class SettingsError(LettersError):
 class DestinationError(SettingsError):
     """The place to load into cannot be written, or is in use."""
 
-    may_pass = True
-
 
 class DestinationInUse(DestinationError):
     """Another run, or a program that holds the file, uses the place to load into."""
+
+    may_pass = True
 
     def __init__(self, who: str) -> None:
         super().__init__(f"{who}; load when it has ended, or set sources.letters.lock_wait to the seconds to wait.")
@@ -80,6 +81,12 @@ class IncompleteListing(LettersError):
     def missing(self) -> int:
         """Rows that the service counted and did not show; negative when it showed more."""
         return self.count - self.received
+
+
+class DestinationUnreachable(DestinationError):
+    """The server or the bucket to load into does not answer, or refuses the credentials."""
+
+    may_pass = True
 
 
 class ListingShrank(LettersError):

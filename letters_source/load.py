@@ -1,21 +1,18 @@
 """How is a load run, from settings to a verified destination? The command, scripts and orchestrators all call it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any, Unpack
 
 import dlt
-from dlt.common.configuration.exceptions import ConfigurationException
-from dlt.common.destination.exceptions import DestinationException
 from dlt.extract import DltSource
-from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.comments import describe_tables
 from letters_source.destination import make_pipeline
-from letters_source.errors import LettersError, LoadFailed, SettingsError
+from letters_source.errors import SettingsError
+from letters_source.failures import plain_errors
 from letters_source.keys import create_keys
 from letters_source.listing import LISTINGS
 from letters_source.loading import file_format, hold_open, load_config
@@ -65,7 +62,8 @@ def run(
     it is written (`LoadFailed`) may hold new rows in some tables and old ones in others; loading again mends it.
 
     Args:
-        pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None.
+        pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None. Its working folder is emptied, so it
+            should load nothing else.
         only: what to load: `templates`, `contacts`, `mailings`; when empty, both listings, and mailings if set.
         publish: a file for readers: once all is verified, a copy of the DuckDB file is put in its place.
         watch: told of each response: listing, number of the walk, rows in it, the service's count.
@@ -84,17 +82,27 @@ def run(
             if readers:
                 check_published(pipeline, readers)
             load_id = str(pipeline.run(source, loader_file_format=file_format(pipeline)).loads_ids[-1])
-            remove_unfinished(pipeline, tables)
-            audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
-            describe_tables(pipeline, tables)
-            create_keys(pipeline, tables)
-            if any(audit["mode"] == "history" for audit in audits):
-                create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
+            audits = settle(pipeline, load_id, tables)
             counts = count_rows(pipeline, tables)
         # not before the file is let go: one that is new would be removed with a copy that fails
         if readers:
             publish_copy(pipeline, readers)
     return Result(load_id, counts, audits, monotonic() - start)
+
+
+def settle(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
+    """Verify a load in the destination, and add what dlt does not: comments, keys and views; returns its audits.
+
+    Raises:
+        LoadFailed: as `verify_load` does.
+    """
+    remove_unfinished(pipeline, tables)
+    audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
+    describe_tables(pipeline, tables)
+    create_keys(pipeline, tables)
+    if any(audit["mode"] == "history" for audit in audits):
+        create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
+    return audits
 
 
 def run_accounts(
@@ -152,33 +160,3 @@ def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
 def loads_into(source: DltSource, table: Table) -> bool:
     """Whether a selected resource loads a table, under its own name or that of a listing before it."""
     return any(f"__{name}".endswith(f"__{table.name}") for name in source.selected_resources)
-
-
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Raise what stopped the load, without dlt's account of its own steps around it.
-
-    Raises:
-        LettersError: ours, from inside the source.
-        LoadFailed: anything else that stopped dlt.
-    """
-    try:
-        yield
-    except (PipelineStepFailed, DestinationException, ConfigurationException) as failure:
-        ours = (cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt))
-        step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
-        raise next(ours, LoadFailed(f"{step}{innermost(failure)}")) from failure
-
-
-def causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and those that led to it, the outermost first."""
-    current: BaseException | None = error
-    while current:
-        yield current
-        current = current.__cause__ or current.__context__
-
-
-def innermost(error: BaseException) -> str:
-    """The first line of the error that came first, or its kind where it says nothing."""
-    first = list(causes(error))[-1]
-    return str(first).strip().partition("\n")[0] or type(first).__name__

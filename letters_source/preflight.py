@@ -16,7 +16,7 @@ from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import raise_open_connection_error
 
 from letters_source.destination import duckdb_file, engine, is_files, local_folder, shown_place, table_format
-from letters_source.errors import DestinationError, DestinationInUse
+from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # an empty account's load takes 5 MiB in DuckDB, and as much in the working folder and the log together
@@ -82,7 +82,7 @@ def check_server(pipeline: dlt.Pipeline) -> None:
         raise_open_connection_error(type(client).open_connection)(client)
     except DestinationConnectionError as error:
         place, key = shown_place(pipeline), setting(pipeline)
-        raise DestinationError(f"{place} cannot be reached: {first_line(error.inner_exc)}; set {key}.") from error
+        raise DestinationUnreachable(f"{place} cannot be reached: {first_line(error.inner_exc)}; set {key}.") from error
     client.close_connection()
 
 
@@ -149,7 +149,7 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
         client.fs_client.pipe_file(probe, b"")
         client.fs_client.rm_file(probe)
     except (OSError, import_module("botocore.exceptions").BotoCoreError) as error:
-        raise DestinationError(
+        raise DestinationUnreachable(
             f"{client.config.bucket_url} cannot be written: {first_line(error)}; "
             f"set {setting(pipeline)}__..., or choose another --to."
         ) from error

@@ -43,10 +43,13 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
     """
     with open_tables(source, dataset) as connection:
         page = render(connection, Path(source).name, dataset)
+    half = file.with_name(f".{file.name}.half")
     try:
-        return file.write_bytes(page.encode())
+        size = half.write_bytes(page.encode())
+        half.replace(file)
     except OSError as error:
         raise SettingsError(f"{file} cannot be written: {error.strerror}; choose another --html.") from None
+    return size
 
 
 def render(connection: duckdb.DuckDBPyConnection, source: str, dataset: str) -> str:

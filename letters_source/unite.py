@@ -8,7 +8,7 @@ import duckdb
 
 from letters_source.destination import account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LoadFailed
-from letters_source.load import plain_errors
+from letters_source.failures import plain_errors
 from letters_source.preflight import check_duckdb, plain_cause
 from letters_source.quoting import literal
 from letters_source.tables import DATASET
@@ -40,14 +40,17 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
 
     Raises:
         DestinationError: the file cannot be written, or another process has it open.
-        LoadFailed: the copy failed, and the last one is still there; or the views did.
+        LoadFailed: the copy failed, and the last one is still there; or the views did; or the account is not loaded.
     """
     pipelines = account_pipelines("duckdb", to, DATASET, accounts)
     check_duckdb(Path(to).absolute())
     dataset = pipelines[account].dataset_name
+    own = own_file(Path(to), dataset)
+    if not own.exists():
+        raise LoadFailed(f"{account} is not loaded: {own} does not exist.")
     with plain_errors(), private_files:
         try:
-            copy_dataset(own_file(Path(to), dataset), Path(to), dataset)
+            copy_dataset(own, Path(to), dataset)
         except duckdb.Error as error:
             raise LoadFailed(f"{account} could not be copied into {to}: {plain_cause(error)}") from None
         create_account_views(pipelines, schema_of_views())

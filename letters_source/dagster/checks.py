@@ -11,8 +11,8 @@ import dlt
 from letters_source.dagster.specs import audited_as, table_of
 from letters_source.destination import duckdb_file
 from letters_source.errors import LoadFailed
+from letters_source.failures import plain_errors
 from letters_source.held import finished_audits
-from letters_source.load import plain_errors
 from letters_source.sql import open_sql
 from letters_source.tables import LISTING_AUDIT, Table
 from letters_source.verify import check_rejected, check_table, one, present

@@ -11,7 +11,8 @@ from letters_source.dagster.checks import find_problems, result_of
 from letters_source.dagster.specs import audited_as, table_of
 from letters_source.destination import Kind, account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LettersError, LoadFailed
-from letters_source.load import Result, plain_errors, run
+from letters_source.failures import plain_errors
+from letters_source.load import Result, run
 from letters_source.tables import DATASET, MAILINGS, Table
 from letters_source.views import create_account_views
 

@@ -12,7 +12,7 @@ from worlds import Begin, World
 
 from letters_source import IncompleteListing, letters
 from letters_source.emulator import Behaviour, Drift, Emulator
-from letters_source.load import causes
+from letters_source.failures import causes
 
 # where rows enter at one end the fence is enough; where they enter anywhere the certificate is asked for
 DRIFTS: dict[str, tuple[Any, ...]] = {

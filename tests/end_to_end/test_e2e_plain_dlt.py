@@ -12,7 +12,7 @@ from worlds import Begin, World
 
 from letters_source import IncompleteListing, SettingsError, letters, run
 from letters_source.emulator import Behaviour, Emulator
-from letters_source.load import causes
+from letters_source.failures import causes
 
 CONTACT_RESOURCES = {"contacts", "contacts__contact_labels", "contacts__rejected_rows", "contacts__listing_audit"}
 TEMPLATE_RESOURCES = {

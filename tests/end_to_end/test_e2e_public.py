@@ -8,7 +8,7 @@ from terminals import Outcome, run_python
 import letters_source
 
 ERRORS = {
-    "DestinationError", "DestinationInUse", "IncompleteListing", "LettersError", "ListingShrank", "LoadFailed",
+    "DestinationError", "DestinationInUse", "DestinationUnreachable", "IncompleteListing", "LettersError", "ListingShrank", "LoadFailed",
     "MalformedResponse", "NotAuthorised", "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError",
 }  # fmt: skip
 PUBLIC = ERRORS | {
@@ -51,6 +51,7 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
         "SettingsError": ("LettersError", 2),
         "DestinationError": ("SettingsError", 2),
         "DestinationInUse": ("DestinationError", 2),
+        "DestinationUnreachable": ("DestinationError", 2),
         "NotAuthorised": ("LettersError", 3),
         "IncompleteListing": ("LettersError", 4),
         "ListingShrank": ("LettersError", 4),

@@ -17,8 +17,8 @@ import letters_source
 from letters_source import IncompleteListing, LoadFailed, SettingsError
 from letters_source.destination import Kind
 from letters_source.emulator import Behaviour, Emulator
+from letters_source.failures import causes
 from letters_source.listing import ContactFilters, TemplateFilters
-from letters_source.load import causes
 
 VARIED = ContactFilters(
     search="a", address_status=("Failed", "Verified"), last_mailed_status=("Mailed",), tags=("4", "house")

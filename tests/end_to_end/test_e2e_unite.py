@@ -38,7 +38,7 @@ def test_an_account_that_was_never_loaded_cannot_be_copied(begin: Begin, tmp_pat
     """What is in the file already stays."""
     world, to = begin(Emulator(60, 3)), tmp_path / "accounts.duckdb"
     rows = load(world, "501", to)
-    with pytest.raises(LoadFailed, match=r"^502 could not be copied into .*accounts\.duckdb: "):
+    with pytest.raises(LoadFailed, match=r"^502 is not loaded: .*accounts_502\.duckdb does not exist\.$"):
         unite_account(to, "502", ACCOUNTS)
     assert query(to, "select count(*) from letters_data_501.contacts") == [(rows,)]
 
