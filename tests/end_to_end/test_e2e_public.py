@@ -8,8 +8,9 @@ from terminals import Outcome, run_python
 import letters_source
 
 ERRORS = {
-    "DestinationError", "DestinationInUse", "DestinationUnreachable", "IncompleteListing", "LettersError", "ListingShrank", "LoadFailed",
-    "MalformedResponse", "NotAuthorised", "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError",
+    "DestinationError", "DestinationInUse", "DestinationUnreachable", "IncompleteListing", "LettersError",
+    "ListingShrank", "LoadFailed", "MalformedResponse", "NotAuthorised", "ServiceError", "ServiceRejected",
+    "ServiceUnreachable", "SettingsError",
 }  # fmt: skip
 PUBLIC = ERRORS | {
     "ContactFilters", "Result", "TemplateFilters", "account_pipelines", "letters", "make_pipeline", "run",
