@@ -19,6 +19,8 @@ from letters_source.options import (
     flag,
     given,
     guard_options,
+    listed,
+    not_empty,
     output_options,
     settings_options,
     with_filters,
@@ -64,8 +66,10 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 @click.option("--to", metavar="PLACE", help="The DuckDB file; for files the folder, or s3://bucket/folder.")
 @click.option("--publish", type=click.Path(path_type=Path), help="A DuckDB file for readers, put in place at the end.")
 @click.option("--dataset", metavar="NAME", help="The schema that the tables go to.  [default: letters_data]")
-@click.option("--only", metavar="PARTS", default="", help="templates, contacts or mailings, with commas.")
-@click.option("--account-id", metavar="ID", multiple=True, help="The account; several go to a dataset each.")
+@click.option("--only", metavar="PARTS", help="templates, contacts or mailings, with commas.")
+@click.option(
+    "--account-id", metavar="ID", multiple=True, callback=not_empty, help="The account; several go to a dataset each."
+)
 @flag("--facets", "Also what can be filtered by but is not in the rows, such as statuses.")
 @flag("--history", "Keep former versions of rows, with the time from when and until when.")
 @flag("--sync", "Write changed rows only, for destinations that charge by write.")
@@ -76,7 +80,7 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 @filter_options
 @settings_options
 @output_options
-def load(*, destination: Any, to: str | None, only: str, quiet: bool, debug: bool, **options: Any) -> None:
+def load(*, destination: Any, to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
     """Load both listings, verify them, and show what is there.
 
     Credentials of buckets and of PostgreSQL are dlt's settings, such as DESTINATION__POSTGRES__CREDENTIALS.
@@ -89,7 +93,7 @@ def load(*, destination: Any, to: str | None, only: str, quiet: bool, debug: boo
         from letters_source.tables import DATASET
 
     start_logging(quiet=quiet, debug=debug)
-    parts = tuple(name.strip() for name in only.split(",") if name.strip())
+    parts = listed(only)
     dataset, accounts = options.pop("dataset") or DATASET, options.pop("account_id")
     settings = with_filters(given(options))
     check_heeded(settings, parts)

@@ -31,7 +31,9 @@ def prepared(pipeline: dlt.Pipeline, wait: float = 0.0) -> Iterator[None]:
     """
     name = str(pipeline.pipeline_name)
     with ExitStack() as stack:
-        stack.enter_context(locked(Path(pipeline.pipelines_dir) / f"{name}.lock", name, wait))
+        stack.enter_context(
+            locked(Path(pipeline.pipelines_dir) / f"{name}.lock", f"A load of dlt's pipeline {name}", wait)
+        )
         stack.enter_context(emptied(pipeline))
         patiently(partial(check_destination, pipeline), wait)
         use_transactions(pipeline)

@@ -19,6 +19,29 @@ def day(text: str) -> date:
         raise click.BadParameter(f"expected a day such as 2024-01-31, got {text}.") from None
 
 
+def listed(text: str | None) -> tuple[str, ...]:
+    """What an option lists, with commas; nothing where it was not given.
+
+    Raises:
+        click.UsageError: it lists nothing.
+    """
+    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    if text is not None and not names:
+        raise click.UsageError("--only names nothing: leave it out to load both listings.")
+    return names
+
+
+def not_empty(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values of an option; an empty one is what a shell makes of a variable that is not set.
+
+    Raises:
+        click.BadParameter: one is empty.
+    """
+    if not all(map(str.strip, values)):
+        raise click.BadParameter("it is empty.")
+    return values
+
+
 def flag(name: str, words: str) -> Callable[[F], F]:
     """An option that raises a setting; without it, the configuration decides."""
     return click.option(name, is_flag=True, default=None, help=words)

@@ -32,7 +32,15 @@ def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
         raise DestinationError(f"DuckDB could not tell {file.name} from a dataset of that name: publish another file.")
     if os.path.isdir(file) or not os.path.isdir(file.parent):
         raise DestinationError(f"{file} cannot be published: publish a file, in a folder that exists.")
+    if os.path.exists(file) and not is_duckdb_file(file):
+        raise DestinationError(f"{file} is no DuckDB file, and would be lost: publish another file.")
     check_writable(file.parent)
+
+
+def is_duckdb_file(file: Path) -> bool:
+    """Whether a file begins as DuckDB's do, with a checksum and a word."""
+    with file.open("rb") as opened:
+        return opened.read(12)[8:] == b"DUCK"
 
 
 def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:

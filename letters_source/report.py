@@ -27,6 +27,7 @@ PROOFS = {
 }
 # sheets may be of any size, but a tile holds only so long a shape
 SHAPES = (0.6, 1.6)
+PAGE = b"<!DOCTYPE html>"
 USUAL_SIZE = "8.5x11"
 
 
@@ -41,6 +42,8 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
     Raises:
         SettingsError: the dataset cannot be opened, or the page not be written.
     """
+    if file.exists() and not file.read_bytes().startswith(PAGE):
+        raise SettingsError(f"{file} is no page, and would be lost: choose another --html.")
     with open_tables(source, dataset) as connection:
         page = render(connection, Path(source).name, dataset)
     half = file.with_name(f".{file.name}.half")

@@ -123,6 +123,14 @@ def test_options_about_what_is_left_out_end_with_2(
     assert done.err.endswith(f"Error: --only leaves out {part}, which other options choose from.\n")
 
 
+@pytest.mark.parametrize(("option", "reason"), [("--account-id", "it is empty"), ("--only", "--only names nothing")])
+def test_an_empty_option_ends_with_2(letters: Letters, world: World, option: str, reason: str) -> None:
+    """It is what a shell makes of a variable that is not set, and does not mean everything."""
+    done = letters("load", option, " ")
+    assert (done.code, world.emulator.hits) == (2, [])
+    assert reason in done.err
+
+
 @pytest.mark.parametrize("command", ["load", "check"])
 def test_a_file_of_settings_that_is_no_toml_ends_with_2(project: Path, command: str) -> None:
     """In one line, with the file and the place in it."""

@@ -88,7 +88,7 @@ def test_f73_a_second_run_is_told_who_runs(begin: Begin, kind: Kind) -> None:
         assert world.emulator.hits == []
     name = str(world.pipeline.pipeline_name)
     assert str(caught.value) == (
-        f"{name} is already running, pid {first.process.pid}; load when it has ended, "
+        f"A load of dlt's pipeline {name} is already running, pid {first.process.pid}; load when it has ended, "
         "or set sources.letters.lock_wait to the seconds to wait."
     )
     assert caught.value.exit_code == 2

@@ -187,6 +187,14 @@ def test_a_file_that_cannot_be_published_is_refused_at_once(world: World, place:
     assert not os.path.exists(world.place)
 
 
+def test_a_file_that_is_no_database_is_not_replaced(world: World, readers: Path) -> None:
+    """It would be lost."""
+    readers.write_text("something important")
+    assert "is no DuckDB file, and would be lost" in refusal(lambda: world.load(publish=readers))
+    assert readers.read_text() == "something important"
+    assert world.emulator.hits == []
+
+
 def test_parquet_is_not_published(begin: Begin, readers: Path) -> None:
     """Only DuckDB files are."""
     kind: Kind = "parquet"

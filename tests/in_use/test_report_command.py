@@ -121,6 +121,15 @@ def test_a_page_that_cannot_be_written_is_a_line(world: World, letters: Letters)
     )
 
 
+def test_a_file_that_is_no_page_is_not_replaced(world: World, letters: Letters) -> None:
+    """The dataset itself, above all."""
+    done = letters("report", "--html", world.place.name)
+    assert (done.code, done.out, done.err) == (
+        2, "", "letters: letters.duckdb is no page, and would be lost: choose another --html.\n"
+    )  # fmt: skip
+    assert world.is_exact()
+
+
 def test_a_file_that_is_being_loaded_is_a_line(world: World, letters: Letters) -> None:
     """DuckDB lets nobody read what another process writes; a published copy can be read."""
     with open_process(sys.executable, "-c", HOLDER, str(world.place), stdin=-1) as holder:
