@@ -3,9 +3,9 @@
     python killed_loads.py SETTINGS FILE
 
 For each line on stdin it forks and loads. A number kills the load before the step of that number, a pattern before the
-first step that it fits, and an empty line kills nothing. Steps are the files that are opened to be written, closed,
-renamed or removed, and DuckDB's statements, before and after. On stdout a JSON list tells the steps of a load that was
-not killed, and then a line how the load ended.
+first step that it fits, `@1.5` after so many seconds, and an empty line kills nothing. Steps are the files that are
+opened to be written, closed, renamed or removed, and DuckDB's statements, before and after. On stdout a JSON list tells
+the steps of a load that was not killed, if they were counted, and then a line how the load ended.
 """
 
 import json
@@ -14,6 +14,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from io import IOBase
 from pathlib import Path
 from types import FrameType
@@ -80,9 +81,13 @@ def main() -> None:
     """Fork for each line, and tell how it ended."""
     settings, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     for line in sys.stdin:
+        chosen, _, moment = line.strip().partition("@")
         child = os.fork()
         if not child:
-            load(settings, file, line.strip())
+            load(settings, file, chosen)
+        if moment:
+            time.sleep(float(moment))
+            os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 

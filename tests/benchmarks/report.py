@@ -83,3 +83,11 @@ def read_sections(text: str) -> dict[str, str]:
     """The sections between the markers, by the name that stands before each."""
     parts = re.split(r"^<!-- (\w+) -->$", text, flags=re.MULTILINE)
     return {name: part.strip() for name, part in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def write_block(name: str, text: str) -> None:
+    """Put a text between the markers of its name in README.md beside this file."""
+    file = Path(__file__).with_name("README.md")
+    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, rest = file.read_text().split(f"{start}\n")
+    file.write_text(f"{before}{start}\n{text}\n{end}{rest.split(end)[1]}")

@@ -16,11 +16,11 @@ from typing import get_args
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from report import write_block
+
 from letters_source.walk import Proof
 from simulated_service import Kind, Outcome, Place, Scenario, Weather, simulate
 
-README = Path(__file__).with_name("README.md")
-START, END = "<!-- simulation -->", "<!-- /simulation -->"
 RATES = (0, 0.01, 0.05, 0.1, 0.2)
 WINDOWS = (1, 4, 8)
 ROWS = (320, 320, 320, 320, 320, 320, 317, 20, 13, 7)
@@ -110,14 +110,6 @@ def fenced_figures(tallies: list[Tally]) -> tuple[int, int]:
     return sum(tally.count("fenced") for tally in tallies), sum(tally.count("fenced", wrong=True) for tally in tallies)
 
 
-def write_block(text: str) -> None:
-    """Put the text between the markers of the README, which is made if it is missing."""
-    old = README.read_text() if README.exists() else f"# Benchmarks\n\n## Simulated walks\n\n{START}\n{END}\n"
-    before, rest = old.split(START)
-    after = rest.split(END)[1]
-    README.write_text(f"{before}{START}\n{text}\n{END}{after}")
-
-
 def main() -> None:
     """Simulate, print the table, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -131,7 +123,7 @@ def main() -> None:
     text = "\n".join([summary(tallies), "", HEAD, *(tally.line() for tally in tallies)])
     print(text)
     if asked.write:
-        write_block(text)
+        write_block("simulation", text)
 
 
 if __name__ == "__main__":

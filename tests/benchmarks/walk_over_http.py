@@ -16,10 +16,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from report import write_block
+
 from drifting_walks import Case, Kind, Place, Walked, walk_over_http
 
-README = Path(__file__).with_name("README.md")
-START, END = "<!-- http walks -->", "<!-- /http walks -->"
 RATES = (0.01, 0.05, 0.1)
 # where rows enter at one end a fence is enough; where they enter anywhere the certificate is asked for
 WEATHERS: tuple[tuple[Kind, Place, Any], ...] = (
@@ -66,12 +66,6 @@ def summary(walked: list[Walked]) -> str:
     )
 
 
-def write_block(text: str) -> None:
-    """Put the text between the markers of the README."""
-    before, rest = README.read_text().split(START)
-    README.write_text(f"{before}{START}\n{text}\n{END}{rest.split(END)[1]}")
-
-
 def main() -> None:
     """Walk, print the table, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -86,7 +80,7 @@ def main() -> None:
     text = "\n".join([summary([one for walks in walked for one in walks]), "", HEAD, *lines])
     print(text)
     if asked.write:
-        write_block(text)
+        write_block("http walks", text)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Event, Lock, Thread
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 Fault = Callable[["Hostile"], Iterator[bytes | None]]
@@ -46,6 +47,9 @@ class Hostile:
         """A turn every moment, until the server ends."""
         while not self.ended.wait(PACE_SECONDS):
             yield
+
+
+H = TypeVar("H", bound=Hostile)
 
 
 class Handler(BaseRequestHandler):
@@ -95,10 +99,14 @@ def relayed(service: str, head: bytes) -> Iterator[bytes]:
             yield piece
 
 
-@contextmanager
-def hostile(service: str, *faults: Fault, stays: bool = False) -> Iterator[Hostile]:
+def hostile(service: str, *faults: Fault, stays: bool = False) -> AbstractContextManager[Hostile]:
     """Stand between a client and the service while the block runs."""
-    between = Hostile(service, list(faults), stays)
+    return standing(Hostile(service, list(faults), stays))
+
+
+@contextmanager
+def standing(between: H) -> Iterator[H]:
+    """Let it stand between a client and the service while the block runs."""
     with Server(between) as server:
         between.port = server.server_address[1]
         thread = Thread(target=server.serve_forever, args=(0.01,))

@@ -94,8 +94,8 @@ class Killer:
 
 
 @contextmanager
-def killing(folder: Path, emulator: Emulator) -> Iterator[Killer]:
-    """Loads into a file in the folder, which holds what the emulator holds."""
+def killing(folder: Path, emulator: Emulator, **settings: Any) -> Iterator[Killer]:
+    """Loads with these settings into a file in the folder, which holds what the emulator holds."""
     environment = {
         **os.environ,
         "DLT_DATA_DIR": str(folder / "dlt"),
@@ -105,7 +105,8 @@ def killing(folder: Path, emulator: Emulator) -> Iterator[Killer]:
     file = folder / "letters.duckdb"
     with emulator.serve() as base_url:
         tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
-        command = [sys.executable, str(SCRIPT), json.dumps({"base_url": base_url, **tokens}), str(file)]
+        given = json.dumps({"base_url": base_url, **tokens, **settings})
+        command = [sys.executable, str(SCRIPT), given, str(file)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
         ) as process:

@@ -1,0 +1,50 @@
+"""Which answers of the service come broken on their way, and how many of each kind?"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+from hostile import Fault, Hostile, cut, cut_chunk, cut_without_length, hang_up, reset
+
+
+def refuse(head: bytes, _: Hostile) -> Iterator[bytes]:
+    """An answer of a status and nothing else."""
+    yield b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: 0\r\n\r\n" % head
+
+
+def answer_a_page_of_words(_: Hostile) -> Iterator[bytes]:
+    """What gateways say, under a status of 200."""
+    body = b"<html>Come back later</html>"
+    yield b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+FAULTS: dict[str, Fault] = {
+    "429 with Retry-After: 1": partial(refuse, b"429 Too Many Requests\r\nRetry-After: 1"),
+    "500": partial(refuse, b"500 Internal Server Error"),
+    "503": partial(refuse, b"503 Service Unavailable"),
+    "200 that is not JSON": answer_a_page_of_words,
+    "body shorter than its length": cut,
+    "body cut, without a length": cut_without_length,
+    "chunks without the last one": cut_chunk,
+    "connection reset within the body": reset,
+    "connection closed before the head": hang_up,
+}
+SHARES = (0.05, *[0.02] * (len(FAULTS) - 1))
+
+
+@dataclass
+class Weather(Hostile):
+    """Stands between a client and the service, and spoils answers as the dice say; `met` counts them by kind."""
+
+    dice: Random = field(default_factory=lambda: Random(5))
+    met: Counter[str] = field(default_factory=Counter)
+
+    def next_fault(self) -> Fault | None:
+        """What to answer the next request with."""
+        with self.lock:
+            [kind] = self.dice.choices([*FAULTS, ""], [*SHARES, 1 - sum(SHARES)])
+            if kind:
+                self.met[kind] += 1
+            return FAULTS.get(kind)
