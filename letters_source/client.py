@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from random import uniform
 from threading import Lock
-from time import monotonic
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import requests
-from requests.adapters import HTTPAdapter
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_before_delay
 from tenacity.stop import stop_base
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from letters_source.answers import TOO_MANY_REQUESTS, Again, SlowDown, check_status
 from letters_source.errors import MalformedResponse, NotAuthorised, ServiceUnreachable
 from letters_source.listing import Listing
 from letters_source.throttle import Throttle
+from letters_source.timed import TimedAdapter
 from letters_source.tokens import TokenAuth, TokenSource
 
 logger = logging.getLogger("letters_source")
@@ -29,7 +28,7 @@ CONNECT_SECONDS, READ_SECONDS = 10, 60
 # 1,000 full rows are half a megabyte: what is far beyond any page is a mistake or an attack
 MAX_BODY_BYTES = 256 * 2**20
 # no page takes so long, however slow the service
-BODY_SECONDS = 300
+ANSWER_SECONDS = 300
 CHUNK_BYTES = 2**18
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30
 
@@ -47,7 +46,8 @@ class Client:
         self.session = requests.Session()
         # no proxies, netrc or certificates from the environment: tokens go where base_url says, and nowhere else
         self.session.trust_env = False
-        self.session.mount(base_url, HTTPAdapter(pool_connections=1, pool_maxsize=throttle.workers))
+        seconds = min(ANSWER_SECONDS, retry_budget)
+        self.session.mount(base_url, TimedAdapter(seconds, pool_connections=1, pool_maxsize=throttle.workers))
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +126,7 @@ class Client:
                 timeout=(CONNECT_SECONDS, min(READ_SECONDS, self.retry_budget)),
             )
             with closing(response):
-                body = read_body(response, where, min(BODY_SECONDS, self.retry_budget))
+                body = read_body(response, where)
         except requests.exceptions.SSLError as error:
             raise untrusted(where, error) from None
         except (requests.RequestException, HTTPError, OSError) as error:
@@ -159,19 +159,12 @@ class Client:
         )
 
 
-def read_body(response: requests.Response, where: str, seconds: float) -> bytes:
+def read_body(response: requests.Response, where: str) -> bytes:
     """The decoded body.
-
-    Args:
-        response: its answer, of which the head has been read.
-        where: what the page is called.
-        seconds: how long it may take: the read time-out begins anew with each byte of a drip.
 
     Raises:
         MalformedResponse: it is larger than any page would be.
-        Again: it comes slower than any page would, or nobody waits for it any more.
     """
-    deadline = monotonic() + seconds
     body = bytearray()
     while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
         body += chunk
@@ -179,8 +172,6 @@ def read_body(response: requests.Response, where: str, seconds: float) -> bytes:
             raise MalformedResponse(
                 f"{where}: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
             )
-        if monotonic() > deadline:
-            raise Again(f"a body that took longer than {seconds:.0f} s")
     return bytes(body)
 
 
@@ -218,7 +209,7 @@ def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
 
 def describe(error: Exception) -> str:
     """What went wrong with a connection, without its address or contents."""
-    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ReadTimeout):
+    if isinstance(error, requests.exceptions.Timeout | ReadTimeoutError):
         return "no answer in time"
     if isinstance(error, requests.exceptions.ConnectionError):
         return "no connection to the service"

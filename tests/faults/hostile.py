@@ -158,6 +158,20 @@ def drip(between: Hostile) -> Iterator[bytes]:
         yield b" "
 
 
+def drip_head(between: Hostile) -> Iterator[bytes]:
+    """A head whose last line comes byte by byte and never ends."""
+    yield HEAD + b"X-Drip: "
+    for _ in between.paced():
+        yield b"x"
+
+
+def drip_chunk_head(between: Hostile) -> Iterator[bytes]:
+    """A chunk whose own head comes byte by byte and never ends."""
+    yield HEAD + CHUNKED + b"1"
+    for _ in between.paced():
+        yield b"0"
+
+
 def endless(_: Hostile) -> Iterator[bytes]:
     """Chunks as fast as they are taken, and no last one."""
     yield HEAD + CHUNKED

@@ -13,7 +13,20 @@ from typing import Any
 
 import pytest
 from holdings import LISTED, held_tables
-from hostile import Fault, cut, cut_chunk, cut_without_length, drip, endless, hang_up, hostile, reset, stall
+from hostile import (
+    Fault,
+    cut,
+    cut_chunk,
+    cut_without_length,
+    drip,
+    drip_chunk_head,
+    drip_head,
+    endless,
+    hang_up,
+    hostile,
+    reset,
+    stall,
+)
 from refusals import CONTACTS, refused
 from worlds import World
 
@@ -83,7 +96,7 @@ def test_f09_f10_f11_answers_that_stay_broken_end_the_load(world: World, name: s
         refused(world, kind, base_url=between.base_url, retry_budget=1)
 
 
-@pytest.mark.parametrize("fault", [drip, stall])
+@pytest.mark.parametrize("fault", [drip, drip_head, drip_chunk_head, stall])
 def test_f18_f20_an_answer_that_does_not_end_is_left_within_the_budget(world: World, fault: Fault) -> None:
     """Each byte of a drip begins a read time-out anew, so the whole answer has a deadline of its own."""
     start = monotonic()
