@@ -191,12 +191,16 @@ def wait_seconds(state: RetryCallState) -> float:
 
 
 class StopAfterTries(stop_base):
-    """Stops when this kind of failure has had its tries."""
+    """Stops when a kind of failure has had its tries; what else went wrong in between does not count among them."""
+
+    def __init__(self) -> None:
+        self._met: Counter[str] = Counter()
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        """Whether it has."""
-        tries = outcome(retry_state).tries
-        return tries is not None and retry_state.attempt_number >= tries
+        """Whether that of the last try has; asked once after each try."""
+        again = outcome(retry_state)
+        self._met[str(again)] += 1
+        return again.tries is not None and self._met[str(again)] >= again.tries
 
 
 def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:

@@ -477,6 +477,15 @@ def test_what_is_no_json_is_tried_three_times(client: Client, emulator: Emulator
     assert client.traffic == {"requests": 3, "retries": 2}
 
 
+def test_failures_of_other_kinds_use_up_no_tries(client: Client, emulator: Emulator) -> None:
+    """A page that met three 500 before may come as something else twice, as any other page may."""
+    words = Reply(200, b"<html>canary</html>")
+    failed = Reply(500, b"", AT_ONCE)
+    emulator.canned.once(When(), failed, words, failed, failed, words)
+    assert get(client).count == 25
+    assert client.traffic == {"requests": 6, "retries": 5}
+
+
 def test_another_envelope_is_not_asked_for_again(client: Client, emulator: Emulator) -> None:
     """It is what the service answers, under a 200."""
     emulator.canned.always(When(), Reply.of({"message": "token expired"}))

@@ -39,9 +39,9 @@ SEED = 5
 TEMPLATES = 200
 PAGE_SIZE = 200
 LISTINGS = ("contacts", "templates")
-DRIFT = (Drift("insert", "end", 0.04), Drift("delete", "anywhere", 0.02))
-# tokens change at one of a load's first requests, of which there are some thirty
-EARLY = 20
+DRIFT = (Drift("insert", "end", 0.04), Drift("delete", "anywhere", 0.01))
+# tokens change at one of a load's first requests, of which there are some twenty-five
+EARLY = 15
 # rows that come, and as many that go, between two loads
 CHANGES = {"contacts": 50, "templates": 2}
 
@@ -163,7 +163,7 @@ def main() -> None:
     """Load, print what was found, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--loads", type=int, default=30, help="loads that must end well (default %(default)s)")
-    parser.add_argument("--contacts", type=int, default=5_000, help="rows of each (default %(default)s)")
+    parser.add_argument("--contacts", type=int, default=4_000, help="rows of each (default %(default)s)")
     parser.add_argument("--write", action="store_true", help="put the table into README.md beside this file")
     asked = parser.parse_args()
     with TemporaryDirectory(prefix="letters-benchmark-") as name:

@@ -1,0 +1,57 @@
+"""Does a file of the project hold what looks like a secret, but for those that are known to be none?"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import jwt
+from detect_secrets.core.secrets_collection import SecretsCollection
+from detect_secrets.settings import default_settings
+
+PROJECT = Path(__file__).parents[1]
+FOLDERS = ("letters_source", "pipelines", "tests", ".ci")
+FILES = (".dlt/config.toml", ".dlt/example.secrets.toml")
+HARMLESS = {
+    # an address with a place for the password
+    ("pipelines/README.md", "Basic Auth Credentials"): 1,
+    # addresses with passwords that must be refused, or not be repeated
+    ("tests/test_answers.py", "Basic Auth Credentials"): 1,
+    ("tests/test_settings.py", "Basic Auth Credentials"): 2,
+    # of servers that live as long as a test
+    ("tests/in_use/airflows.py", "Secret Keyword"): 1,
+    ("tests/in_use/postgres.py", "Secret Keyword"): 1,
+    # hashes of invented values
+    ("tests/test_privacy.py", "Hex High Entropy String"): 4,
+    ("tests/test_versions.py", "Hex High Entropy String"): 1,
+}
+
+
+def project_files() -> Iterator[Path]:
+    """What is in the repository: neither byte code nor what a developer keeps beside it."""
+    yield from (path for pattern in ("*.md", "*.toml", ".gitignore") for path in PROJECT.glob(pattern))
+    yield from (PROJECT / name for name in FILES)
+    for folder in FOLDERS:
+        for path in (PROJECT / folder).rglob("*"):
+            inner = path.relative_to(PROJECT / folder).parts[:-1]
+            if path.is_file() and not any(name.startswith((".", "__")) for name in inner):
+                yield path
+
+
+def test_no_file_holds_a_secret() -> None:
+    """Found by all the rules of a scanner, which asks nobody whether what it found is one."""
+    found = SecretsCollection(root=str(PROJECT))
+    with default_settings() as settings:
+        settings.disable_filters("detect_secrets.filters.common.is_ignored_due_to_verification_policies")
+        for path in project_files():
+            found.scan_file(str(path.relative_to(PROJECT)))
+    assert Counter((name, secret.type) for name, secret in found) == HARMLESS
+
+
+def test_a_secret_would_be_found(tmp_path: Path) -> None:
+    """A bearer token as the service gives them, in a file of any kind."""
+    token = jwt.encode({"sub": "somebody"}, "a key that signs nothing but this")
+    (tmp_path / "notes.md").write_text(f"curl -H 'Authorization: Bearer {token}'\n")
+    found = SecretsCollection(root=str(tmp_path))
+    with default_settings():
+        found.scan_file("notes.md")
+    assert "JSON Web Token" in {secret.type for _, secret in found}
