@@ -39,6 +39,12 @@ class TimedResponse(HTTPResponse):
         super().__init__(*arguments, **options)
         self.fp = io.BufferedReader(TimedReader(self.fp.detach(), seconds))
 
+    def begin(self) -> None:
+        """Read the head; lines that are no headers are forgotten: urllib3 would log them, and they may hold tokens."""
+        super().begin()
+        self.headers.defects.clear()
+        self.headers.set_payload("")
+
 
 class TimedAdapter(HTTPAdapter):
     """Connections on which each answer has so many seconds."""

@@ -20,64 +20,28 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import duckdb
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
-from fingerprints import State, state_held, state_of
+from fingerprints import State, state_of
 from hostile import standing
 from measure import child_environment
+from records import Record
 from report import describe_machine, table_of, write_block
 from weather import SHARES, Weather
 
-from letters_source.emulator import Behaviour, Drift, Emulator, Row
+from letters_source.emulator import Behaviour, Drift, Emulator
 
 HERE = Path(__file__).parent
 SEED = 5
 TEMPLATES = 200
 PAGE_SIZE = 200
-LISTINGS = ("contacts", "templates")
 DRIFT = (Drift("insert", "end", 0.04), Drift("delete", "anywhere", 0.01))
 # tokens change at one of a load's first requests, of which there are some twenty-five
 EARLY = 15
 # rows that come, and as many that go, between two loads
 CHANGES = {"contacts": 50, "templates": 2}
-
-
-@dataclass
-class Record:
-    """What the emulator held: every row there ever was, and the ids of each listing at each moment of a load."""
-
-    rows: dict[str, dict[str, Row]] = field(default_factory=lambda: {name: {} for name in LISTINGS})
-    moments: dict[str, list[frozenset[str]]] = field(default_factory=dict)
-
-    def begin(self, emulator: Emulator) -> None:
-        """Forget the moments of the load before."""
-        self.moments = {name: [frozenset()] for name in LISTINGS}
-        self.note(emulator)
-        for moments in self.moments.values():
-            del moments[0]
-
-    def note(self, emulator: Emulator) -> None:
-        """Write down what is held now, where that is not what was held last."""
-        for name in LISTINGS:
-            rows = getattr(emulator, name).rows()
-            ids = frozenset(row.id for row in rows)
-            if ids != self.moments[name][-1]:
-                self.moments[name].append(ids)
-                self.rows[name].update((row.id, row) for row in rows)
-
-    def compare(self, file: Path) -> tuple[int, int, bool]:
-        """Rows that a file lacks and rows too many, by the moment nearest to it, and whether all values are right."""
-        held, lost, extra = {}, 0, 0
-        for name in LISTINGS:
-            ids = ids_in(file, name)
-            nearest = min(self.moments[name], key=lambda moment: len(moment ^ ids))
-            lost, extra = lost + len(nearest - ids), extra + len(ids - nearest)
-            held[name] = [row for row_id, row in self.rows[name].items() if row_id in ids]
-        return lost, extra, state_of(file) == state_held(held)
 
 
 @dataclass
@@ -153,12 +117,6 @@ def child(script: str, *arguments: Path, folder: Path, **settings: str) -> Itera
         yield Child(process)
 
 
-def ids_in(file: Path, listing: str) -> frozenset[str]:
-    """The ids of a listing in a file."""
-    with duckdb.connect(str(file), read_only=True) as connection:
-        return frozenset(row_id for (row_id,) in connection.sql(f"select id from letters_data.{listing}").fetchall())
-
-
 def main() -> None:
     """Load, print what was found, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -208,6 +166,7 @@ def section(loads: list[Load], weather: Weather, service: Service, seen: dict[st
     states = {tuple(map(tuple, json.loads(text))): looks for text, looks in seen["states"].items()}
     half = sum(looks for state, looks in states.items() if state not in whole)
     well = [load for load in loads if "error" not in load.told]
+    errors = Counter(load.told["error"].partition(":")[0] for load in loads if "error" in load.told)
     audits = [audit for load in well for audit in load.told["audits"]]
     verdicts = Counter(audit["verdict"] for audit in audits)
     peaks = [load.told["peak"] for load in well]
@@ -216,6 +175,7 @@ def section(loads: list[Load], weather: Weather, service: Service, seen: dict[st
         "loads that ended well": len(well),
         "loads that ended in an error, and were run again": len(loads) - len(well),
         "listings fenced, and certified": f"{verdicts['fenced']}, {verdicts['certified']}",
+        **{f"- {error}": times for error, times in errors.most_common()},
         "requests, without those of loads that ended in an error": sum(audit["requests"] for audit in audits),
         "answers spoiled on their way": sum(weather.met.values()),
         **{f"- {kind}": met for kind, met in weather.met.most_common()},

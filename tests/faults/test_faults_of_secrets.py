@@ -1,19 +1,27 @@
 """Is a token or a row found anywhere but in the destination, however a load ends and however much is logged?"""
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jwt
 import pytest
-from holdings import change
+from dlt.common.versioned_state import decompress_state
+from holdings import DATASET, change, query
+from hostile import CHUNKED, HEAD, LENGTH, hostile
 from refusals import CONTACTS
-from terminals import COMMAND, Outcome, run_process
+from shelves import clear
+from terminals import Outcome, open_process, run_process
 from worlds import ACCESS, REFRESH, Begin, World
 
 from letters_source.emulator import Emulator, Reply, When
 
 ROW = "canary-row-93f0"
 CANARIES = [text.encode() for text in (ACCESS, REFRESH, ROW)]
+LOUD = "import logging; logging.basicConfig(level=1); from letters_source.cli import main; main()"
 Spoil = Callable[[Emulator], None]
 
 
@@ -47,12 +55,22 @@ def mark(emulator: Emulator) -> None:
     emulator.contacts.insert({"id": None, **marked}, at=0)
 
 
-def load(world: World) -> Outcome:
-    """The command, all libraries logging all they can."""
-    settings = world.variables()
-    environment = {**os.environ, **settings, "RUNTIME__LOG_LEVEL": "DEBUG", "SOURCES__LETTERS__RETRY_BUDGET": "1"}
-    command = [COMMAND, "load", "--to", str(world.place), "--debug", "--page-size", "10"]
-    return run_process(*command, env=environment)
+def load(world: World, **changes: str) -> Outcome:
+    """The command, with what is temporary beside the destination."""
+    return run_process(*command_of(world), env=environment_of(world, **changes))
+
+
+def command_of(world: World) -> list[str]:
+    """The command, in a process where all that any library logs is written to stderr."""
+    return [sys.executable, "-c", LOUD, "load", "--to", str(world.place), "--debug", "--page-size", "10"]
+
+
+def environment_of(world: World, **changes: str) -> dict[str, str]:
+    """The settings as variables, some of them changed."""
+    variables = world.variables(retry_budget=1, **changes)
+    temporary = world.place.parent / "temporary"
+    temporary.mkdir(exist_ok=True)
+    return {**os.environ, **variables, "RUNTIME__LOG_LEVEL": "DEBUG", "TMPDIR": str(temporary)}
 
 
 def hits(folder: Path, place: Path) -> Iterator[Path]:
@@ -77,9 +95,91 @@ def test_f77_nothing_outside_the_destination_holds_a_token_or_a_row(begin: Begin
     spoil(world.emulator)
     done = load(world)
     assert done.code == code
-    assert "DEBUG" in done.err
+    assert "|[DEBUG]|" in done.err
+    assert "DEBUG:urllib3.connectionpool:" in done.err
     assert is_silent(done)
     assert list(hits(tmp_path, world.place)) == []
+
+
+ANSWER = f"{ACCESS} {REFRESH} {ROW}".encode()
+BROKEN: dict[str, tuple[bytes, ...]] = {
+    "cut": (HEAD + LENGTH + ANSWER,),
+    "no_chunk": (HEAD + CHUNKED + ANSWER + b"\r\n",),
+    "no_gzip": (HEAD + b"Content-Encoding: gzip\r\n\r\n" + ANSWER,),
+    "no_status": (ANSWER + b"\r\n\r\n",),
+    "no_header": (HEAD + ANSWER + b"\r\n" + LENGTH + ANSWER,),
+    "cookie": (HEAD + b"Set-Cookie: " + ANSWER + b"\r\n" + LENGTH + ANSWER,),
+    "no_answer": (),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_f77_a_broken_answer_that_repeats_what_was_sent_is_not_repeated(
+    begin: Begin, tmp_path: Path, name: str
+) -> None:
+    """Wherever in an answer it stands, and whichever library stumbles over it."""
+    world = begin(Emulator(4, 1))
+    with hostile(world.settings["base_url"], lambda _: iter(BROKEN[name]), stays=True) as between:
+        done = load(world, base_url=between.base_url)
+    assert done.code == 5
+    assert is_silent(done)
+    assert list(hits(tmp_path, world.place)) == []
+
+
+UNFIT = {
+    "expired": (3, jwt.encode({"exp": 1, "sub": ROW}, "a key that signs nothing but this")),
+    "two_words": (2, f"{ACCESS} {ROW}"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_f77_a_token_that_is_not_sent_is_not_told(begin: Begin, tmp_path: Path, name: str) -> None:
+    """Nor any part of it."""
+    code, token = UNFIT[name]
+    world = begin(Emulator(4, 1))
+    done = load(world, access_token=token)
+    assert done.code == code
+    assert is_silent(done)
+    assert not any(part in done.out + done.err for part in token.split("."))
+    assert list(hits(tmp_path, world.place)) == []
+
+
+def test_f77_a_listing_that_shrank_tells_no_row(begin: Begin, tmp_path: Path) -> None:
+    """Neither those that are gone nor those that are left."""
+    world = begin(Emulator(40, 3))
+    mark(world.emulator)
+    world.load()
+    clear(world.emulator.contacts)
+    mark(world.emulator)
+    done = load(world)
+    assert done.code == 4
+    assert is_silent(done)
+    assert list(hits(tmp_path, world.place)) == []
+
+
+def test_f77_a_load_that_is_interrupted_leaves_no_rows_behind(begin: Begin, tmp_path: Path) -> None:
+    """Those of pages that were read lie in temporary files, which go with it."""
+    world = begin(Emulator(40, 3))
+    mark(world.emulator)
+    with open_process(*command_of(world), env=environment_of(world), stderr=subprocess.PIPE) as process:
+        world.emulator.before_answer = lambda _, number: process.send_signal(signal.SIGINT) if number == 4 else None
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert is_silent(Outcome(130, out, err))
+    assert list(hits(tmp_path, world.place)) == []
+
+
+def test_f77_tokens_are_not_in_the_destination_either(begin: Begin) -> None:
+    """Neither in a table, nor in the state that dlt keeps there, which it packs."""
+    world = begin(Emulator(40, 3))
+    assert load(world).code == 0
+    tables = query(world.place, "select schema_name, table_name from duckdb_tables()")
+    rows = [query(world.place, f'from "{schema}"."{table}"') for schema, table in tables]
+    states = [
+        decompress_state(state) for (state,) in query(world.place, f"select state from {DATASET}._dlt_pipeline_state")
+    ]
+    assert states
+    assert not any(token in str((rows, states)) for token in (ACCESS, REFRESH))
 
 
 def test_f77_a_load_that_failed_on_its_way_leaves_no_rows_behind(begin: Begin, tmp_path: Path) -> None:
