@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,6 +22,14 @@ from letters_source.emulator import Emulator
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--images FOLDER`: where pictures of pages go; without it they are made all the same, and forgotten."""
     parser.addoption("--images", type=Path, help="put the pictures of pages into this folder, for the documents")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heeded_interrupts() -> Iterator[None]:
+    """Ctrl-C ends the programs that tests start, also where a shell started the tests in its background."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,8 @@ def reached(file: Path, folder: Path, *before: str) -> list[str]:
         folder: where it runs; the place for secrets that it must leave alone.
         before: modules to import while all is open, such as `dlt`: what libraries look for is not the file's doing.
     """
-    command = [sys.executable, __file__, str(file), *before]
+    # without -B, what is imported for the first time would be compiled into files
+    command = [sys.executable, "-B", __file__, str(file), *before]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
