@@ -48,7 +48,7 @@ class Doors:
             raise PermissionError(self.knocks[-1])
 
 
-class WatchedEnvironment(type(os.environ)):  # type: ignore[misc]
+class WatchedEnvironment(os._Environ[str]):
     """The environment variables, with a note of each of ours that is read."""
 
     read: ClassVar[list[str]] = []
