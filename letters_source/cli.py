@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from letters_source.errors import LettersError, SettingsError
+from letters_source.errors import LettersError
 from letters_source.options import (
     check_heeded,
     day,
@@ -215,23 +215,12 @@ def main() -> None:
         tell("interrupted; if tables were being written just then, load again")
         code = INTERRUPTED
     except LettersError as error:
-        tell_error(error)
+        if "--debug" in sys.argv:
+            sys.excepthook(type(error), error, error.__traceback__)
+        else:
+            tell(str(error))
         code = error.exit_code
-    except Exception as error:
-        # a file of settings that is no TOML
-        if not type(error).__module__.startswith("dlt.common.configuration."):
-            raise
-        tell_error(error)
-        code = SettingsError.exit_code
     sys.exit(code or 0)
-
-
-def tell_error(error: Exception) -> None:
-    """What is wrong, in a line; with `--debug` also where."""
-    if "--debug" in sys.argv:
-        sys.excepthook(type(error), error, error.__traceback__)
-    else:
-        tell(" ".join(str(error).split()))
 
 
 def tell(message: str) -> None:

@@ -11,6 +11,7 @@ import dlt
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
 from letters_source.errors import DestinationError
+from letters_source.lookup import readable_files
 from letters_source.tables import DATASET
 
 Kind = Literal["duckdb", "parquet", "delta", "iceberg", "postgres"]
@@ -30,6 +31,7 @@ DEFAULT_PLACES: dict[Kind, str] = {
 DUCKDB_CONFIG = {"memory_limit": "120MB", "preserve_insertion_order": False, "wal_autocheckpoint": "256MB"}
 
 
+@readable_files()
 def make_pipeline(
     kind: Kind = "duckdb", to: Path | str | None = None, dataset: str = DATASET, name: str = "letters"
 ) -> dlt.Pipeline:
@@ -49,6 +51,7 @@ def make_pipeline(
     Raises:
         DestinationError: there is no such kind or no such place for it, no dataset can have that name, or the file's
             stem is the dataset's name, which DuckDB could not tell apart.
+        SettingsError: a file of dlt's settings cannot be read.
     """
     check_dataset(kind, dataset)
     place = absolute_place(kind, to)

@@ -8,6 +8,7 @@ out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from difflib import get_close_matches
 from types import NoneType
@@ -38,8 +39,26 @@ NEAR = 0.85
 Providers = Sequence[ConfigProvider]
 
 
+@contextmanager
+def readable_files() -> Iterator[None]:
+    """Do in the block what has dlt read its files of settings, which it does when it is first asked for anything.
+
+    Raises:
+        SettingsError: a file cannot be read, such as one that is no TOML; the message has the file and the place in it.
+    """
+    try:
+        yield
+    except ConfigProviderException as error:
+        raise SettingsError(" ".join(str(error).split())) from None
+
+
+@readable_files()
 def present_providers() -> Providers:
-    """dlt's providers, as it set them up."""
+    """dlt's providers, as it set them up.
+
+    Raises:
+        SettingsError: a file cannot be read.
+    """
     return Container()[PluggableRunContext].providers.providers
 
 
