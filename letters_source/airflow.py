@@ -135,5 +135,5 @@ def extra_of(result: "Result", listing: str | None = None) -> dict[str, Any]:
     return {
         "load_id": result.load_id,
         "rows": {name: rows for name, rows in result.tables.items() if name in group},
-        "verdict": "fenced" if "fenced" in verdicts else next(iter(verdicts), None),
+        "verdict": max(verdicts, default=None),
     }

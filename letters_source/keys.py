@@ -6,10 +6,7 @@ from typing import Any
 import dlt
 
 from letters_source.destination import engine
-from letters_source.tables import Table
-
-VALID_FROM = "_dlt_valid_from"
-"""What tells a row's versions apart, in tables with history."""
+from letters_source.tables import VALID_FROM, Table
 
 FIND_KEYS = """
     SELECT table_name FROM information_schema.table_constraints

@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 
 from letters_source.errors import SettingsError
-from letters_source.quoting import literal
-from letters_source.tables import DATASET, TABLES, Kind, Table
+from letters_source.quoting import literal, plain_cause
+from letters_source.tables import DATASET, TABLES, VALID_TO, Kind, Table
 
 STORED = "stored"
 SQL_TYPES: dict[Kind, str] = {
@@ -48,9 +48,6 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
             connection.execute(f"CREATE VIEW {table.name} AS {rows_of(table, found)}")
     except duckdb.Error as error:
         connection.close()
-        # it brings dlt along, half a second that a report need not wait
-        from letters_source.preflight import plain_cause
-
         raise SettingsError(f"{place} cannot be read: {plain_cause(error)}") from None
     except SettingsError:
         connection.close()
@@ -99,7 +96,7 @@ def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
 def present(connection: duckdb.DuckDBPyConnection, relation: str) -> str:
     """What leaves out the former versions of rows, where history was kept."""
     columns = [row[0] for row in connection.execute(f"DESCRIBE FROM {relation}").fetchall()]
-    return " WHERE _dlt_valid_to IS NULL" if "_dlt_valid_to" in columns else ""
+    return f" WHERE {VALID_TO} IS NULL" if VALID_TO in columns else ""
 
 
 def rows_of(table: Table, found: Mapping[str, str]) -> str:

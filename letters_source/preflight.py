@@ -17,6 +17,7 @@ from dlt.destinations.sql_client import raise_open_connection_error
 
 from letters_source.destination import duckdb_file, engine, is_files, local_folder, shown_place, table_format
 from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable
+from letters_source.quoting import plain_cause
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # an empty account's load takes 5 MiB in DuckDB, and as much in the working folder and the log together
@@ -180,11 +181,6 @@ def check_space(folder: Path) -> None:
             f"{folder} has {free / 2**20:.0f} MiB of room left on its disk, and a load needs {LEAST_ROOM // 2**20} "
             "MiB or more; make room."
         )
-
-
-def plain_cause(error: Exception) -> str:
-    """DuckDB's reason without its kind and its link: who holds a lock is in it."""
-    return str(error).split(": ", 1)[-1].split(" See also ")[0]
 
 
 def first_line(error: BaseException) -> str:

@@ -9,8 +9,8 @@ from dlt.common.destination.exceptions import DestinationException
 
 from letters_source.destination import RESERVED, catalog_of, duckdb_file, is_duckdb
 from letters_source.errors import DestinationError, LoadFailed
-from letters_source.preflight import check_writable, plain_cause
-from letters_source.quoting import literal
+from letters_source.preflight import check_writable
+from letters_source.quoting import literal, plain_cause
 
 COPY = "letters_source_copy"
 """What DuckDB calls the copy while it is written."""

@@ -1,6 +1,11 @@
-"""How is a text written in SQL, where no value can be bound to the query?"""
+"""How are texts quoted: ours in SQL, where no value can be bound to the query, and DuckDB's in our messages?"""
 
 
 def literal(text: str) -> str:
     """A text in SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def plain_cause(error: Exception) -> str:
+    """DuckDB's reason without its kind and its link: who holds a lock is in it."""
+    return str(error).split(": ", 1)[-1].split(" See also ")[0]

@@ -117,7 +117,7 @@ def tell_proof(newest: Rows) -> str:
     """How that is known, and what was set aside."""
     rejected = sum(row["rejected"] for row in newest)
     aside = f" {rejected:,} more came without an identifier and were set aside." if rejected else ""
-    # in the order of the alphabet, certified comes before fenced, the weaker one
+    # the weaker one, see walk.Proof
     return PROOFS.get(max(row["verdict"] for row in newest), "") + aside
 
 

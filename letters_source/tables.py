@@ -107,6 +107,9 @@ UNDOCUMENTED = Column(
 LOAD_ID = Column("_dlt_load_id", "", "The load that brought the row, _dlt_loads.load_id.", required=True)
 """The last column of every table, added when a row is handed to dlt."""
 
+VALID_FROM, VALID_TO = "_dlt_valid_from", "_dlt_valid_to"
+"""dlt's columns in tables with history: since when a row is valid, and until when; null while it is."""
+
 TEMPLATES = Table(
     "templates",
     "Letter templates, one row each.",

@@ -9,8 +9,8 @@ import duckdb
 from letters_source.destination import account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LoadFailed
 from letters_source.failures import plain_errors
-from letters_source.preflight import check_duckdb, plain_cause
-from letters_source.quoting import literal
+from letters_source.preflight import check_duckdb
+from letters_source.quoting import literal, plain_cause
 from letters_source.tables import DATASET
 from letters_source.umask import private_files
 from letters_source.views import create_account_views

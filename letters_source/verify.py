@@ -8,7 +8,7 @@ import dlt
 from letters_source.errors import LoadFailed
 from letters_source.listing import LISTINGS
 from letters_source.sql import open_sql
-from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, Table, tables_of
+from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table, tables_of
 
 Row = Mapping[str, Any]
 
@@ -83,7 +83,7 @@ def present(client: Any, table: Table, audits: Collection[Row]) -> str:
         loads = ", ".join({f"'{audit['_dlt_load_id']}'" for audit in audits}) or "''"
         return f"(SELECT * FROM {name} WHERE _dlt_load_id IN ({loads})) AS present"
     if any(audit["mode"] == "history" for audit in audits):
-        return f"(SELECT * FROM {name} WHERE _dlt_valid_to IS NULL) AS present"
+        return f"(SELECT * FROM {name} WHERE {VALID_TO} IS NULL) AS present"
     return name
 
 

@@ -8,7 +8,7 @@ import dlt
 
 from letters_source.destination import is_duckdb
 from letters_source.quoting import literal
-from letters_source.tables import LISTING_AUDIT, Table
+from letters_source.tables import LISTING_AUDIT, VALID_FROM, VALID_TO, Table
 from letters_source.versions import ROW_HASH
 
 FIND_RELATIONS = """
@@ -25,8 +25,8 @@ def create_current_views(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> Non
         for table in tables:
             view, name = (client.make_qualified_table_name(each) for each in (f"{table.name}_current", table.name))
             client.execute_sql(
-                f"CREATE OR REPLACE VIEW {view} AS SELECT * EXCLUDE ({ROW_HASH.name}, _dlt_valid_from, _dlt_valid_to) "
-                f"FROM {name} WHERE _dlt_valid_to IS NULL"
+                f"CREATE OR REPLACE VIEW {view} AS SELECT * EXCLUDE ({ROW_HASH.name}, {VALID_FROM}, {VALID_TO}) "
+                f"FROM {name} WHERE {VALID_TO} IS NULL"
             )
 
 

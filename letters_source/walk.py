@@ -12,6 +12,7 @@ from letters_source.errors import IncompleteListing
 from letters_source.evidence import Mask, Reading, certify, distinct_rows, is_fenced
 
 Proof = Literal["fenced", "certified"]
+"""What a walk can show; of several the weaker one is the largest by the alphabet, in Python and in SQL."""
 Read = Callable[[Iterable[int], int], Iterator[Reading]]
 """Reads pages of a walk (its number is the second argument) side by side, taking page numbers as there is room, and
 yields each response as it comes."""

@@ -86,6 +86,7 @@ def main() -> None:
         if not child:
             load(settings, file, chosen)
         if moment:
+            # the moment is what is tried: whatever the load does then, it must leave old or new tables
             time.sleep(float(moment))
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)

@@ -22,7 +22,8 @@ from letters_source.destination import (
 )
 from letters_source.errors import DestinationError
 from letters_source.loading import hold_open, load_config
-from letters_source.preflight import check_destination, check_duckdb, check_folder, check_writable, plain_cause
+from letters_source.preflight import check_destination, check_duckdb, check_folder, check_writable
+from letters_source.quoting import plain_cause
 
 ALONE = {"load.delete_completed_jobs": True}
 ONCE = {**ALONE, "load.truncate_staging_dataset": True}
