@@ -490,7 +490,7 @@ def test_a_load_that_broke_off_is_mended_by_the_next(begin: Begin) -> None:
     amend(contacts, "1", city="Elsewhere", ContactLabels=[GREEN])
     contacts.delete("2")
     change(place, "create unique index one_label on letters_data.contacts__contact_labels (contact_id)")
-    with pytest.raises(LoadFailed, match="^load: contacts__contact_labels: ConstraintException$"):
+    with pytest.raises(LoadFailed, match=r"^load: contacts__contact_labels: ConstraintException$"):
         story.load()
     change(place, "drop index letters_data.one_label")
     amend(contacts, "3", city="Elsewhere")

@@ -202,7 +202,7 @@ def test_tables_of_a_first_load_that_broke_off_are_loaded_in_their_mode_alone(be
     world = begin(Emulator(9, 3))
     world.load(only=("templates",))
     block_labels(world, mode)
-    with pytest.raises(LoadFailed, match="^load: contacts__contact_labels: ConstraintException$"):
+    with pytest.raises(LoadFailed, match=r"^load: contacts__contact_labels: ConstraintException$"):
         world.load(only=("contacts",), **in_mode(mode))
     unblock_labels(world)
     assert columns_of(world.place, "contacts") == typed_columns("contacts") + MODE_COLUMNS[mode]
@@ -226,7 +226,7 @@ def test_tables_of_a_first_replacement_that_broke_off_are_replaced_alone(begin: 
     world = begin(Emulator(9, 3))
     world.load(only=("templates",))
     block_labels(world, "replace")
-    with pytest.raises(LoadFailed, match="^load: contacts__contact_labels: ConstraintException$"):
+    with pytest.raises(LoadFailed, match=r"^load: contacts__contact_labels: ConstraintException$"):
         world.load(only=("contacts",))
     unblock_labels(world)
     with pytest.raises(SettingsError, match=f"^contacts: .* holds tables of another mode than {mode}, .*--dataset"):

@@ -202,7 +202,7 @@ def test_a_load_that_broke_off_is_mended_by_the_next(world: World) -> None:
     amend(contacts, "1", city="Elsewhere", ContactLabels=[NOTES, GREEN])
     contacts.delete("2")
     change(world.place, "create unique index one_label on letters_data.contacts__contact_labels (contact_id)")
-    with pytest.raises(LoadFailed, match="^load: contacts__contact_labels: ConstraintException$"):
+    with pytest.raises(LoadFailed, match=r"^load: contacts__contact_labels: ConstraintException$"):
         world.load(sync=True)
     change(world.place, "drop index letters_data.one_label")
     world.load(sync=True)
