@@ -7,6 +7,7 @@ import dlt
 
 from letters_source.destination import engine
 from letters_source.quoting import literal
+from letters_source.sql import open_sql
 from letters_source.tables import Table
 
 # the table, the column (empty for the table), and the comment
@@ -28,7 +29,7 @@ def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
     query = FIND_COMMENTS.get(engine(pipeline))
     if not query:
         return
-    with pipeline.sql_client() as client:
+    with open_sql(pipeline) as client:
         found: Any = client.execute_sql(query, client.dataset_name, client.dataset_name)
         present = {(table, column): comment for table, column, comment in found}
         lacking = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]

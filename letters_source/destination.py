@@ -10,6 +10,7 @@ from urllib.request import url2pathname
 import dlt
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
+from letters_source.engines import DuckDB, Postgres
 from letters_source.errors import DestinationError
 from letters_source.lookup import readable_files
 from letters_source.tables import DATASET
@@ -128,11 +129,11 @@ def schema_of_views(dataset: str = DATASET) -> str:
 def make_destination(kind: Kind, place: str) -> Any:
     """dlt's destination of a kind at an absolute place."""
     if kind == "postgres":
-        return dlt.destinations.postgres()
+        return Postgres()
     if kind == "duckdb":
         credentials = DuckDbCredentials(place)
         credentials.global_config = DUCKDB_CONFIG
-        return dlt.destinations.duckdb(credentials)
+        return DuckDB(credentials)
     url = place if "://" in place else Path(place).as_uri()
     return dlt.destinations.filesystem(url, preferred_table_format=kind if kind != "parquet" else None)
 
@@ -181,6 +182,7 @@ def shown_place(pipeline: dlt.Pipeline) -> str:
 
 def local_folder(pipeline: dlt.Pipeline) -> Path | None:
     """The folder of this machine that a filesystem destination writes to; None for any other destination."""
+    if not is_files(pipeline):
+        return None
     config: Any = pipeline.destination_client().config
-    is_local = getattr(config, "is_local_filesystem", False)
-    return Path(url2pathname(urlsplit(config.bucket_url).path)) if is_local else None
+    return Path(url2pathname(urlsplit(config.bucket_url).path)) if config.is_local_filesystem else None

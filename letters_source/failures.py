@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from dlt.common.configuration.exceptions import ConfigurationException
 from dlt.common.destination.exceptions import DestinationException
-from dlt.load.exceptions import LoadClientJobException
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.errors import LettersError, LoadFailed
@@ -26,16 +25,8 @@ def plain_errors() -> Iterator[None]:
         yield
     except (PipelineStepFailed, DestinationException, ConfigurationException) as failure:
         ours = (cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt))
-        raise next(ours, LoadFailed(": ".join([*where(failure), innermost(failure)]))) from failure
-
-
-def where(failure: BaseException) -> Iterator[str]:
-    """The step that failed, and the table where it was a job that wrote one."""
-    if isinstance(failure, PipelineStepFailed):
-        yield failure.step
-    for cause in causes(failure):
-        if isinstance(cause, LoadClientJobException):
-            yield cause.job_id.partition(".")[0]
+        step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
+        raise next(ours, LoadFailed(f"{step}{innermost(failure)}")) from failure
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -6,6 +6,7 @@ from typing import Any
 import dlt
 
 from letters_source.destination import engine
+from letters_source.sql import open_sql
 from letters_source.tables import VALID_FROM, Table
 
 FIND_KEYS = """
@@ -18,7 +19,7 @@ def create_keys(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
     """Make the primary keys that a PostgreSQL destination lacks; others have them in dlt's schema alone."""
     if engine(pipeline) != "postgres":
         return
-    with pipeline.sql_client() as client:
+    with open_sql(pipeline) as client:
         found: Any = client.execute_sql(FIND_KEYS, client.dataset_name)
         present = {name for [name] in found}
         for table in tables:

@@ -11,6 +11,7 @@ from dlt.extract import DltSource
 
 from letters_source.comments import describe_tables
 from letters_source.destination import make_pipeline
+from letters_source.engines import for_loading
 from letters_source.errors import SettingsError
 from letters_source.failures import plain_errors
 from letters_source.keys import create_keys
@@ -58,8 +59,9 @@ def run(
 ) -> Result:
     """Load listings completely, or raise.
 
-    Whatever stops it before the destination is written leaves all tables as they were. A destination that fails while
-    it is written (`LoadFailed`) may hold new rows in some tables and old ones in others; loading again mends it.
+    Whatever stops it before the destination is written leaves all tables as they were; in DuckDB and PostgreSQL, so
+    does whatever stops it later, or all tables are new. Other destinations that fail while they are written
+    (`LoadFailed`) may hold new rows in some tables and old ones in others; loading again mends it.
 
     Args:
         pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None. Its working folder is emptied, so it
@@ -81,7 +83,9 @@ def run(
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
             if readers:
                 check_published(pipeline, readers)
-            load_id = str(pipeline.run(source, loader_file_format=file_format(pipeline)).loads_ids[-1])
+            destination = for_loading(pipeline.destination)
+            loaded = pipeline.run(source, destination=destination, loader_file_format=file_format(pipeline))
+            load_id = str(loaded.loads_ids[-1])
             audits = settle(pipeline, load_id, tables)
             counts = count_rows(pipeline, tables)
         # not before the file is let go: one that is new would be removed with a copy that fails

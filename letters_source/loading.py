@@ -9,6 +9,7 @@ from typing import Any
 import dlt
 
 from letters_source.destination import duckdb_file, engine, is_files
+from letters_source.sql import keep_open
 
 NOTHING_REPLACED = "Delete operation did not match any records"
 """What pyiceberg warns of when a table that is replaced had no rows, as in every first load."""
@@ -47,7 +48,7 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
             yield
         return
     is_new = not os.path.exists(file)
-    with pipeline.sql_client():
+    with keep_open(pipeline):
         try:
             yield
         except BaseException:
@@ -55,13 +56,3 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
             if is_new:
                 file.unlink(missing_ok=True)
             raise
-
-
-def use_transactions(pipeline: dlt.Pipeline) -> None:
-    """Let a table be emptied and filled again in one transaction, wherever dlt knows of transactions for schemas.
-
-    For DuckDB and Postgres dlt 1.31 knows of no others, and would let whoever looks after a crash see it empty.
-    """
-    destination = pipeline.destination
-    if destination and destination.capabilities().supports_ddl_transactions:
-        destination.caps_params.setdefault("supports_transactions", True)

@@ -12,7 +12,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from letters_source.destination import local_folder
 from letters_source.errors import DestinationInUse
-from letters_source.loading import use_transactions
 from letters_source.preflight import check_destination
 
 # how often to look whether a place is free again: a load takes seconds at least
@@ -36,7 +35,6 @@ def prepared(pipeline: dlt.Pipeline, wait: float = 0.0) -> Iterator[None]:
         )
         stack.enter_context(emptied(pipeline))
         patiently(partial(check_destination, pipeline), wait)
-        use_transactions(pipeline)
         folder = local_folder(pipeline)
         # a folder that is new belongs to nobody else, and is made by a load that ends well
         if folder and folder.is_dir():

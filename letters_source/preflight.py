@@ -33,7 +33,6 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
     """
     check_space(Path(pipeline.working_dir))
     check_configured(pipeline)
-    client: Any = pipeline.destination_client()
     if file := duckdb_file(pipeline):
         check_duckdb(file)
     elif not is_files(pipeline):
@@ -41,7 +40,7 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
     elif folder := local_folder(pipeline):
         check_folder(folder)
         check_spelling(folder, table_format(pipeline))
-    elif client.config.protocol == "s3":
+    else:
         check_bucket(pipeline)
 
 
@@ -139,12 +138,14 @@ def check_spelling(folder: Path, form: str | None) -> None:
 
 
 def check_bucket(pipeline: dlt.Pipeline) -> None:
-    """Write an empty object to a bucket on S3, and take it away again.
+    """Write an empty object to a bucket on S3, and take it away again; other buckets are left alone.
 
     Raises:
         DestinationError: the bucket is not there or cannot be reached, or the credentials do not do.
     """
     client: Any = pipeline.destination_client()
+    if client.config.protocol != "s3":
+        return
     probe = f"{client.dataset_path}_letters_may_write"
     try:
         client.fs_client.pipe_file(probe, b"")

@@ -2,21 +2,39 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import dlt
 
 from letters_source.destination import is_files
 
+HELD: ContextVar[tuple[dlt.Pipeline | None, Any]] = ContextVar("HELD", default=(None, None))
+"""The pipeline whose client stays open, and that client."""
+
 
 @contextmanager
 def open_sql(pipeline: dlt.Pipeline) -> Iterator[Any]:
     """A client for SQL while the block runs: dlt's own, or ours where tables lie in files."""
-    if is_files(pipeline):
+    held, client = HELD.get()
+    if held is pipeline:
+        yield client
+    elif is_files(pipeline):
         from letters_source.files import open_files
 
         with open_files(pipeline.destination_client()) as files:
             yield files
-        return
+    else:
+        with pipeline.sql_client() as client:
+            yield client
+
+
+@contextmanager
+def keep_open(pipeline: dlt.Pipeline) -> Iterator[None]:
+    """Have one client for all who open one while the block runs: dlt looks up its whole configuration for each."""
     with pipeline.sql_client() as client:
-        yield client
+        before = HELD.set((pipeline, client))
+        try:
+            yield
+        finally:
+            HELD.reset(before)

@@ -6,6 +6,7 @@ import dlt
 
 from letters_source.destination import is_files
 from letters_source.held import LOADS
+from letters_source.sql import open_sql
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, Table
 
 
@@ -20,7 +21,7 @@ def remove_unfinished(pipeline: dlt.Pipeline, tables: Collection[Table]) -> None
     """
     if is_files(pipeline):
         return
-    with pipeline.sql_client() as client:
+    with open_sql(pipeline) as client:
         loads = client.make_qualified_table_name(LOADS)
         for table in {REJECTED_ROWS, LISTING_AUDIT}.intersection(tables):
             name = client.make_qualified_table_name(table.name)

@@ -8,6 +8,7 @@ import dlt
 
 from letters_source.destination import is_duckdb
 from letters_source.quoting import literal
+from letters_source.sql import open_sql
 from letters_source.tables import LISTING_AUDIT, VALID_FROM, VALID_TO, Table
 from letters_source.versions import ROW_HASH
 
@@ -21,7 +22,7 @@ def create_current_views(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> Non
     """A view `<table>_current` for each table with history: the rows that are valid now, without history's columns."""
     if not is_duckdb(pipeline):
         return
-    with pipeline.sql_client() as client:
+    with open_sql(pipeline) as client:
         for table in tables:
             view, name = (client.make_qualified_table_name(each) for each in (f"{table.name}_current", table.name))
             client.execute_sql(

@@ -200,3 +200,21 @@ def test_a_run_without_a_pipeline_loads_into_the_default_file(world: World) -> N
     result = run(only=("templates",), **world.settings)
     assert read_tables(Path("letters.duckdb"))["templates"] == held_tables(world.emulator)["templates"]
     assert result.tables["templates"] == 7
+
+
+def test_the_pipeline_of_a_run_may_load_what_nests_elsewhere(world: World) -> None:
+    """Its tables change together, too: those of several resources, replaced and merged, and what dlt nests in them."""
+    pipeline = world.pipeline
+    run(pipeline, **world.settings)
+    for size in (2, 1):
+        orders = [{"id": order, "lines": [{"line": line} for line in range(size)]} for order in range(size)]
+        resources = [
+            dlt.resource(orders, name="replaced", write_disposition="replace"),
+            dlt.resource(orders, name="merged", write_disposition="merge", primary_key="id"),
+            dlt.resource(orders, name="added", write_disposition="append"),
+        ]
+        with dlt.config.values({"destination.replace_strategy": "insert-from-staging"}):
+            pipeline.run(resources, dataset_name="orders")
+    counts = {"replaced": 1, "replaced__lines": 1, "merged": 2, "merged__lines": 3, "added": 3, "added__lines": 5}
+    for name, count in counts.items():
+        assert query(world.place, f"select count(*) from orders.{name}") == [(count,)], name

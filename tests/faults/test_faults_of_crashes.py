@@ -1,12 +1,15 @@
-"""Does a load that is killed leave old or new rows in each table, and does the next one make up for it?"""
+"""Does a load that is killed leave the old rows in all tables or the new ones, and does the next one make up for it?"""
 
+import re
 from collections.abc import Iterator
 
 import pytest
+from holdings import LISTED
 from killer import KILLED, Killer, killing
 
 from letters_source.emulator import Emulator
 
+REPLACING = 'before execute_query DELETE FROM "letters_data"."contacts" '
 # as many as a suite has time for, at steps all over a load
 KILLS = 6
 
@@ -33,10 +36,20 @@ def test_f65_a_load_killed_after_it_emptied_tables_leaves_the_old_tables(killer:
     killer.kill(r'after execute_query DELETE FROM "letters_data_staging".*')
 
 
-@pytest.mark.parametrize("step", ["before", "after"])
-def test_f66_a_load_killed_between_its_jobs_leaves_old_or_new_tables(killer: Killer, step: str) -> None:
-    """Around the statement that replaces contacts in one go."""
-    killer.kill(rf'{step} execute_query DELETE FROM "letters_data"."contacts" .*')
+@pytest.mark.parametrize("step", ["before execute_query", "after execute_query", "after commit_transaction"])
+def test_f66_a_load_killed_while_it_replaces_leaves_old_or_new_tables(killer: Killer, step: str) -> None:
+    """Around the statements that replace all tables in one go, and the end of their transaction."""
+    killer.kill(rf'{step} DELETE FROM "letters_data"."contacts" .*' if "query" in step else f"{step} ")
+
+
+def test_f66_no_table_is_replaced_before_all_rows_are_in_staging(killer: Killer) -> None:
+    """Whichever is the last to be copied there."""
+    steps = killer.steps()
+    [replacing] = [step for step in steps if step.startswith(REPLACING)]
+    copies = [step for step in steps if re.match(r'after execute_query INSERT INTO "letters_data_staging"\.', step)]
+    assert len(copies) >= len(LISTED)
+    assert all(f'INTO "letters_data"."{table}"' in replacing for table in LISTED)
+    assert steps.index(replacing) > max(map(steps.index, copies))
 
 
 def test_f67_a_load_killed_between_commit_and_bookkeeping_doubles_nothing(killer: Killer) -> None:

@@ -1,0 +1,59 @@
+"""How does dlt load into DuckDB and PostgreSQL? With its own destinations, and a hand of ours in them."""
+
+from functools import cache
+from typing import Any
+
+from dlt.common.destination import Destination
+from dlt.destinations import duckdb, postgres
+
+
+class Engine(Destination[Any, Any]):
+    """What is mixed into dlt's destination for a database."""
+
+    def capabilities(self, config: Any = None, naming: Any = None) -> Any:
+        """What the database can do: whatever its configuration, which dlt would resolve each time that it asks."""
+        return super().capabilities(config or self.spec(), naming)
+
+    @property
+    def client_class(self) -> Any:
+        """dlt's client, but all tables of a load change together."""
+        base: Any = super()
+        return together(base.client_class)
+
+
+class DuckDB(Engine, duckdb):
+    """dlt's duckdb."""
+
+    destination_type = "dlt.destinations.duckdb"
+
+
+class Postgres(Engine, postgres):
+    """dlt's postgres."""
+
+    destination_type = "dlt.destinations.postgres"
+
+
+OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
+
+
+def for_loading(destination: Any) -> Any:
+    """dlt's destination as a load needs it: all tables of DuckDB and PostgreSQL change in one transaction.
+
+    In others each table does, wherever dlt knows of transactions for schemas. Left to itself, dlt 1.31 would let
+    whoever looks after a crash see an empty table even in these two, for which it knows of no others.
+    """
+    ours = OURS.get(type(destination))
+    if ours:
+        destination = ours(**destination.config_params, **destination.caps_params)
+    if destination and destination.capabilities().supports_ddl_transactions:
+        destination.caps_params.setdefault("supports_transactions", True)
+    return destination
+
+
+@cache
+def together(client: type[Any]) -> type[Any]:
+    """A client of dlt's for a database, with `Together` mixed in."""
+    # it brings half of dlt along, which commands that load nothing need not wait for
+    from letters_source.together import Together
+
+    return type(client.__name__, (Together, client), {})
