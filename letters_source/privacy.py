@@ -5,7 +5,7 @@ A decoded page is treated before its rows go anywhere. Columns stay where they a
 
 from binascii import b2a_base64
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -50,6 +50,7 @@ class Privacy:
     Args:
         policies: by the names in `CHOICES`; a personal column without one is kept.
         key: what hashes are made with, secret, `MIN_KEY_BYTES` or longer.
+        kept: columns that are said to be kept, where others without a policy are kept, too.
 
     Raises:
         SettingsError: a name or a policy is not among `CHOICES`, or the key is too short for hash.
@@ -57,6 +58,7 @@ class Privacy:
 
     policies: Mapping[str, Policy] = field(default_factory=dict)
     key: bytes = field(default=b"", repr=False)
+    kept: Collection[str] = frozenset()
 
     def __post_init__(self) -> None:
         for name, policy in self.policies.items():

@@ -141,7 +141,7 @@ def resolve_privacy(
     # to keep is no policy, but for what is dropped where others are not kept
     if treated and found[UNDOCUMENTED.name] == "keep":
         treated[UNDOCUMENTED.name] = "keep"
-    return Privacy(treated, secret)
+    return Privacy(treated, secret, frozenset(name for name, policy in policies.items() if policy == "keep"))
 
 
 def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:

@@ -8,7 +8,9 @@ from letters_source.errors import SettingsError
 from letters_source.held import finished_audits, read_columns
 from letters_source.job import Job
 from letters_source.listing import given
+from letters_source.lookup import where_to_set
 from letters_source.mailings import DAYS, MERGE, window_of
+from letters_source.privacy import Policy
 from letters_source.tables import MAILINGS, tables_of
 from letters_source.versions import ROW_HASH
 
@@ -33,14 +35,34 @@ def check_selection(pipeline: Any, job: Job) -> list[dict[str, Any]]:
     held, wanted = remembered(newest), selection_of(job)
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
-    if held["mode"] == wanted["mode"] != "history" and (newest.get("pii") or {}) != dict(job.settings.privacy.policies):
-        logger.warning("%s: personal values are treated otherwise than in the last load", job.name)
+    if held["mode"] == wanted["mode"] != "history":
+        check_policies(job, dict(newest.get("pii") or {}))
     if held != wanted:
         raise SettingsError(
             f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
         )
     return audits
+
+
+def check_policies(job: Job, before: dict[str, Policy]) -> None:
+    """Warn of other policies for personal values than before.
+
+    Raises:
+        SettingsError: what was not kept as it is has no policy any more, which may have been forgotten.
+    """
+    privacy = job.settings.privacy
+    named = {*privacy.policies, *privacy.kept}
+    forgotten = sorted(name for name, policy in before.items() if policy != "keep" and name not in named)
+    if forgotten:
+        first, more = forgotten[0], len(forgotten) - 1
+        others, key = (f" and {more} more", "all") if more else ("", first)
+        raise SettingsError(
+            f"{job.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
+            f"{where_to_set(f'pii.{key}')}, or --pii: keep writes values as they are."
+        )
+    if before != dict(privacy.policies):
+        logger.warning("%s: personal values are treated otherwise than in the last load", job.name)
 
 
 def check_columns(pipeline: Any, job: Job) -> None:

@@ -125,7 +125,7 @@ def test_hashing_takes_a_key(key: bytes) -> None:
 
 def test_the_key_is_not_shown() -> None:
     """Neither in the repr nor in any text made of it."""
-    assert repr(privacy(email="hash")) == "Privacy(policies={'email': 'hash'})"
+    assert repr(privacy(email="hash")) == "Privacy(policies={'email': 'hash'}, kept=frozenset())"
 
 
 @pytest.mark.parametrize("listing", LISTINGS)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
+from holdings import read_tables
 from terminals import run_command
 from worlds import Begin, World
 
@@ -185,10 +186,29 @@ def test_what_is_no_setting_of_a_section_is_an_error(
     assert world.emulator.hits == []
 
 
+def test_a_policy_that_was_forgotten_is_an_error(world: World) -> None:
+    """It would bring back what was hidden; who wants that says so."""
+    world.load(pii={"email": "drop", "phone_no": "mask", "city": "keep"})
+    before, asked = read_tables(world.place), len(world.emulator.hits)
+    with pytest.raises(SettingsError) as caught:
+        world.load(pii={"phone_no": "hash"}, pii_key="k" * 16)
+    assert str(caught.value) == (
+        "templates: the last load had the policy drop for email, and this one has none; set "
+        "SOURCES__LETTERS__PII__EMAIL in the environment, or email under [sources.letters.pii] in .dlt/config.toml, "
+        "or --pii: keep writes values as they are."
+    )
+    with pytest.raises(SettingsError, match=r"policy drop for email and 1 more, .* SOURCES__LETTERS__PII__ALL "):
+        world.load()
+    assert (read_tables(world.place), world.emulator.hits[asked:]) == (before, [])
+    world.load(pii={"all": "keep"})
+    world.load()
+    assert f"Xx {CANARY} email@example.org" in [row["email"] for row in read_tables(world.place)["contacts"]]
+
+
 def test_another_policy_than_before_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """A policy that was forgotten would bring back what was hidden."""
+    """It may not be meant."""
     world.load(pii={"all": "drop"})
     with caplog.at_level(logging.WARNING, "letters_source"):
-        world.load()
+        world.load(pii={"all": "keep"})
     told = [record.getMessage() for record in caplog.records if "otherwise" in record.getMessage()]
     assert told == [f"{name}: personal values are treated otherwise than in the last load" for name in LISTINGS]
