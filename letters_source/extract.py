@@ -1,12 +1,14 @@
 """How is one listing read: from its settings to rows shown to be whole, and the audit of how it went?"""
 
 import logging
-from collections.abc import Generator
+import os
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from threading import Semaphore
 from time import monotonic
 
 import numpy as np
@@ -26,6 +28,9 @@ from letters_source.walk import Terms, walk_listing
 
 # filters that may well select all: the flag that enables search, and rows that are included beside others
 UNTELLING = (("search", 0), ("search", 1), ("with_property_addresses", True))
+
+# more pages decoded at once than there are cores wait for one another, and a walk takes a tenth longer
+CORES = Semaphore(os.cpu_count() or 1)
 
 logger = logging.getLogger("letters_source")
 
@@ -55,7 +60,7 @@ def read_listing(job: Job, folder: Path | None = None, before: int = 0) -> Gener
         readings, keep = outcome.verdict.readings, outcome.verdict.keep
         wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
         total = rejected = 0
-        for rows in spool.tables(sorted(wanted, key=lambda item: (readings[item[0]].page, item[0]))):
+        for rows in ahead(spool.tables(sorted(wanted, key=lambda item: (readings[item[0]].page, item[0])))):
             total, rejected = total + rows.num_rows, rejected + rows["id"].null_count
             yield Rows(job.listing.name, rows)
     loaded = Loaded(total - rejected, rejected, sum((outcome.notes[number] for number, _ in wanted), Notes()))
@@ -64,6 +69,15 @@ def read_listing(job: Job, folder: Path | None = None, before: int = 0) -> Gener
     pa.default_memory_pool().release_unused()
     yield Audit(audit_row(job, outcome, loaded))
     return outcome.count
+
+
+def ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The tables, each gathered while the one before is written."""
+    with ThreadPoolExecutor(1, "letters-ahead") as pool:
+        upcoming = pool.submit(next, tables, None)
+        while (table := upcoming.result()) is not None:
+            upcoming = pool.submit(next, tables, None)
+            yield table
 
 
 def walk(job: Job, spool: Spool | None = None) -> Outcome:
@@ -109,4 +123,10 @@ def report_ignored(job: Job, count: int) -> None:
 def fetch_page(job: Job, client: Client, page: int) -> Page:
     """One page of the listing, decoded."""
     params = encode_page(page, job.settings.page_size, job.filters.encode(job.settings.form))
-    return client.get(job.listing, params, partial(decode_page, listing=job.listing.name, number=page))
+    return client.get(job.listing, params, partial(decode_in_turn, listing=job.listing.name, number=page))
+
+
+def decode_in_turn(body: bytes, listing: str, number: int) -> Page:
+    """One page, decoded once a core is free."""
+    with CORES:
+        return decode_page(body, listing, number)

@@ -8,7 +8,7 @@ from typing import Any
 
 import dlt
 
-from letters_source.destination import duckdb_file, engine, is_files
+from letters_source.destination import duckdb_file, engine, is_duckdb, is_files
 from letters_source.sql import keep_open
 
 NOTHING_REPLACED = "Delete operation did not match any records"
@@ -23,7 +23,10 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     """
     if is_files(pipeline):
         return {"load.delete_completed_jobs": True}
-    config = {"load.delete_completed_jobs": True, "load.truncate_staging_dataset": True}
+    config: dict[str, Any] = {"load.delete_completed_jobs": True, "load.truncate_staging_dataset": True}
+    if is_duckdb(pipeline):
+        # files that nobody but DuckDB reads, at once, are not worth compressing
+        config["data_writer.compression"] = "none"
     file = duckdb_file(pipeline)
     is_new = file is not None and not os.path.exists(file)
     return config if is_new else {**config, "destination.replace_strategy": "insert-from-staging"}

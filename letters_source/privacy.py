@@ -12,6 +12,7 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -172,17 +173,19 @@ def treat_together(texts: Sequence[pa.StringArray], treatment: Treatment) -> lis
 
 
 def hash_texts(values: pa.StringArray, key: bytes) -> pa.StringArray:
-    """HMAC-SHA256 of each text's UTF-8, in base64: equal texts stay equal, and only who has the key can try guesses.
+    """HMAC-SHA256 of each text's UTF-8, as `in_base64` writes it.
+
+    Equal texts stay equal, and only who has the key can try guesses.
 
     Null stays null; the empty text has a hash like any other.
     """
     codes = values.dictionary_encode()
-    hashes = pa.array(hmac_each(codes.dictionary.cast(pa.binary()).to_pylist(), key), pa.binary())
-    return hashes.cast(pa.string()).take(codes.indices)
+    hashes = hmac_each(codes.dictionary.cast(pa.binary()).to_pylist(), key)
+    return in_base64(list(hashes)).take(codes.indices)
 
 
 def hmac_each(texts: Iterable[bytes], key: bytes) -> Iterator[bytes]:
-    """HMAC-SHA256 (RFC 2104) of each text, in base64: 44 characters, where hex has 64 to write.
+    """HMAC-SHA256 (RFC 2104) of each text.
 
     What depends on the key alone is hashed once; `hmac` takes over twice as long, and 1.6 times with copies of one.
     """
@@ -192,7 +195,19 @@ def hmac_each(texts: Iterable[bytes], key: bytes) -> Iterator[bytes]:
         first, last = inner.copy(), outer.copy()
         first.update(text)
         last.update(first.digest())
-        yield b2a_base64(last.digest(), newline=False)
+        yield last.digest()
+
+
+def in_base64(hashes: Sequence[bytes]) -> pa.StringArray:
+    """The first half of each hash of 32 bytes as text: 128 bits in 22 characters, base64 without its padding.
+
+    RFC 2104 (5) holds half to be enough; the whole takes a tenth of a load longer to write. All are made into text at
+    once, each filled up to a multiple of three bytes.
+    """
+    filled = b"".join(each[:16] + b"\0\0" for each in hashes)
+    letters = np.frombuffer(b2a_base64(filled, newline=False), np.uint8).reshape(-1, 24)[:, :22]
+    ends = np.arange(0, letters.size + 1, 22, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(hashes), pa.py_buffer(ends), pa.py_buffer(letters.tobytes()))
 
 
 def drop_texts(values: pa.StringArray) -> pa.StringArray:

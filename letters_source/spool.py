@@ -1,7 +1,7 @@
 """Where do decoded pages wait for the verdict? In a file without a name: whatever ends the process, nothing is left."""
 
+import os
 from collections.abc import Iterator, Sequence
-from os import SEEK_END
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Self
@@ -20,9 +20,11 @@ class Spool:
     def __init__(self, schema: pa.Schema, folder: Path | None = None) -> None:
         self.schema, self.folder = schema, folder
         self._places: list[tuple[int, int]] = []
+        self._end = 0
 
     def __enter__(self) -> Self:
-        self._file = TemporaryFile(dir=self.folder)
+        # a buffer of Python's own would copy each batch once more
+        self._file = TemporaryFile(dir=self.folder, buffering=0)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -30,14 +32,17 @@ class Spool:
 
     def append(self, batch: pa.Buffer) -> None:
         """Add a batch, as `RecordBatch.serialize` writes it; the first is number 0."""
-        self._places.append((self._file.seek(0, SEEK_END), batch.size))
-        self._file.write(batch)
+        self._places.append((self._end, batch.size))
+        self._end += batch.size
+        rest = memoryview(batch)
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
     def read(self, number: int) -> pa.RecordBatch:
         """A batch that was added."""
         start, size = self._places[number]
-        self._file.seek(start)
-        return pa.ipc.read_record_batch(pa.py_buffer(self._file.read(size)), self.schema)
+        batch = pa.py_buffer(os.pread(self._file.fileno(), size, start))
+        return pa.ipc.read_record_batch(batch, self.schema)
 
     def tables(self, wanted: Sequence[tuple[int, Mask | bool]]) -> Iterator[pa.Table]:
         """The wanted rows of the numbered batches, gathered into tables of about `BATCH_ROWS` rows; at least one."""
