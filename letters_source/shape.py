@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+import numpy as np
 import pyarrow as pa
 
 from letters_source.tables import ARROW_TYPES, Table, tables_of
@@ -66,7 +67,7 @@ def row_schema(listing: str) -> pa.Schema:
 def to_batch(columns: Mapping[str, pa.Array], listing: str, page: int) -> pa.RecordBatch:
     """The columns of one page as a batch of the row schema; a column that is not given is null throughout."""
     length = len(columns["id"])
-    placed = {PAGE: pa.repeat(pa.scalar(page, pa.int64()), length), POSITION: pa.array(range(length), pa.int64())}
+    placed = {PAGE: pa.repeat(pa.scalar(page, pa.int64()), length), POSITION: pa.array(np.arange(length), pa.int64())}
     given = {**columns, **placed}
     schema = row_schema(listing)
     arrays = [given[name] if name in given else pa.nulls(length, schema.field(name).type) for name in schema.names]
