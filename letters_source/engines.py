@@ -22,13 +22,13 @@ class Engine(Destination[Any, Any]):
 
 
 class DuckDB(Engine, duckdb):
-    """dlt's duckdb."""
+    """dlt's duckdb, whose tables change together."""
 
     destination_type = "dlt.destinations.duckdb"
 
 
 class Postgres(Engine, postgres):
-    """dlt's postgres."""
+    """dlt's postgres, whose tables change together."""
 
     destination_type = "dlt.destinations.postgres"
 
@@ -39,8 +39,8 @@ OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
 def for_loading(destination: Any) -> Any:
     """dlt's destination as a load needs it: all tables of DuckDB and PostgreSQL change in one transaction.
 
-    In others each table does, wherever dlt knows of transactions for schemas. Left to itself, dlt 1.31 would let
-    whoever looks after a crash see an empty table even in these two, for which it knows of no others.
+    In others each table does, wherever dlt knows of transactions for schemas; the given destination is told so. Left to
+    itself, dlt 1.31 would let whoever looks after a crash see an empty table even in these two.
     """
     ours = OURS.get(type(destination))
     if ours:

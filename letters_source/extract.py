@@ -29,8 +29,8 @@ from letters_source.walk import Terms, walk_listing
 # filters that may well select all: the flag that enables search, and rows that are included beside others
 UNTELLING = (("search", 0), ("search", 1), ("with_property_addresses", True))
 
-# more pages decoded at once than there are cores wait for one another, and a walk takes a tenth longer
-CORES = Semaphore(os.cpu_count() or 1)
+# more pages decoded at once than there are cores to use wait for one another, and a walk takes a tenth longer
+CORES = Semaphore(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 logger = logging.getLogger("letters_source")
 

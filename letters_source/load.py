@@ -60,8 +60,8 @@ def run(
     """Load listings completely, or raise.
 
     Whatever stops it before the destination is written leaves all tables as they were; in DuckDB and PostgreSQL, so
-    does whatever stops it later, or all tables are new. Other destinations that fail while they are written
-    (`LoadFailed`) may hold new rows in some tables and old ones in others; loading again mends it.
+    does whatever stops it later, or all tables of listings are new. A first load into a new DuckDB file, and loads into
+    other destinations, may leave some tables new when they are stopped then; loading again mends it.
 
     Args:
         pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None. Its working folder is emptied, so it

@@ -51,7 +51,7 @@ class Privacy:
     Args:
         policies: by the names in `CHOICES`; a personal column without one is kept.
         key: what hashes are made with, secret, `MIN_KEY_BYTES` or longer.
-        kept: columns that are said to be kept, where others without a policy are kept, too.
+        kept: columns whose policy is keep, as against those without any, which may have been forgotten.
 
     Raises:
         SettingsError: a name or a policy is not among `CHOICES`, or the key is too short for hash.

@@ -10,7 +10,7 @@ from letters_source.job import Job
 from letters_source.listing import given
 from letters_source.lookup import where_to_set
 from letters_source.mailings import DAYS, MERGE, window_of
-from letters_source.privacy import Policy
+from letters_source.privacy import CHOICES, Policy
 from letters_source.tables import MAILINGS, tables_of
 from letters_source.versions import ROW_HASH
 
@@ -36,7 +36,7 @@ def check_selection(pipeline: Any, job: Job) -> list[dict[str, Any]]:
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
     if held["mode"] == wanted["mode"] != "history":
-        check_policies(job, dict(newest.get("pii") or {}))
+        check_policies(job, dict(audits[0].get("pii") or {}))
     if held != wanted:
         raise SettingsError(
             f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
@@ -53,13 +53,13 @@ def check_policies(job: Job, before: dict[str, Policy]) -> None:
     """
     privacy = job.settings.privacy
     named = {*privacy.policies, *privacy.kept}
-    forgotten = sorted(name for name, policy in before.items() if policy != "keep" and name not in named)
+    forgotten = [name for name in CHOICES if before.get(name, "keep") != "keep" and name not in named]
     if forgotten:
         first, more = forgotten[0], len(forgotten) - 1
-        others, key = (f" and {more} more", "all") if more else ("", first)
+        others = f" and {more} more" if more else ""
         raise SettingsError(
             f"{job.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
-            f"{where_to_set(f'pii.{key}')}, or --pii: keep writes values as they are."
+            f"{where_to_set(f'pii.{first}')}: keep writes values as they are."
         )
     if before != dict(privacy.policies):
         logger.warning("%s: personal values are treated otherwise than in the last load", job.name)

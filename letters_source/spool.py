@@ -1,7 +1,7 @@
 """Where do decoded pages wait for the verdict? In a file without a name: whatever ends the process, nothing is left."""
 
-import os
 from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Self
@@ -23,12 +23,13 @@ class Spool:
         self._end = 0
 
     def __enter__(self) -> Self:
-        # a buffer of Python's own would copy each batch once more
-        self._file = TemporaryFile(dir=self.folder, buffering=0)
+        # a buffer for writing would copy each batch once more
+        self._file = TemporaryFile("a+b", dir=self.folder, buffering=0)
+        self._reader = BufferedReader(self._file)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._reader.close()
 
     def append(self, batch: pa.Buffer) -> None:
         """Add a batch, as `RecordBatch.serialize` writes it; the first is number 0."""
@@ -41,8 +42,8 @@ class Spool:
     def read(self, number: int) -> pa.RecordBatch:
         """A batch that was added."""
         start, size = self._places[number]
-        batch = pa.py_buffer(os.pread(self._file.fileno(), size, start))
-        return pa.ipc.read_record_batch(batch, self.schema)
+        self._reader.seek(start)
+        return pa.ipc.read_record_batch(pa.py_buffer(self._reader.read(size)), self.schema)
 
     def tables(self, wanted: Sequence[tuple[int, Mask | bool]]) -> Iterator[pa.Table]:
         """The wanted rows of the numbered batches, gathered into tables of about `BATCH_ROWS` rows; at least one."""

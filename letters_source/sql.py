@@ -9,15 +9,15 @@ import dlt
 
 from letters_source.destination import is_files
 
-HELD: ContextVar[tuple[dlt.Pipeline | None, Any]] = ContextVar("HELD", default=(None, None))
+KEPT_OPEN: ContextVar[tuple[dlt.Pipeline | None, Any]] = ContextVar("KEPT_OPEN", default=(None, None))
 """The pipeline whose client stays open, and that client."""
 
 
 @contextmanager
 def open_sql(pipeline: dlt.Pipeline) -> Iterator[Any]:
     """A client for SQL while the block runs: dlt's own, or ours where tables lie in files."""
-    held, client = HELD.get()
-    if held is pipeline:
+    kept, client = KEPT_OPEN.get()
+    if kept is pipeline:
         yield client
     elif is_files(pipeline):
         from letters_source.files import open_files
@@ -31,10 +31,13 @@ def open_sql(pipeline: dlt.Pipeline) -> Iterator[Any]:
 
 @contextmanager
 def keep_open(pipeline: dlt.Pipeline) -> Iterator[None]:
-    """Have one client for all who open one while the block runs: dlt looks up its whole configuration for each."""
+    """Have one client for all in this thread who open one while the block runs.
+
+    dlt would look up its whole configuration for each.
+    """
     with pipeline.sql_client() as client:
-        before = HELD.set((pipeline, client))
+        before = KEPT_OPEN.set((pipeline, client))
         try:
             yield
         finally:
-            HELD.reset(before)
+            KEPT_OPEN.reset(before)

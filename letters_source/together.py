@@ -33,8 +33,10 @@ class Together(SqlJobClientWithStagingDataset):
         for chain in self.staged_chains(names):
             jobs += create([self.prepare_load_table(str(table["name"])) for table in chain], None)
         files = [Path(job.new_file_path()) for job in jobs]
+        statements = "\n".join(file.read_text("utf-8") for file in files)
+        for file in files[:1]:
+            file.write_text(statements, "utf-8")
         for file in files[1:]:
-            files[0].write_text(f"{files[0].read_text()}\n{file.read_text()}")
             file.unlink()
         return jobs[:1]
 
@@ -45,10 +47,11 @@ class Together(SqlJobClientWithStagingDataset):
             completed: tables that are there, although dlt did not yet write that down.
         """
         package = Container()[LoadPackageStateInjectableContext]
-        jobs = [
-            ("completed_jobs" if job.table_name in completed else state, job)
-            for state, job in package.storage.list_all_jobs_with_states(package.load_id)
-        ]
+        states = package.storage.list_all_jobs_with_states(package.load_id)
+        # dlt counts what failed as there, but its table in staging is empty
+        if any(state == "failed_jobs" for state, _ in states):
+            return []
+        jobs = [("completed_jobs" if job.table_name in completed else state, job) for state, job in states]
         roots = {str(get_root_table(self.schema.tables, job.table_name)["name"]) for _, job in jobs}
         staged = sorted(filter(self.should_load_data_to_staging_dataset, roots))
         chains = [get_completed_table_chain(self.schema, jobs, self.schema.tables[name]) for name in staged]

@@ -151,8 +151,8 @@ def section(found: list[Kill], contacts: int) -> str:
     )
     lines = [[what, str(loaded[what]), str(published[what])] for what in LOOKS]
     table = table_of("| a reader finds | in the file that is loaded | in the published file |", lines)
-    remark = f"Old tables beside new ones were found after {len(mixed)} kills{span}."
-    return f"{describe_machine()}\n\n{summary}\n\n{table}\n\n{remark}"
+    remark = f"Old tables beside new ones were found after {len(mixed)} kills{span}." if mixed else ""
+    return f"{describe_machine()}\n\n{summary}\n\n{table}\n\n{remark}".rstrip()
 
 
 if __name__ == "__main__":

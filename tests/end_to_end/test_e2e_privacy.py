@@ -194,15 +194,26 @@ def test_a_policy_that_was_forgotten_is_an_error(world: World) -> None:
         world.load(pii={"phone_no": "hash"}, pii_key="k" * 16)
     assert str(caught.value) == (
         "templates: the last load had the policy drop for email, and this one has none; set "
-        "SOURCES__LETTERS__PII__EMAIL in the environment, or email under [sources.letters.pii] in .dlt/config.toml, "
-        "or --pii: keep writes values as they are."
+        "SOURCES__LETTERS__PII__EMAIL in the environment, or email under [sources.letters.pii] in .dlt/config.toml: "
+        "keep writes values as they are."
     )
-    with pytest.raises(SettingsError, match=r"policy drop for email and 1 more, .* SOURCES__LETTERS__PII__ALL "):
+    with pytest.raises(
+        SettingsError, match=r"policy mask for phone_no and 1 more, .* SOURCES__LETTERS__PII__PHONE_NO "
+    ):
         world.load()
     assert (read_tables(world.place), world.emulator.hits[asked:]) == (before, [])
     world.load(pii={"all": "keep"})
     world.load()
     assert f"Xx {CANARY} email@example.org" in [row["email"] for row in read_tables(world.place)["contacts"]]
+
+
+@pytest.mark.parametrize(("first", "second"), [(None, "production"), ("production", None)])
+def test_what_was_forgotten_is_told_by_the_last_load(world: World, first: str | None, second: str | None) -> None:
+    """Whether it named its environment or not."""
+    world.load(pii={"undocumented": "drop"}, environment=first)
+    world.load(pii={"undocumented": "keep", "email": "mask"}, environment=second)
+    with pytest.raises(SettingsError, match="the policy mask for email, and this one has none"):
+        world.load()
 
 
 def test_another_policy_than_before_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
