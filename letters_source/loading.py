@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import dlt
@@ -51,6 +52,8 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
             yield
         return
     is_new = not os.path.exists(file)
+    # DuckDB imports it for its first time with a zone, and would tell of a missing module if interrupted there
+    import_module("pytz")
     with keep_open(pipeline):
         try:
             yield

@@ -10,7 +10,7 @@ from letters_source.job import Job
 from letters_source.listing import given
 from letters_source.lookup import where_to_set
 from letters_source.mailings import DAYS, MERGE, window_of
-from letters_source.privacy import CHOICES, Policy
+from letters_source.privacy import CHOICES, PERSONAL, Policy
 from letters_source.tables import MAILINGS, tables_of
 from letters_source.versions import ROW_HASH
 
@@ -56,10 +56,10 @@ def check_policies(job: Job, before: dict[str, Policy]) -> None:
     forgotten = [name for name in CHOICES if before.get(name, "keep") != "keep" and name not in named]
     if forgotten:
         first, more = forgotten[0], len(forgotten) - 1
-        others = f" and {more} more" if more else ""
+        others, key = (f" and {more} more", "all") if more and first in PERSONAL else ("", first)
         raise SettingsError(
             f"{job.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
-            f"{where_to_set(f'pii.{first}')}: keep writes values as they are."
+            f"to treat values so again, or with keep to write them as they are, {where_to_set(f'pii.{key}')}."
         )
     if before != dict(privacy.policies):
         logger.warning("%s: personal values are treated otherwise than in the last load", job.name)
