@@ -95,11 +95,11 @@ class Killer:
 @contextmanager
 def killing(folder: Path, emulator: Emulator, **settings: Any) -> Iterator[Killer]:
     """Loads with these settings into a file in the folder, which holds what the emulator holds."""
+    off = ("RUNTIME__DLTHUB_TELEMETRY", "PROVIDERS__ENABLE_AIRFLOW_SECRETS")
     environment = {
         **os.environ,
+        **dict.fromkeys(off, "false"),
         "DLT_DATA_DIR": str(folder / "dlt"),
-        "RUNTIME__DLTHUB_TELEMETRY": "false",
-        "PROVIDERS__ENABLE_AIRFLOW_SECRETS": "false",
         "RUNTIME__LOG_LEVEL": "CRITICAL",
     }
     file = folder / "letters.duckdb"
