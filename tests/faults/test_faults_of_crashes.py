@@ -45,7 +45,7 @@ def test_f66_a_load_killed_while_it_replaces_leaves_old_or_new_tables(killer: Ki
 def test_f66_no_table_is_replaced_before_all_rows_are_in_staging(killer: Killer) -> None:
     """Whichever is the last to be copied there."""
     steps = killer.steps()
-    [replacing] = [step for step in steps if step.startswith(REPLACING)]
+    [replacing] = {step for step in steps if step.startswith(REPLACING)}
     copies = [step for step in steps if re.match(r'after execute_query INSERT INTO "letters_data_staging"\.', step)]
     assert len(copies) >= len(LISTED)
     assert all(f'INTO "letters_data"."{table}"' in replacing for table in LISTED)
