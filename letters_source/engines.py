@@ -18,7 +18,7 @@ class Engine(Destination[Any, Any]):
     def client_class(self) -> Any:
         """dlt's client, but all tables of a load change together."""
         base: Any = super()
-        return together(base.client_class)
+        return with_hand(base.client_class)
 
 
 class DuckDB(Engine, duckdb):
@@ -51,7 +51,7 @@ def for_loading(destination: Any) -> Any:
 
 
 @cache
-def together(client: type[Any]) -> type[Any]:
+def with_hand(client: type[Any]) -> type[Any]:
     """A client of dlt's for a database, with `Together` mixed in."""
     # it brings half of dlt along, which commands that load nothing need not wait for
     from letters_source.together import Together

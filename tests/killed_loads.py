@@ -86,7 +86,8 @@ def main() -> None:
         if not child:
             load(settings, file, chosen)
         if moment:
-            # the moment is what is tried: whatever the load does then, it must leave old or new tables
+            # for the benchmark, which kills at moments that dice choose: whatever the load does then, it must leave old
+            # tables or new ones, so nothing hangs on how exact the moment is; tests kill at steps
             time.sleep(float(moment))
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)

@@ -143,7 +143,6 @@ def section(found: list[Kill], contacts: int) -> str:
     """The table, and what it says in words."""
     loaded, published = Counter(kill.loaded for kill in found), Counter(kill.published for kill in found)
     mixed = sorted(kill.moment for kill in found if kill.loaded == LOOKS[2])
-    span = f", between {mixed[0]:.0%} and {mixed[-1]:.0%} of a load's time" if mixed else ""
     summary = (
         f"{len(found)} loads of {contacts:,} contacts and {TEMPLATES} templates were killed. Of the loads that "
         f"followed, {sum(kill.is_exact for kill in found)} were exact, in both files; after "
@@ -151,8 +150,11 @@ def section(found: list[Kill], contacts: int) -> str:
     )
     lines = [[what, str(loaded[what]), str(published[what])] for what in LOOKS]
     table = table_of("| a reader finds | in the file that is loaded | in the published file |", lines)
-    remark = f"Old tables beside new ones were found after {len(mixed)} kills{span}." if mixed else ""
-    return f"{describe_machine()}\n\n{summary}\n\n{table}\n\n{remark}".rstrip()
+    text = f"{describe_machine()}\n\n{summary}\n\n{table}"
+    if not mixed:
+        return text
+    span = f"between {mixed[0]:.0%} and {mixed[-1]:.0%} of a load's time"
+    return f"{text}\n\nOld tables beside new ones were found after {len(mixed)} kills, {span}."
 
 
 if __name__ == "__main__":
