@@ -52,7 +52,7 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
             yield
         return
     is_new = not os.path.exists(file)
-    # dlt brings it along; DuckDB imports it for its first time with a zone, and would call it missing if interrupted there
+    # dlt brings it along; DuckDB imports it for its first time with a zone, and would call it missing if interrupted
     import_module("pytz")
     with keep_open(pipeline):
         try:
