@@ -27,9 +27,8 @@ DEFAULT_PLACES: dict[Kind, str] = {
     # a server and its password are dlt's configuration, and no path
     "postgres": "",
 }
-# the limit and the free order keep a load's memory flat whatever the size of a listing (10 million rows fit); with a
-# larger log, staging tables that are emptied again are not written to the file in between, which halves a small load
-DUCKDB_CONFIG = {"memory_limit": "120MB", "preserve_insertion_order": False, "wal_autocheckpoint": "256MB"}
+# the limit and the free order keep a load's memory flat whatever the size of a listing (10 million rows fit)
+DUCKDB_CONFIG = {"memory_limit": "120MB", "preserve_insertion_order": False}
 
 
 @readable_files()

@@ -1,5 +1,6 @@
 """How are the rows of a page that fits read without making a Python object of each value?"""
 
+from contextlib import suppress
 from functools import cache
 
 import msgspec
@@ -12,8 +13,10 @@ from letters_source.strangers import all_names, is_plain, read_strangers
 from letters_source.tables import UNDOCUMENTED, Kind, Table, tables_of
 from letters_source.values import parse_timestamps
 
-# Arrow descends recursively and overruns the stack past some 5,000 levels; documented pages have 6
+# Arrow descends recursively into what is not documented, and overruns the stack past some 5,000 levels
 MAX_DEPTH = 500
+MESSAGE = pa.field("message", pa.string())
+NUL, NUL_ESCAPE = b"\0", b"\\u0000"
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _WIRE_TYPES: dict[Kind, pa.DataType] = {"text": pa.string(), "bool": pa.bool_(), "timestamp": pa.string()}
 
@@ -28,11 +31,9 @@ def read_rows(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes]:
     Raises:
         DoesNotFit: something in the page is not of its documented type, or a row has no usable id.
     """
-    if has_nul(body) or nesting(body) > MAX_DEPTH:
-        raise DoesNotFit
     root, *children = tables_of(listing)
     rows, strangers = read_json(body, listing)
-    if rows.null_count or has_gaps(rows.field("id")):
+    if rows.null_count or has_gaps(rows.field("id")) or holds_nul(rows):
         raise DoesNotFit
     columns = {column.name: read_column(rows.field(column.wire), column.kind) for column in root.documented}
     columns |= {child.short: read_part(rows.field(child.wire), child) for child in children}
@@ -44,13 +45,6 @@ def read_rows(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes]:
     return columns | {UNDOCUMENTED.name: texts}, Notes(kept)
 
 
-def has_nul(body: bytes) -> bool:
-    """Whether an escaped NUL may be in the page; few pages have any escape by number, which is quicker to see."""
-    letters = np.frombuffer(body, np.uint8)
-    escapes = np.flatnonzero(letters == ord("\\"))
-    return bool((letters[escapes + 1] == ord("u")).any()) and b"\\u0000" in body
-
-
 def nesting(body: bytes) -> int:
     """How deep brackets nest; those in texts count too, so the true depth may be smaller."""
     brackets = np.frombuffer(body.translate(None, _NOT_BRACKETS), np.uint8)
@@ -59,30 +53,32 @@ def nesting(body: bytes) -> int:
 
 
 def read_json(body: bytes, listing: str) -> tuple[pa.StructArray, set[str]]:
-    """The rows as Arrow reads them, and the names of their undocumented fields.
+    """The rows as Arrow reads them, and the names of their undocumented fields, of which most pages have none.
 
-    Arrow infers undocumented fields, which tells their names; where it cannot, because one holds mixed types, it passes
-    them over, and msgspec tells the names.
+    Arrow infers them, which tells their names; where it cannot, because one holds mixed types, it passes them over, and
+    msgspec tells the names.
     """
-    try:
-        rows = parse(body, listing, "infer")
+    with suppress(pa.ArrowInvalid):
+        return parse(body, wire_schema(listing).append(MESSAGE), "error"), set()
+    if nesting(body) > MAX_DEPTH or NUL_ESCAPE in body:
+        raise DoesNotFit
+    with suppress(pa.ArrowInvalid):
+        rows = parse(body, wire_schema(listing), "infer")
         return rows, field_names(rows.type) - wire_names(listing)
-    except pa.ArrowInvalid:
-        pass
     try:
         names = all_names(body, listing)
-        return parse(body, listing, "ignore"), names - wire_names(listing)
+        return parse(body, wire_schema(listing), "ignore"), names - wire_names(listing)
     except (pa.ArrowInvalid, msgspec.DecodeError):
         raise DoesNotFit from None
 
 
-def parse(body: bytes, listing: str, unexpected: str) -> pa.StructArray:
-    """The rows of a page; raises `pa.ArrowInvalid` where a value is not of its documented type."""
+def parse(body: bytes, schema: pa.Schema, unexpected: str) -> pa.StructArray:
+    """The rows of a page; raises `pa.ArrowInvalid` where a value is not of its type in the schema."""
     table = pj.read_json(
         pa.BufferReader(body),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
         parse_options=pj.ParseOptions(
-            explicit_schema=wire_schema(listing), newlines_in_values=b"\n" in body, unexpected_field_behavior=unexpected
+            explicit_schema=schema, newlines_in_values=b"\n" in body, unexpected_field_behavior=unexpected
         ),
     )
     return table.column("data").chunk(0).field("rows").flatten()
@@ -90,7 +86,7 @@ def parse(body: bytes, listing: str, unexpected: str) -> pa.StructArray:
 
 @cache
 def wire_schema(listing: str) -> pa.Schema:
-    """The documented envelope as an Arrow schema; fields of free contents are left to inference."""
+    """The documented envelope as an Arrow schema, without its message and fields of free contents."""
     root, *children = tables_of(listing)
     row = [*wire_fields(root), *(pa.field(child.wire, wire_type(child)) for child in children)]
     data = pa.struct([("count", pa.int64()), ("rows", pa.list_(pa.struct(row)))])
@@ -126,6 +122,19 @@ def has_gaps(ids: pa.Array) -> bool:
         return bool(ids.null_count)
     offsets = np.frombuffer(ids.buffers()[1], np.int32, len(ids) + 1)
     return not np.diff(offsets).all()
+
+
+def holds_nul(values: pa.Array) -> bool:
+    """Whether NUL is in any text.
+
+    Bytes are made of each column: NumPy would let other threads go on for a moment, and get its turn again much later.
+    """
+    if pa.types.is_struct(values.type):
+        return any(holds_nul(values.field(place)) for place in range(values.type.num_fields))
+    if pa.types.is_list(values.type):
+        return holds_nul(values.values)
+    letters = values.buffers()[2] if pa.types.is_string(values.type) else None
+    return letters is not None and NUL in letters.to_pybytes()
 
 
 def read_column(values: pa.Array, kind: Kind) -> pa.Array:
