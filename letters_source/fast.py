@@ -1,6 +1,5 @@
 """How are the rows of a page that fits read without making a Python object of each value?"""
 
-from contextlib import suppress
 from functools import cache
 
 import msgspec
@@ -13,10 +12,9 @@ from letters_source.strangers import all_names, is_plain, read_strangers
 from letters_source.tables import UNDOCUMENTED, Kind, Table, tables_of
 from letters_source.values import parse_timestamps
 
-# Arrow descends recursively into what is not documented, and overruns the stack past some 5,000 levels
+# Arrow descends recursively and overruns the stack past some 5,000 levels; documented pages have 6
 MAX_DEPTH = 500
-MESSAGE = pa.field("message", pa.string())
-NUL, NUL_ESCAPE = b"\0", b"\\u0000"
+NUL = b"\0"
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _WIRE_TYPES: dict[Kind, pa.DataType] = {"text": pa.string(), "bool": pa.bool_(), "timestamp": pa.string()}
 
@@ -31,6 +29,8 @@ def read_rows(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes]:
     Raises:
         DoesNotFit: something in the page is not of its documented type, or a row has no usable id.
     """
+    if nesting(body) > MAX_DEPTH:
+        raise DoesNotFit
     root, *children = tables_of(listing)
     rows, strangers = read_json(body, listing)
     if rows.null_count or has_gaps(rows.field("id")) or holds_nul(rows):
@@ -53,32 +53,30 @@ def nesting(body: bytes) -> int:
 
 
 def read_json(body: bytes, listing: str) -> tuple[pa.StructArray, set[str]]:
-    """The rows as Arrow reads them, and the names of their undocumented fields, of which most pages have none.
+    """The rows as Arrow reads them, and the names of their undocumented fields.
 
-    Arrow infers them, which tells their names; where it cannot, because one holds mixed types, it passes them over, and
-    msgspec tells the names.
+    Arrow infers undocumented fields, which tells their names; where it cannot, because one holds mixed types, it passes
+    them over, and msgspec tells the names.
     """
-    with suppress(pa.ArrowInvalid):
-        return parse(body, wire_schema(listing).append(MESSAGE), "error"), set()
-    if nesting(body) > MAX_DEPTH or NUL_ESCAPE in body:
-        raise DoesNotFit
-    with suppress(pa.ArrowInvalid):
-        rows = parse(body, wire_schema(listing), "infer")
+    try:
+        rows = parse(body, listing, "infer")
         return rows, field_names(rows.type) - wire_names(listing)
+    except pa.ArrowInvalid:
+        pass
     try:
         names = all_names(body, listing)
-        return parse(body, wire_schema(listing), "ignore"), names - wire_names(listing)
+        return parse(body, listing, "ignore"), names - wire_names(listing)
     except (pa.ArrowInvalid, msgspec.DecodeError):
         raise DoesNotFit from None
 
 
-def parse(body: bytes, schema: pa.Schema, unexpected: str) -> pa.StructArray:
-    """The rows of a page; raises `pa.ArrowInvalid` where a value is not of its type in the schema."""
+def parse(body: bytes, listing: str, unexpected: str) -> pa.StructArray:
+    """The rows of a page; raises `pa.ArrowInvalid` where a value is not of its documented type."""
     table = pj.read_json(
         pa.BufferReader(body),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
         parse_options=pj.ParseOptions(
-            explicit_schema=schema, newlines_in_values=b"\n" in body, unexpected_field_behavior=unexpected
+            explicit_schema=wire_schema(listing), newlines_in_values=b"\n" in body, unexpected_field_behavior=unexpected
         ),
     )
     return table.column("data").chunk(0).field("rows").flatten()
@@ -86,7 +84,7 @@ def parse(body: bytes, schema: pa.Schema, unexpected: str) -> pa.StructArray:
 
 @cache
 def wire_schema(listing: str) -> pa.Schema:
-    """The documented envelope as an Arrow schema, without its message and fields of free contents."""
+    """The documented envelope as an Arrow schema; fields of free contents are left to inference."""
     root, *children = tables_of(listing)
     row = [*wire_fields(root), *(pa.field(child.wire, wire_type(child)) for child in children)]
     data = pa.struct([("count", pa.int64()), ("rows", pa.list_(pa.struct(row)))])
@@ -125,9 +123,10 @@ def has_gaps(ids: pa.Array) -> bool:
 
 
 def holds_nul(values: pa.Array) -> bool:
-    """Whether NUL is in any text.
+    """Whether NUL is in any text, which engines could not hold.
 
-    Bytes are made of each column: NumPy would let other threads go on for a moment, and get its turn again much later.
+    Columns are copied as bytes, for NumPy would let go of Python's lock and wait to get it again: a walk would take a
+    tenth longer.
     """
     if pa.types.is_struct(values.type):
         return any(holds_nul(values.field(place)) for place in range(values.type.num_fields))
