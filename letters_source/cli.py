@@ -204,7 +204,7 @@ def main() -> None:
     # where Airflow is installed, dlt would look into its variables, which takes ten seconds and makes a ~/airflow
     os.environ.setdefault("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false")
     os.environ.setdefault("RUNTIME__LOG_LEVEL", "WARNING" if "--debug" in sys.argv else "CRITICAL")
-    # read by Arrow: its own way of keeping memory makes a load take a twentieth longer, and 40 MB more
+    # Arrow's own allocator keeps what is freed: a load takes 3 to 4 % longer with it, and 40 MB more
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if "--debug" not in sys.argv:
         sys.excepthook = tell_unexpected

@@ -14,7 +14,6 @@ from letters_source.values import parse_timestamps
 
 # Arrow descends recursively and overruns the stack past some 5,000 levels; documented pages have 6
 MAX_DEPTH = 500
-NUL = b"\0"
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _WIRE_TYPES: dict[Kind, pa.DataType] = {"text": pa.string(), "bool": pa.bool_(), "timestamp": pa.string()}
 
@@ -133,7 +132,7 @@ def holds_nul(values: pa.Array) -> bool:
     if pa.types.is_list(values.type):
         return holds_nul(values.values)
     letters = values.buffers()[2] if pa.types.is_string(values.type) else None
-    return letters is not None and NUL in letters.to_pybytes()
+    return letters is not None and b"\0" in letters.to_pybytes()
 
 
 def read_column(values: pa.Array, kind: Kind) -> pa.Array:
