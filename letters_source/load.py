@@ -77,7 +77,8 @@ def run(
     start = monotonic()
     source = choose_parts(letters(watch, **settings), only)
     tables = [table for table in TABLES if loads_into(source, table)]
-    pipeline, resolved = pipeline or make_pipeline(), resolve_settings(settings)
+    pipeline = pipeline or make_pipeline()
+    resolved = resolve_settings(settings)
     readers = Path(publish).absolute() if publish else None
     with plain_errors(), private_files, prepared(pipeline, resolved.lock_wait):
         with dlt.config.values(load_config(pipeline, resolved.mode)), hold_open(pipeline):
