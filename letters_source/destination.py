@@ -27,8 +27,9 @@ DEFAULT_PLACES: dict[Kind, str] = {
     # a server and its password are dlt's configuration, and no path
     "postgres": "",
 }
-# the limit and the free order keep a load's memory flat whatever the size of a listing (10 million rows fit)
-DUCKDB_CONFIG = {"memory_limit": "120MB", "preserve_insertion_order": False}
+# the limit and the free order keep a load's memory flat whatever the size of a listing: 10 million rows fit; each
+# thread needs a share of it, and with one for each of a server's eight cores a million contacts do not fit
+DUCKDB_CONFIG = {"memory_limit": "120MB", "threads": 2, "preserve_insertion_order": False}
 
 
 @readable_files()

@@ -208,6 +208,14 @@ def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
     assert config.credentials.global_config == DUCKDB_CONFIG
 
 
+def test_duckdb_takes_no_more_threads_than_its_memory_is_enough_for(work: Path) -> None:
+    """However many the machine has: a million contacts would fail on a server's eight."""
+    with duckdb.connect(str(work / "letters.duckdb")) as machine:
+        machine.execute("SET threads = 8")
+        with make_pipeline().sql_client() as client:
+            assert client.execute_sql("SELECT current_setting('threads')") == [(2,)]
+
+
 @pytest.mark.parametrize("kind", ["oracle", "DuckDB", ""])
 def test_an_unknown_kind_of_destination_is_refused(work: Path, kind: Any) -> None:
     """Wherever it is to go; the message names those that there are."""
