@@ -78,10 +78,9 @@ def run(
     source = choose_parts(letters(watch, **settings), only)
     tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
-    resolved = resolve_settings(settings)
     readers = Path(publish).absolute() if publish else None
-    with plain_errors(), private_files, prepared(pipeline, resolved.lock_wait):
-        with dlt.config.values(load_config(pipeline, resolved.mode)), hold_open(pipeline):
+    with plain_errors(), private_files, prepared(pipeline, resolve_settings(settings).lock_wait):
+        with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
             if readers:
                 check_published(pipeline, readers)
             destination = for_loading(pipeline.destination)

@@ -10,25 +10,17 @@ from typing import Any
 import dlt
 
 from letters_source.destination import duckdb_file, engine, is_duckdb, is_files
-from letters_source.settings import Mode
 from letters_source.sql import keep_open
 
 NOTHING_REPLACED = "Delete operation did not match any records"
 """What pyiceberg warns of when a table that is replaced had no rows, as in every first load."""
 
-CHECKPOINT_EARLY = "checkpoint_threshold='16MiB'"
-"""DuckDB's own, where dlt sets 1gb: rows that no staging moves on need not go through DuckDB's log into the file."""
 
-
-def load_config(pipeline: dlt.Pipeline, mode: Mode) -> dict[str, Any]:
+def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     """How dlt shall load: in databases, a table keeps its old rows until all new ones are there.
 
     That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
     staging, where history and sync go even then, no rows are left.
-
-    Args:
-        pipeline: where to.
-        mode: how listings are written.
     """
     if is_files(pipeline):
         return {"load.delete_completed_jobs": True}
@@ -37,9 +29,8 @@ def load_config(pipeline: dlt.Pipeline, mode: Mode) -> dict[str, Any]:
         # files that nobody but DuckDB reads, at once, are not worth compressing
         config["data_writer.compression"] = "none"
     file = duckdb_file(pipeline)
-    if file is None or os.path.exists(file):
-        return {**config, "destination.replace_strategy": "insert-from-staging"}
-    return {**config, "destination.credentials.pragmas": [CHECKPOINT_EARLY]} if mode == "replace" else config
+    is_new = file is not None and not os.path.exists(file)
+    return config if is_new else {**config, "destination.replace_strategy": "insert-from-staging"}
 
 
 def file_format(pipeline: dlt.Pipeline) -> Any:

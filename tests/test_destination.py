@@ -12,7 +12,6 @@ import duckdb
 import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
-from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
 from letters_source.destination import (
     DUCKDB_CONFIG,
@@ -22,15 +21,13 @@ from letters_source.destination import (
     make_pipeline,
 )
 from letters_source.errors import DestinationError
-from letters_source.loading import CHECKPOINT_EARLY, hold_open, load_config
+from letters_source.loading import hold_open, load_config
 from letters_source.preflight import check_destination, check_duckdb, check_folder, check_writable
 from letters_source.quoting import plain_cause
-from letters_source.settings import Mode
 
 ALONE = {"load.delete_completed_jobs": True}
-FIRST = {**ALONE, "load.truncate_staging_dataset": True, "data_writer.compression": "none"}
-ONCE = {**FIRST, "destination.credentials.pragmas": [CHECKPOINT_EARLY]}
-STAGED = {**FIRST, "destination.replace_strategy": "insert-from-staging"}
+ONCE = {**ALONE, "load.truncate_staging_dataset": True, "data_writer.compression": "none"}
+STAGED = {**ONCE, "destination.replace_strategy": "insert-from-staging"}
 ELSEWHERE = {name: value for name, value in STAGED.items() if name != "data_writer.compression"}
 pytestmark = pytest.mark.usefixtures("work")
 
@@ -278,36 +275,18 @@ def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
 
 def test_a_duckdb_file_that_does_not_exist_yet_is_written_once() -> None:
     """It has no old rows to keep."""
-    assert load_config(make_pipeline(), "replace") == ONCE
-    assert load_config(pipeline_to(dlt.destinations.duckdb("new.duckdb")), "replace") == ONCE
-
-
-@pytest.mark.parametrize("mode", ["history", "sync"])
-def test_what_goes_through_staging_even_the_first_time_has_no_early_checkpoint(mode: Mode) -> None:
-    """DuckDB would write out rows that are moved on."""
-    assert load_config(make_pipeline(), mode) == FIRST
-
-
-@pytest.mark.parametrize(("own", "expected"), [(None, "16.0 MiB"), (["threads=1"], "953.6 MiB")])
-def test_a_new_duckdb_file_is_written_early_unless_its_credentials_hold_pragmas(
-    own: list[str] | None, expected: str
-) -> None:
-    """DuckDB's threshold, and dlt's where the user's own pragmas do not tell another."""
-    credentials = DuckDbCredentials("new.duckdb")
-    credentials.pragmas = own
-    pipeline = pipeline_to(dlt.destinations.duckdb(credentials))
-    with dlt.config.values(load_config(pipeline, "replace")), pipeline.sql_client() as client:
-        assert client.execute_sql("SELECT current_setting('checkpoint_threshold')") == [(expected,)]
+    assert load_config(make_pipeline()) == ONCE
+    assert load_config(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == ONCE
 
 
 def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_there(work: Path) -> None:
     """Whoever made it, and whatever it holds; staging tables are emptied again."""
     pipeline = make_pipeline()
-    assert load_config(pipeline, "replace") == ONCE
+    assert load_config(pipeline) == ONCE
     duckdb.connect(str(work / "letters.duckdb")).close()
-    assert load_config(pipeline, "replace") == STAGED
-    assert load_config(make_pipeline(), "replace") == STAGED
-    assert load_config(pipeline_to(dlt.destinations.duckdb("letters.duckdb")), "replace") == STAGED
+    assert load_config(pipeline) == STAGED
+    assert load_config(make_pipeline()) == STAGED
+    assert load_config(pipeline_to(dlt.destinations.duckdb("letters.duckdb"))) == STAGED
 
 
 def test_a_new_duckdb_file_is_removed_when_nothing_came_of_it(work: Path) -> None:
@@ -367,22 +346,22 @@ def test_other_destinations_are_not_held(work: Path, destination: str) -> None:
 def test_files_are_replaced_without_staging(work: Path) -> None:
     """dlt knows none for filesystems, be the folder new, old or a bucket."""
     pipeline = make_pipeline("parquet")
-    assert load_config(pipeline, "replace") == ALONE
+    assert load_config(pipeline) == ALONE
     (work / "letters_parquet").mkdir()
-    assert load_config(pipeline, "replace") == ALONE
-    assert load_config(pipeline_to(dlt.destinations.filesystem("memory://bucket")), "replace") == ALONE
+    assert load_config(pipeline) == ALONE
+    assert load_config(pipeline_to(dlt.destinations.filesystem("memory://bucket"))) == ALONE
 
 
 def test_other_databases_keep_their_old_rows_until_all_new_ones_are_there() -> None:
     """Whether they hold any is not asked."""
-    assert load_config(pipeline_to("dummy"), "replace") == ELSEWHERE
+    assert load_config(pipeline_to("dummy")) == ELSEWHERE
 
 
 def test_each_load_has_a_configuration_of_its_own() -> None:
     """What a caller does to it changes no other."""
     pipeline = pipeline_to("dummy")
-    load_config(pipeline, "replace").clear()
-    assert load_config(pipeline, "replace") == ELSEWHERE
+    load_config(pipeline).clear()
+    assert load_config(pipeline) == ELSEWHERE
 
 
 def test_local_places_that_can_be_written_pass_and_stay_as_they_are(work: Path) -> None:
