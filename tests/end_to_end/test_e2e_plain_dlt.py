@@ -2,6 +2,7 @@
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import dlt
 import pytest
@@ -84,6 +85,32 @@ def test_another_dataset_and_file_are_as_good(world: World, tmp_path: Path) -> N
     assert result.tables["contacts"] == 30
     assert query(file, "select count(*) from my_data.contacts") == [(30,)]
     assert query(file, "select count(*) from duckdb_tables() where comment is not null") == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("destination", "file"),
+    [
+        ("duckdb", "mine.duckdb"),
+        (dlt.destinations.duckdb(), "mine.duckdb"),
+        (dlt.destinations.duckdb(destination_name="warehouse"), "warehouse.duckdb"),
+        (dlt.destinations.duckdb({"database": "dict.duckdb"}), "dict.duckdb"),
+    ],
+    ids=["name", "object", "named", "dict"],
+)
+def test_a_duckdb_destination_needs_no_file_s_name(world: World, tmp_path: Path, destination: Any, file: str) -> None:
+    """dlt finds one, for a new file and for one that is there."""
+    for _ in range(2):
+        run(dlt.pipeline("mine", destination=destination, dataset_name="my_data"), **world.settings)
+        assert query(tmp_path / file, "select count(*) from my_data.contacts") == [(30,)]
+
+
+def test_a_duckdb_destination_may_be_configured_by_environment(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `run` sets itself hides nothing of the user's."""
+    monkeypatch.setenv("DESTINATION__DUCKDB__CREDENTIALS__DATABASE", "set.duckdb")
+    run(dlt.pipeline("mine", destination="duckdb", dataset_name="my_data"), **world.settings)
+    assert query(tmp_path / "set.duckdb", "select count(*) from my_data.contacts") == [(30,)]
 
 
 def test_selected_resources_load_alone(world: World) -> None:
