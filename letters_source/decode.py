@@ -69,7 +69,7 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
         data = read_envelope(body, where)
     check_sizes(data.rows, len(body), where)
     try:
-        columns, notes = fast.read_rows(body, listing)
+        columns, notes = fast.read_rows(body, data.rows, listing)
     except fast.DoesNotFit:
         columns, notes = tolerant.read_rows(data.rows, listing)
     return Page(data.count, to_batch(columns, listing, number), notes + Notes(misfits=halves, halves=halves))
@@ -98,7 +98,7 @@ def check_sizes(rows: list[msgspec.Raw], size: int, where: str) -> None:
     Raises:
         MalformedResponse: one is.
     """
-    if size > MAX_ROW_BYTES and max((memoryview(row).nbytes for row in rows), default=0) > MAX_ROW_BYTES:
+    if size > MAX_ROW_BYTES and max(map(len, rows), default=0) > MAX_ROW_BYTES:
         raise MalformedResponse(f"{where}: a row is larger than {MAX_ROW_BYTES} bytes, which no row of a listing is.")
 
 

@@ -170,6 +170,10 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     """The file of a DuckDB destination; None for any other, and for a database without one."""
     if not is_duckdb(pipeline):
         return None
+    given = pipeline.destination.config_params.get("credentials")
+    # dlt would look up its whole configuration, to find what is there: a hundredth of a second each time
+    if isinstance(given, DuckDbCredentials) and (file := Path(given.database or "")).is_absolute():
+        return file
     config: Any = pipeline.destination_client().config
     name = str(config.credentials.database)
     return None if name.startswith(":") else Path(name)

@@ -17,14 +17,24 @@ class Engine(Destination[Any, Any]):
     @property
     def client_class(self) -> Any:
         """dlt's client, but all tables of a load change together."""
+        # these bring half of dlt along, which commands that load nothing need not wait for
+        from letters_source.together import Together
+
         base: Any = super()
-        return with_hand(base.client_class)
+        return with_hand(Together, base.client_class)
 
 
 class DuckDB(Engine, duckdb):
-    """dlt's duckdb, whose tables change together."""
+    """dlt's duckdb, whose tables change together, set for each load by what it brings."""
 
     destination_type = "dlt.destinations.duckdb"
+
+    @property
+    def client_class(self) -> Any:
+        """The same, set for the load."""
+        from letters_source.fitting import Fitted
+
+        return with_hand(Fitted, super().client_class)
 
 
 class Postgres(Engine, postgres):
@@ -51,9 +61,6 @@ def for_loading(destination: Any) -> Any:
 
 
 @cache
-def with_hand(client: type[Any]) -> type[Any]:
-    """A client of dlt's for a database, with `Together` mixed in."""
-    # it brings half of dlt along, which commands that load nothing need not wait for
-    from letters_source.together import Together
-
-    return type(client.__name__, (Together, client), {})
+def with_hand(hand: type[Any], client: type[Any]) -> type[Any]:
+    """A client of dlt's for a database, with one of ours mixed in."""
+    return type(client.__name__, (hand, client), {})

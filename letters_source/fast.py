@@ -1,5 +1,6 @@
 """How are the rows of a page that fits read without making a Python object of each value?"""
 
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -22,13 +23,18 @@ class DoesNotFit(Exception):
     """The page needs the tolerant way."""
 
 
-def read_rows(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes]:
+def read_rows(body: bytes, raws: Sequence[msgspec.Raw], listing: str) -> tuple[dict[str, pa.Array], Notes]:
     """The columns of a page's rows.
+
+    Args:
+        body: the page.
+        raws: its rows as they came.
+        listing: which listing it is of.
 
     Raises:
         DoesNotFit: something in the page is not of its documented type, or a row has no usable id.
     """
-    if nesting(body) > MAX_DEPTH:
+    if is_deep(body, raws):
         raise DoesNotFit
     root, *children = tables_of(listing)
     rows, strangers = read_json(body, listing)
@@ -42,6 +48,16 @@ def read_rows(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes]:
         raise DoesNotFit
     texts, kept = read_strangers(body, tuple(sorted(strangers)))
     return columns | {UNDOCUMENTED.name: texts}, Notes(kept)
+
+
+def is_deep(body: bytes, raws: Sequence[msgspec.Raw]) -> bool:
+    """Whether a page nests deeper than Arrow can read.
+
+    A level takes two brackets, for which most rows, and what is around them, have not the length.
+    """
+    lengths = list(map(len, raws))
+    around = len(body) - sum(lengths)
+    return max(around - len(lengths), *lengths, 0) > 2 * MAX_DEPTH and nesting(body) > MAX_DEPTH
 
 
 def nesting(body: bytes) -> int:

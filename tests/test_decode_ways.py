@@ -117,7 +117,7 @@ def tolerantly(body: bytes, listing: str) -> Decoded:
 def fast_or_none(body: bytes, listing: str) -> Decoded | None:
     """A page's rows and notes by the fast way, None where it does not fit."""
     try:
-        columns, notes = fast.read_rows(body, listing)
+        columns, notes = fast.read_rows(body, read_envelope(body, listing).rows, listing)
     except fast.DoesNotFit:
         return None
     return to_batch(columns, listing, 0).to_pylist(), notes
@@ -265,6 +265,13 @@ def test_pages_that_go_the_tolerant_way(row: str) -> None:
     body = page_of_text(f'[{{"id": "0"}}, {row}]')
     assert fast_or_none(body, "contacts") is None
     assert len(tolerantly(body, "contacts")[0]) == 2
+
+
+def test_what_nests_deep_around_the_rows_goes_the_tolerant_way_too() -> None:
+    """Arrow reads it as well."""
+    around = page_of_text('[{"id": "1"}]').replace(b"{", b'{"x": ' + b"[" * 501 + b"]" * 501 + b", ", 1)
+    assert fast_or_none(around, "contacts") is None
+    assert len(tolerantly(around, "contacts")[0]) == 1
 
 
 @pytest.mark.parametrize(
