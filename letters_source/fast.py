@@ -56,8 +56,9 @@ def is_deep(body: bytes, raws: Sequence[msgspec.Raw]) -> bool:
     A level takes two brackets, for which most rows, and what is around them, have not the length.
     """
     lengths = list(map(len, raws))
-    around = len(body) - sum(lengths)
-    return max(around - len(lengths), *lengths, 0) > 2 * MAX_DEPTH and nesting(body) > MAX_DEPTH
+    commas = len(raws)
+    around = len(body) - sum(lengths) - commas
+    return max([around, *lengths]) > 2 * MAX_DEPTH and nesting(body) > MAX_DEPTH
 
 
 def nesting(body: bytes) -> int:

@@ -32,10 +32,11 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
         DestinationError: with the plain cause.
     """
     check_space(Path(pipeline.working_dir))
-    check_configured(pipeline)
     if file := duckdb_file(pipeline):
         check_duckdb(file)
-    elif not is_files(pipeline):
+        return
+    check_configured(pipeline)
+    if not is_files(pipeline):
         check_server(pipeline)
     elif folder := local_folder(pipeline):
         check_folder(folder)
