@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.shape import PAGE, POSITION, RAW, REASON
+from letters_source.shape import PAGE, POSITION, RAW, REASON, numbers
 from letters_source.tables import REJECTED_ROWS, Table
 
 
@@ -37,12 +37,12 @@ def objects_table(rows: pa.Table, table: Table) -> pa.Table:
 def elements_table(rows: pa.Table, table: Table) -> pa.Table:
     """One row for each element of the nested lists, numbered within its list; null elements keep their number."""
     lists = rows[table.short].combine_chunks()
-    elements, parents = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
+    elements, parents = pc.list_flatten(lists), pc.list_parent_indices(lists)
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
-    positions = np.arange(len(elements)) - (lengths.cumsum() - lengths)[parents]
-    ids = rows["id"].combine_chunks().take(pa.array(parents))
+    positions = np.arange(len(elements)) - (lengths.cumsum() - lengths)[parents.to_numpy()]
+    ids = rows["id"].combine_chunks().take(parents)
     columns = (pc.struct_field(elements, column.name) for column in table.columns[2:])
-    flat = pa.Table.from_arrays([ids, pa.array(positions, pa.int64()), *columns], schema=table.schema)
+    flat = pa.Table.from_arrays([ids, numbers(positions), *columns], schema=table.schema)
     return flat.filter(elements.is_valid()) if elements.null_count else flat
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
 
 from letters_source.evidence import Mask
@@ -50,7 +51,7 @@ class Spool:
         gathered: list[pa.RecordBatch] = []
         for number, rows in wanted:
             batch = self.read(number)
-            gathered.append(batch if rows is True else batch.filter(pa.array(rows)))
+            gathered.append(batch if np.all(rows) else batch.filter(pa.array(rows)))
             if sum(batch.num_rows for batch in gathered) >= BATCH_ROWS:
                 yield pa.Table.from_batches(gathered)
                 gathered = []
