@@ -27,6 +27,8 @@ from letters_source.options import (
 )
 
 INTERRUPTED = 130
+# with Python's own 700 a load of 100,000 contacts takes 3 % longer, and no less memory
+OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -185,7 +187,7 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
 
 @contextmanager
 def lasting() -> Iterator[None]:
-    """Take what the block makes out of garbage collection.
+    """Take what the block makes out of garbage collection, and collect less often from then on.
 
     Imports stay anyway, and going through them time and again is a tenth of a load of 100,000 contacts.
     """
@@ -194,6 +196,7 @@ def lasting() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
         gc.enable()
 
 
