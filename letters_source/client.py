@@ -48,6 +48,7 @@ class Client:
         self.session.trust_env = False
         seconds = min(ANSWER_SECONDS, retry_budget)
         self.session.mount(base_url, TimedAdapter(seconds, pool_connections=1, pool_maxsize=throttle.workers))
+        self._prepared = self.session.prepare_request(requests.Request("GET", base_url))
 
     def __enter__(self) -> Self:
         return self
@@ -117,10 +118,8 @@ class Client:
         self._count("requests")
         where = f"{listing.name} page {params['page']}"
         try:
-            response = self.session.get(
-                self.base_url + listing.path,
-                params=urlencode(params, quote_via=quote),
-                auth=auth,
+            response = self.session.send(
+                self._request(listing, params, auth),
                 allow_redirects=False,
                 stream=True,
                 timeout=(CONNECT_SECONDS, min(READ_SECONDS, self.retry_budget)),
@@ -133,6 +132,12 @@ class Client:
             raise Again(describe(error)) from None
         check_status(response, body, where, auth.tokens)
         return body
+
+    def _request(self, listing: Listing, params: Mapping[str, str], auth: TokenAuth) -> requests.PreparedRequest:
+        """What is sent: all that is the same for each page is prepared once, a tenth of a request's work."""
+        request = self._prepared.copy()
+        request.url = f"{self.base_url}{listing.path}?{urlencode(params, quote_via=quote)}"
+        return auth(request)
 
     def _count(self, what: str) -> None:
         with self._counting:

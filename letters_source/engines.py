@@ -25,7 +25,7 @@ class Engine(Destination[Any, Any]):
 
 
 class DuckDB(Engine, duckdb):
-    """dlt's duckdb, whose tables change together, set for each load by what it brings."""
+    """dlt's duckdb, whose tables change together, set for each load by what it does."""
 
     destination_type = "dlt.destinations.duckdb"
 
