@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from functools import cached_property
 from random import uniform
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -48,7 +49,6 @@ class Client:
         self.session.trust_env = False
         seconds = min(ANSWER_SECONDS, retry_budget)
         self.session.mount(base_url, TimedAdapter(seconds, pool_connections=1, pool_maxsize=throttle.workers))
-        self._prepared = self.session.prepare_request(requests.Request("GET", base_url))
 
     def __enter__(self) -> Self:
         return self
@@ -133,10 +133,15 @@ class Client:
         check_status(response, body, where, auth.tokens)
         return body
 
+    @cached_property
+    def _prepared(self) -> requests.PreparedRequest:
+        """What is the same for each page, and a fifth of the work for a request; its URL is escaped and in ASCII."""
+        return self.session.prepare_request(requests.Request("GET", self.base_url))
+
     def _request(self, listing: Listing, params: Mapping[str, str], auth: TokenAuth) -> requests.PreparedRequest:
-        """What is sent: all that is the same for each page is prepared once, a tenth of a request's work."""
         request = self._prepared.copy()
-        request.url = f"{self.base_url}{listing.path}?{urlencode(params, quote_via=quote)}"
+        request.url = f"{str(request.url).rstrip('/')}{listing.path}?{urlencode(params, quote_via=quote)}"
+        request.prepare_cookies(self.session.cookies)
         return auth(request)
 
     def _count(self, what: str) -> None:

@@ -131,6 +131,21 @@ def test_a_page_is_asked_for_as_documented(client: Client, emulator: Emulator) -
     assert client.traffic == {"requests": 2}
 
 
+@pytest.mark.parametrize(("place", "sent"), [("", ""), ("/api/v1", "/api/v1"), ("/ä/b%20", "/%C3%A4/b%20")])
+def test_addresses_are_escaped_and_cookies_sent_back(place: str, sent: str) -> None:
+    """For each page; balancers tell by cookies which of their servers to ask again."""
+    with (
+        record(answer(ONE, Set_Cookie="server=2")) as recorder,
+        client_of(recorder.base_url.removesuffix("/api/v1") + place) as client,
+    ):
+        for page in range(2):
+            get(client, page=page)
+    assert [request.target for request in recorder.sent] == [
+        f"{sent}/contacts?page={page}&pageSize=2" for page in range(2)
+    ]
+    assert [request.headers.get("cookie") for request in recorder.sent] == [None, "server=2"]
+
+
 @pytest.mark.parametrize(("listing", "refresh"), [(CONTACTS, TOKENS.refresh), (TEMPLATES, None)])
 def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None) -> None:
     """The bearer token for both listings, the refresh token for contacts alone."""
