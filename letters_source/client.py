@@ -48,7 +48,10 @@ class Client:
         # no proxies, netrc or certificates from the environment: tokens go where base_url says, and nowhere else
         self.session.trust_env = False
         seconds = min(ANSWER_SECONDS, retry_budget)
-        self.session.mount(base_url, TimedAdapter(seconds, pool_connections=1, pool_maxsize=throttle.workers))
+        adapter = TimedAdapter(seconds, pool_connections=1, pool_maxsize=throttle.workers)
+        # not base_url itself, which is sent escaped and would not be found
+        for scheme in ("https://", "http://"):
+            self.session.mount(scheme, adapter)
 
     def __enter__(self) -> Self:
         return self
@@ -139,6 +142,7 @@ class Client:
         return self.session.prepare_request(requests.Request("GET", self.base_url))
 
     def _request(self, listing: Listing, params: Mapping[str, str], auth: TokenAuth) -> requests.PreparedRequest:
+        """One page's request."""
         request = self._prepared.copy()
         request.url = f"{str(request.url).rstrip('/')}{listing.path}?{urlencode(params, quote_via=quote)}"
         request.prepare_cookies(self.session.cookies)

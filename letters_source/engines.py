@@ -17,7 +17,7 @@ class Engine(Destination[Any, Any]):
     @property
     def client_class(self) -> Any:
         """dlt's client, but all tables of a load change together."""
-        # these bring half of dlt along, which commands that load nothing need not wait for
+        # it brings half of dlt along, which commands that load nothing need not wait for
         from letters_source.together import Together
 
         base: Any = super()

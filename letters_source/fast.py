@@ -51,18 +51,17 @@ def read_rows(body: bytes, raws: Sequence[msgspec.Raw], listing: str) -> tuple[d
 
 
 def is_deep(body: bytes, raws: Sequence[msgspec.Raw]) -> bool:
-    """Whether a page nests deeper than Arrow can read.
+    """Whether a page nests deeper than `MAX_DEPTH`, give or take the levels of the envelope.
 
     A level takes two brackets, for which most rows, and what is around them, have not the length.
     """
-    lengths = list(map(len, raws))
-    commas = len(raws)
+    lengths, commas = list(map(len, raws)), len(raws) - 1
     around = len(body) - sum(lengths) - commas
     return max([around, *lengths]) > 2 * MAX_DEPTH and nesting(body) > MAX_DEPTH
 
 
 def nesting(body: bytes) -> int:
-    """How deep brackets nest; those in texts count too, so the true depth may be smaller."""
+    """How deep brackets nest. Those in texts count too: the depth may be another, but not beyond what msgspec reads."""
     brackets = np.frombuffer(body.translate(None, _NOT_BRACKETS), np.uint8)
     # the codes of closing brackets, 0x5D and 0x7D, have a bit that the opening 0x5B and 0x7B lack
     return int(np.where(brackets & 0x04, -1, 1).cumsum().max(initial=0))

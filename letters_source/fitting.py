@@ -17,9 +17,13 @@ class Fitted(SqlJobClientWithStagingDataset):
     def verify_schema(
         self, only_tables: Any = None, new_jobs: Iterable[ParsedLoadJobFileName] = ()
     ) -> list[PreparedTableSchema]:
-        """As dlt does, before any job has its connection; pragmas of users' own destinations go last, and so hold."""
-        tables = super().verify_schema(only_tables, new_jobs)
-        if not any(map(self.should_load_data_to_staging_dataset, {job.table_name for job in new_jobs})):
+        """As dlt does, before any job has its connection; what users set by pragmas goes last, and so holds.
+
+        dlt makes these credentials anew for each load, from those of the user.
+        """
+        jobs = tuple(new_jobs)
+        tables = super().verify_schema(only_tables, jobs)
+        if not any(map(self.should_load_data_to_staging_dataset, {job.table_name for job in jobs})):
             credentials: Any = self.config.credentials
             credentials.pragmas = [WRITE_EARLY, *(credentials.pragmas or ())]
         return tables

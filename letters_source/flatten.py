@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.shape import PAGE, POSITION, RAW, REASON, numbers
+from letters_source.shape import PAGE, POSITION, RAW, REASON, to_int64
 from letters_source.tables import REJECTED_ROWS, Table
 
 
@@ -42,7 +42,7 @@ def elements_table(rows: pa.Table, table: Table) -> pa.Table:
     positions = np.arange(len(elements)) - (lengths.cumsum() - lengths)[parents.to_numpy()]
     ids = rows["id"].combine_chunks().take(parents)
     columns = (pc.struct_field(elements, column.name) for column in table.columns[2:])
-    flat = pa.Table.from_arrays([ids, numbers(positions), *columns], schema=table.schema)
+    flat = pa.Table.from_arrays([ids, to_int64(positions), *columns], schema=table.schema)
     return flat.filter(elements.is_valid()) if elements.null_count else flat
 
 

@@ -68,13 +68,13 @@ def row_schema(listing: str) -> pa.Schema:
 def to_batch(columns: Mapping[str, pa.Array], listing: str, page: int) -> pa.RecordBatch:
     """The columns of one page as a batch of the row schema; a column that is not given is null throughout."""
     length = len(columns["id"])
-    placed = {PAGE: pa.repeat(pa.scalar(page, pa.int64()), length), POSITION: numbers(np.arange(length))}
+    placed = {PAGE: pa.repeat(pa.scalar(page, pa.int64()), length), POSITION: to_int64(np.arange(length))}
     given = {**columns, **placed}
     schema = row_schema(listing)
     arrays = [given[name] if name in given else pa.nulls(length, schema.field(name).type) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def numbers(values: npt.NDArray[np.int64]) -> pa.Array:
-    """The same in Arrow; `pa.array` would import NumPy's masked arrays first, which takes longer than a page."""
+def to_int64(values: npt.NDArray[np.int64]) -> pa.Array:
+    """As Arrow's, without a copy; `pa.array` would import NumPy's masked arrays, which takes longer than a page."""
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])

@@ -25,13 +25,13 @@ class Tokens:
 
 
 class TokenAuth(requests.auth.AuthBase):
-    """Sets the tokens' headers when a request is prepared, so that nothing logs them and no netrc replaces them."""
+    """Sets the tokens' headers once a request is prepared, so that nothing logs them and no netrc replaces them."""
 
     def __init__(self, tokens: Tokens, *, refresh: bool) -> None:
         self.tokens, self.refresh = tokens, refresh
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """The request with its headers; requests calls this last."""
+        """The request with its headers; the client calls this last."""
         request.headers["Authorization"] = f"Bearer {self.tokens.access}"
         if self.refresh:
             request.headers["refreshtoken"] = self.tokens.refresh

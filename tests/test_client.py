@@ -16,6 +16,7 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
+from letters_source import timed
 from letters_source.client import FIRST_WAIT_SECONDS, MAX_BODY_BYTES, READ_SECONDS, Client, describe
 from letters_source.decode import Page, decode_page
 from letters_source.emulator import Behaviour, Emulator, Reply, When
@@ -144,6 +145,15 @@ def test_addresses_are_escaped_and_cookies_sent_back(place: str, sent: str) -> N
         f"{sent}/contacts?page={page}&pageSize=2" for page in range(2)
     ]
     assert [request.headers.get("cookie") for request in recorder.sent] == [None, "server=2"]
+
+
+@pytest.mark.parametrize("base_url", ["https://münchen.example/api/v1", "https://host.example/a/../%7Ex"])
+def test_answers_have_their_time_wherever_they_come_from(base_url: str) -> None:
+    """Also where the address is sent otherwise than it is written."""
+    with client_of(base_url) as client:
+        sent = str(client.session.prepare_request(requests.Request("GET", base_url)).url)
+        assert not sent.startswith(base_url)
+        assert isinstance(client.session.get_adapter(sent), timed.TimedAdapter)
 
 
 @pytest.mark.parametrize(("listing", "refresh"), [(CONTACTS, TOKENS.refresh), (TEMPLATES, None)])

@@ -266,6 +266,14 @@ def test_the_file_of_a_duckdb_destination_is_known(work: Path) -> None:
         assert duckdb_file(pipeline_to(dlt.destinations.duckdb(connection))) == work / "open.duckdb"
 
 
+def test_the_file_of_ours_is_known_without_dlts_configuration(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the one that dlt opens, whatever the environment says."""
+    monkeypatch.setenv("DESTINATION__DUCKDB__CREDENTIALS__DATABASE", str(work / "other.duckdb"))
+    pipeline = make_pipeline()
+    config: Any = pipeline.destination_client().config
+    assert duckdb_file(pipeline) == work / "letters.duckdb" == Path(config.credentials.database)
+
+
 @pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])
 def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
     """Folders, buckets and what is no place at all."""

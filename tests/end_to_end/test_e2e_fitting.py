@@ -1,6 +1,6 @@
 """Does DuckDB write rows at once where they stay where they are written?"""
 
-from contextlib import closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,15 @@ def threshold_after_load(pipeline: dlt.Pipeline, file: Path, **settings: Any) ->
 
     It is lost with the last connection of a process: one is opened while pages are read, by when the file is there.
     """
-    opened: list[duckdb.DuckDBPyConnection] = []
+    with ExitStack() as stack:
+        opened: list[duckdb.DuckDBPyConnection] = []
 
-    def look_on(*_: Any) -> None:
-        if not opened:
-            opened.append(duckdb.connect(str(file)))
+        def look_on(*_: Any) -> None:
+            if not opened:
+                opened.append(stack.enter_context(duckdb.connect(str(file))))
 
-    run(pipeline, watch=look_on, **settings)
-    with closing(opened[0]) as database:
-        [(found,)] = database.execute("SELECT current_setting('checkpoint_threshold')").fetchall()
+        run(pipeline, watch=look_on, **settings)
+        [(found,)] = opened[0].execute("SELECT current_setting('checkpoint_threshold')").fetchall()
     return str(found)
 
 
@@ -54,11 +54,12 @@ def test_what_is_merged_goes_through_staging_in_a_new_file_too(world: World, mod
 
 
 @pytest.mark.parametrize(("pragmas", "expected"), [(None, EARLY), (["checkpoint_threshold='32MiB'"], "32.0 MiB")])
-def test_pragmas_of_users_own_destinations_hold(
+def test_destinations_of_users_own_keep_their_pragmas(
     world: World, tmp_path: Path, pragmas: list[str] | None, expected: str
 ) -> None:
-    """Whatever fits the load."""
+    """They count more than ours, which do not get into the user's credentials."""
     credentials = DuckDbCredentials(str(tmp_path / "mine.duckdb"))
     credentials.pragmas = pragmas
     pipeline = dlt.pipeline("mine", destination=dlt.destinations.duckdb(credentials), dataset_name="my_data")
     assert threshold_after_load(pipeline, tmp_path / "mine.duckdb", **world.settings) == expected
+    assert credentials.pragmas == pragmas
