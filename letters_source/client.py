@@ -20,7 +20,7 @@ from letters_source.errors import MalformedResponse, NotAuthorised, ServiceUnrea
 from letters_source.listing import Listing
 from letters_source.throttle import Throttle
 from letters_source.timed import TimedAdapter
-from letters_source.tokens import TokenAuth, TokenSource
+from letters_source.tokens import Tokens, TokenSource
 
 logger = logging.getLogger("letters_source")
 T = TypeVar("T")
@@ -109,20 +109,20 @@ class Client:
         """The body; where the tokens are refused, the secrets are read again, once."""
         tokens = self.tokens.current()
         try:
-            return self._send(listing, params, TokenAuth(tokens, refresh=listing.sends_refresh_token))
+            return self._send(listing, params, tokens)
         except NotAuthorised:
             if not self.tokens.renew(tokens):
                 raise
         logger.info("The tokens were refused; the secrets hold others by now, which are tried.")
-        return self._send(listing, params, TokenAuth(self.tokens.current(), refresh=listing.sends_refresh_token))
+        return self._send(listing, params, self.tokens.current())
 
-    def _send(self, listing: Listing, params: Mapping[str, str], auth: TokenAuth) -> bytes:
+    def _send(self, listing: Listing, params: Mapping[str, str], tokens: Tokens) -> bytes:
         """The body of one response, within bounds of size and time."""
         self._count("requests")
         where = f"{listing.name} page {params['page']}"
         try:
             response = self.session.send(
-                self._request(listing, params, auth),
+                self._request(listing, params, tokens),
                 allow_redirects=False,
                 stream=True,
                 timeout=(CONNECT_SECONDS, min(READ_SECONDS, self.retry_budget)),
@@ -133,7 +133,7 @@ class Client:
             raise untrusted(where, error) from None
         except (requests.RequestException, HTTPError, OSError) as error:
             raise Again(describe(error)) from None
-        check_status(response, body, where, auth.tokens)
+        check_status(response, body, where, tokens)
         return body
 
     @cached_property
@@ -141,12 +141,13 @@ class Client:
         """What is the same for each page, and a fifth of the work for a request; its URL is escaped and in ASCII."""
         return self.session.prepare_request(requests.Request("GET", self.base_url))
 
-    def _request(self, listing: Listing, params: Mapping[str, str], auth: TokenAuth) -> requests.PreparedRequest:
-        """One page's request."""
+    def _request(self, listing: Listing, params: Mapping[str, str], tokens: Tokens) -> requests.PreparedRequest:
+        """One page's request; the tokens come last, so that nothing else sets their headers."""
         request = self._prepared.copy()
         request.url = f"{str(request.url).rstrip('/')}{listing.path}?{urlencode(params, quote_via=quote)}"
         request.prepare_cookies(self.session.cookies)
-        return auth(request)
+        request.headers.update(tokens.headers(refresh=listing.sends_refresh_token))
+        return request
 
     def _count(self, what: str) -> None:
         with self._counting:

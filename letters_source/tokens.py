@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-import requests
-
 from letters_source.errors import NotAuthorised, SettingsError
 
 logger = logging.getLogger("letters_source")
@@ -23,19 +21,10 @@ class Tokens:
     access: str = field(repr=False)
     refresh: str = field(repr=False)
 
-
-class TokenAuth(requests.auth.AuthBase):
-    """Sets the tokens' headers once a request is prepared, so that nothing logs them and no netrc replaces them."""
-
-    def __init__(self, tokens: Tokens, *, refresh: bool) -> None:
-        self.tokens, self.refresh = tokens, refresh
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """The request with its headers; the client calls this last."""
-        request.headers["Authorization"] = f"Bearer {self.tokens.access}"
-        if self.refresh:
-            request.headers["refreshtoken"] = self.tokens.refresh
-        return request
+    def headers(self, *, refresh: bool) -> dict[str, str]:
+        """The headers that carry them, the refresh token's only where it is asked for."""
+        bearer = {"Authorization": f"Bearer {self.access}"}
+        return {**bearer, "refreshtoken": self.refresh} if refresh else bearer
 
 
 class TokenSource:

@@ -7,10 +7,9 @@ from typing import Any
 
 import jwt
 import pytest
-import requests
 
 from letters_source.errors import NotAuthorised, SettingsError
-from letters_source.tokens import TokenAuth, Tokens, TokenSource, check_expiry, check_tokens, expiry
+from letters_source.tokens import Tokens, TokenSource, check_expiry, check_tokens, expiry
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 KEY = "a key of 32 bytes and a few more"
@@ -106,19 +105,19 @@ def test_a_token_that_no_header_can_hold_is_refused(key: str, part: str) -> None
 
 
 def test_tokens_are_not_represented() -> None:
-    """Neither by themselves nor inside what sets the headers."""
+    """Neither by themselves nor inside what holds them."""
     tokens = Tokens("canary-access", "canary-refresh")
-    auth, source = TokenAuth(tokens, refresh=True), TokenSource(tokens, lambda: tokens)
+    source = TokenSource(tokens, lambda: tokens)
     assert source.current() is tokens
-    assert "canary" not in f"{tokens} {tokens!r} {auth} {auth!r} {source} {source!r}"
+    assert "canary" not in f"{tokens} {tokens!r} {source} {source!r}"
     assert repr(tokens) == "Tokens()"
 
 
 @pytest.mark.parametrize("refresh", [True, False])
-def test_headers_are_set_when_a_request_is_prepared(*, refresh: bool) -> None:
+def test_tokens_have_their_headers(*, refresh: bool) -> None:
     """The refresh token only where it is asked for."""
-    request = requests.Request("GET", "https://h", auth=TokenAuth(Tokens("a", "r"), refresh=refresh)).prepare()
-    assert dict(request.headers) == {"Authorization": "Bearer a", **({"refreshtoken": "r"} if refresh else {})}
+    headers = Tokens("a", "r").headers(refresh=refresh)
+    assert headers == {"Authorization": "Bearer a", **({"refreshtoken": "r"} if refresh else {})}
 
 
 def test_fit_tokens_are_given_back() -> None:
