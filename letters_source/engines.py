@@ -25,16 +25,16 @@ class Engine(Destination[Any, Any]):
 
 
 class DuckDB(Engine, duckdb):
-    """dlt's duckdb, whose tables change together, set for each load by what it does."""
+    """dlt's duckdb, whose tables change together and are written early."""
 
     destination_type = "dlt.destinations.duckdb"
 
     @property
     def client_class(self) -> Any:
-        """The same, set for the load."""
-        from letters_source.fitting import Fitted
+        """The same, and rows that no staging moves on are written at once."""
+        from letters_source.checkpoint import EarlyCheckpoint
 
-        return with_hand(Fitted, super().client_class)
+        return with_hand(EarlyCheckpoint, super().client_class)
 
 
 class Postgres(Engine, postgres):

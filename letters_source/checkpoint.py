@@ -8,11 +8,11 @@ from dlt.common.storages.load_package import ParsedLoadJobFileName
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 
 # DuckDB's own, where dlt sets 1gb and so sends most rows of a load through DuckDB's log: 3 % of a first load
-WRITE_EARLY = "checkpoint_threshold='16MiB'"
+THRESHOLD = "checkpoint_threshold='16MiB'"
 
 
-class Fitted(SqlJobClientWithStagingDataset):
-    """A client of dlt's for DuckDB, to be mixed into one: the connections of a load's jobs are set for that load."""
+class EarlyCheckpoint(SqlJobClientWithStagingDataset):
+    """A client of dlt's for DuckDB, to be mixed into one: where nothing is staged, DuckDB writes its file early."""
 
     def verify_schema(
         self, only_tables: Any = None, new_jobs: Iterable[ParsedLoadJobFileName] = ()
@@ -25,5 +25,5 @@ class Fitted(SqlJobClientWithStagingDataset):
         tables = super().verify_schema(only_tables, jobs)
         if not any(map(self.should_load_data_to_staging_dataset, {job.table_name for job in jobs})):
             credentials: Any = self.config.credentials
-            credentials.pragmas = [WRITE_EARLY, *(credentials.pragmas or ())]
+            credentials.pragmas = [THRESHOLD, *(credentials.pragmas or ())]
         return tables
