@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import cached_property
+from io import BytesIO
 from random import uniform
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -180,14 +181,14 @@ def read_body(response: requests.Response, where: str) -> bytes:
     Raises:
         MalformedResponse: it is larger than any page would be.
     """
-    body = bytearray()
+    body = BytesIO()
     while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
+        body.write(chunk)
+        if body.tell() > MAX_BODY_BYTES:
             raise MalformedResponse(
                 f"{where}: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
             )
-    return bytes(body)
+    return body.getvalue()
 
 
 def outcome(state: RetryCallState) -> Again:

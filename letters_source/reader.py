@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, islice
+from queue import SimpleQueue
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,12 +28,11 @@ def ignore(listing: str, walk: int, rows: int, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A decoded page, its rows ready for the spool, and when it was asked for and answered, by the run's clock."""
+    """What a response proves, its rows as the spool takes them, and what decoding noticed."""
 
-    page: Page
+    reading: Reading
     batch: pa.Buffer | None
-    asked: int
-    answered: int
+    notes: Notes
 
 
 @dataclass(slots=True)
@@ -56,30 +56,39 @@ class PageReader:
 
     def read(self, pages: Iterable[int], walk: int) -> Iterator[Reading]:
         """The readings of pages, as they come; a page number is taken only when a worker is free for it."""
-        waiting = iter(pages)
-        under_way: dict[Future[Answer], int] = {}
+        waiting, under_way = iter(pages), 0
+        # `concurrent.futures.wait` would go through all requests under way for each answer, under Python's lock
+        done: SimpleQueue[Future[Answer]] = SimpleQueue()
         while True:
-            for page in islice(waiting, self.workers - len(under_way)):
-                under_way[self.pool.submit(self._ask, page)] = page
+            for page in islice(waiting, self.workers - under_way):
+                self.pool.submit(self._ask, page, walk).add_done_callback(done.put)
+                under_way += 1
             if not under_way:
                 return
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                yield self._keep(future.result(), under_way.pop(future), walk)
+            answer = done.get().result()
+            under_way -= 1
+            yield self._keep(answer)
 
-    def _ask(self, page: int) -> Answer:
+    def _ask(self, page: int, walk: int) -> Answer:
         asked = next(self.clock)
         decoded = self.fetch(page)
-        batch = self.treat(decoded.rows).serialize() if self.spool else None
-        return Answer(decoded, batch, asked, next(self.clock))
+        rows = decoded.rows
+        batch = self.treat(rows).serialize() if self.spool else None
+        keys, rejected = row_keys(rows), rows["id"].null_count
+        reading = Reading(page, walk, decoded.count, keys, rejected, asked, next(self.clock))
+        return Answer(reading, batch, decoded.notes)
 
-    def _keep(self, answer: Answer, page: int, walk: int) -> Reading:
-        rows, count = answer.page.rows, answer.page.count
+    def _keep(self, answer: Answer) -> Reading:
+        reading = answer.reading
         if self.spool and answer.batch:
             self.spool.append(answer.batch)
-        self.notes.append(answer.page.notes)
-        self.watch(self.listing, walk, rows.num_rows, count)
-        logger.debug("%s page %d of walk %d: %d rows, count %d", self.listing, page, walk, rows.num_rows, count)
-        return Reading(page, walk, count, row_keys(rows), rows["id"].null_count, answer.asked, answer.answered)
+        self.notes.append(answer.notes)
+        rows = len(reading.keys)
+        self.watch(self.listing, reading.walk, rows, reading.count)
+        logger.debug(
+            "%s page %d of walk %d: %d rows, count %d", self.listing, reading.page, reading.walk, rows, reading.count
+        )
+        return reading
 
 
 def row_keys(rows: pa.RecordBatch) -> pa.Array:

@@ -73,11 +73,12 @@ def test_readings_notes_and_spool_keep_step() -> None:
 
 
 def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
-    """The answer holds the decoded page, its rows as the spool's bytes, and two ticks of the run's clock."""
+    """The answer holds what the page proves, its rows as the spool's bytes, and what decoding noticed."""
     with reader(fetch, 1) as read:
-        first, second = read._ask(3), read._ask(4)
-        assert (first.asked, first.answered, second.asked, second.answered) == (0, 1, 2, 3)
-        assert first.page.rows.equals(fetch(3).rows)
+        first, second = read._ask(3, 1), read._ask(4, 1)
+        ticks = [(answer.reading.asked, answer.reading.answered) for answer in (first, second)]
+        assert ticks == [(0, 1), (2, 3)]
+        assert first.notes == Notes(Counter(["x"]))
         assert first.batch is not None
         assert second.batch is not None
         assert pa.ipc.read_record_batch(first.batch, row_schema("contacts")).equals(fetch(3).rows)
@@ -107,7 +108,7 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         read = PageReader("contacts", fetch, None, pool, 1, ignore, never)
-        assert read._ask(0).batch is None
+        assert read._ask(0, 1).batch is None
         (reading,) = read.read([1], 1)
     assert reading.keys.to_pylist() == ["1a", "1b"]
     assert read.notes == [Notes(Counter(["x"]))]
