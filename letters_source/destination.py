@@ -30,6 +30,8 @@ DEFAULT_PLACES: dict[Kind, str] = {
 # the limit and the free order keep a load's memory flat whatever the size of a listing: 10 million rows fit; each
 # thread needs a share of it, and with one for each of a server's eight cores a million contacts do not fit
 DUCKDB_CONFIG = {"memory_limit": "120MB", "threads": 2, "preserve_insertion_order": False}
+# so does each file of rows that is loaded at once; dlt, told to write smaller files, would load twenty
+FILES_AT_ONCE = 2
 
 
 @readable_files()
@@ -133,7 +135,7 @@ def make_destination(kind: Kind, place: str) -> Any:
     if kind == "duckdb":
         credentials = DuckDbCredentials(place)
         credentials.global_config = DUCKDB_CONFIG
-        return DuckDB(credentials)
+        return DuckDB(credentials, max_parallel_load_jobs=FILES_AT_ONCE)
     url = place if "://" in place else Path(place).as_uri()
     return dlt.destinations.filesystem(url, preferred_table_format=kind if kind != "parquet" else None)
 
@@ -177,6 +179,12 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     config: Any = pipeline.destination_client().config
     name = str(config.credentials.database)
     return None if name.startswith(":") else Path(name)
+
+
+def discard_duckdb(file: Path) -> None:
+    """Remove a DuckDB file that was not finished, and its logs, which would be taken for those of the next one."""
+    for ending in ("", ".wal", ".wal.checkpoint"):
+        file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
 
 
 def shown_place(pipeline: dlt.Pipeline) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import dlt
 
-from letters_source.destination import duckdb_file, engine, is_duckdb, is_files
+from letters_source.destination import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
 from letters_source.sql import keep_open
 
 NOTHING_REPLACED = "Delete operation did not match any records"
@@ -60,5 +60,5 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
         except BaseException:
             # only once it is open, and so locked, is it ours to remove
             if is_new:
-                file.unlink(missing_ok=True)
+                discard_duckdb(file)
             raise

@@ -7,7 +7,7 @@ from shutil import copymode
 import dlt
 from dlt.common.destination.exceptions import DestinationException
 
-from letters_source.destination import RESERVED, catalog_of, duckdb_file, is_duckdb
+from letters_source.destination import RESERVED, catalog_of, discard_duckdb, duckdb_file, is_duckdb
 from letters_source.errors import DestinationError, LoadFailed
 from letters_source.preflight import check_writable
 from letters_source.quoting import literal, plain_cause
@@ -54,12 +54,12 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
     """
     copy = file.with_name(f".{file.name}.copy")
     try:
-        discard(copy)
+        discard_duckdb(copy)
         write_copy(pipeline, copy)
         if os.path.exists(file):
             copymode(file, copy)
         # a log beside the old file belongs to who wrote into that, and would be taken for the new one's
-        log_of(file).unlink(missing_ok=True)
+        file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
         copy.replace(file)
     except (DestinationException, OSError) as error:
         raise LoadFailed(f"{file} was not published, though the load is verified: {plain_cause(error)}") from error
@@ -76,14 +76,3 @@ def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:
             client.execute_sql(f"DETACH {COPY}")
     with copy.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def discard(copy: Path) -> None:
-    """Remove a copy that was not finished, and its log."""
-    for path in (copy, log_of(copy)):
-        path.unlink(missing_ok=True)
-
-
-def log_of(file: Path) -> Path:
-    """Where DuckDB keeps what it has not yet written into a file."""
-    return file.with_name(f"{file.name}.wal")

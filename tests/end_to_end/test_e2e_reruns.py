@@ -1,5 +1,7 @@
 """What does a load change that is not the first?"""
 
+from typing import Any
+
 import pytest
 from holdings import LISTED, change, held_tables, parsed, query, table_names
 from worlds import Begin, World
@@ -29,6 +31,20 @@ def test_loading_twice_gives_the_same_rows(begin: Begin, kind: Kind) -> None:
     assert {name: twice[name] for name in LISTED} == {name: once[name] for name in LISTED}
     assert twice["listing_audit"] == once["listing_audit"] + [parsed({**audit}) for audit in second.audits]
     assert first.load_id != second.load_id
+
+
+def test_rows_that_dlt_is_told_to_write_into_several_files_are_all_loaded(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Straight into a new file, and through staging into one that holds them already."""
+    monkeypatch.setenv("DATA_WRITER__FILE_MAX_ITEMS", "1")
+    world = begin(Emulator(100_000, 7))
+    for _ in range(2):
+        result = world.load(page_size=5000)
+        trace: Any = world.pipeline.last_trace
+        files = [file for part in trace.last_extract_info.metrics[result.load_id] for file in part["job_metrics"]]
+        assert sum(file.startswith("contacts.") for file in files) == 3
+        assert result.tables["contacts"] == 100_000
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
