@@ -30,7 +30,7 @@ DEFAULT_PLACES: dict[Kind, str] = {
 # the limit and the free order keep a load's memory flat whatever the size of a listing: 10 million rows fit; each
 # thread needs a share of it, and with one for each of a server's eight cores a million contacts do not fit
 DUCKDB_CONFIG = {"memory_limit": "120MB", "threads": 2, "preserve_insertion_order": False}
-# so does each file of rows that is loaded at once; dlt, told to write smaller files, would load twenty
+# each file of rows that is loaded at once needs a share too; dlt, told to write smaller ones, would load twenty
 FILES_AT_ONCE = 2
 
 
@@ -182,9 +182,14 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
 
 
 def discard_duckdb(file: Path) -> None:
-    """Remove a DuckDB file that was not finished, and its logs, which would be taken for those of the next one."""
-    for ending in ("", ".wal", ".wal.checkpoint"):
-        file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
+    """Remove a DuckDB file that was not finished, and its logs."""
+    for path in (file, *logs_of(file)):
+        path.unlink(missing_ok=True)
+
+
+def logs_of(file: Path) -> list[Path]:
+    """Where DuckDB keeps what it has not yet written into a file; it takes them for those of any file of that name."""
+    return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
 
 
 def shown_place(pipeline: dlt.Pipeline) -> str:

@@ -7,7 +7,7 @@ from shutil import copymode
 import dlt
 from dlt.common.destination.exceptions import DestinationException
 
-from letters_source.destination import RESERVED, catalog_of, discard_duckdb, duckdb_file, is_duckdb
+from letters_source.destination import RESERVED, catalog_of, discard_duckdb, duckdb_file, is_duckdb, logs_of
 from letters_source.errors import DestinationError, LoadFailed
 from letters_source.preflight import check_writable
 from letters_source.quoting import literal, plain_cause
@@ -58,8 +58,9 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
         write_copy(pipeline, copy)
         if os.path.exists(file):
             copymode(file, copy)
-        # a log beside the old file belongs to who wrote into that, and would be taken for the new one's
-        file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
+        # logs beside the old file belong to who wrote into that, and would be taken for the new one's
+        for log in logs_of(file):
+            log.unlink(missing_ok=True)
         copy.replace(file)
     except (DestinationException, OSError) as error:
         raise LoadFailed(f"{file} was not published, though the load is verified: {plain_cause(error)}") from error
