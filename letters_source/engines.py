@@ -16,12 +16,13 @@ class Engine(Destination[Any, Any]):
 
     @property
     def client_class(self) -> Any:
-        """dlt's client, but all tables of a load change together."""
-        # it brings half of dlt along, which commands that load nothing need not wait for
+        """dlt's client, but all tables of a load change together, and what was dropped is made again."""
+        # they bring half of dlt along, which commands that load nothing need not wait for
+        from letters_source.restored import Restored
         from letters_source.together import Together
 
         base: Any = super()
-        return with_hand(Together, base.client_class)
+        return with_hands(base.client_class, Restored, Together)
 
 
 class DuckDB(Engine, duckdb):
@@ -34,7 +35,7 @@ class DuckDB(Engine, duckdb):
         """The same, and rows that no staging moves on are written at once."""
         from letters_source.checkpoint import EarlyCheckpoint
 
-        return with_hand(EarlyCheckpoint, super().client_class)
+        return with_hands(super().client_class, EarlyCheckpoint)
 
 
 class Postgres(Engine, postgres):
@@ -61,6 +62,6 @@ def for_loading(destination: Any) -> Any:
 
 
 @cache
-def with_hand(hand: type[Any], client: type[Any]) -> type[Any]:
-    """A client of dlt's for a database, with one of ours mixed in."""
-    return type(client.__name__, (hand, client), {})
+def with_hands(client: type[Any], *hands: type[Any]) -> type[Any]:
+    """A client of dlt's for a database, with ours mixed in."""
+    return type(client.__name__, (*hands, client), {})

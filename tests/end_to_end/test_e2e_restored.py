@@ -1,0 +1,44 @@
+"""What if somebody dropped what an earlier load made?"""
+
+import pytest
+from holdings import change, query
+from worlds import Begin, World
+
+from letters_source.emulator import Emulator
+from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS, tables_of
+
+LOADED = [table.name for name in ("templates", "contacts") for table in tables_of(name)]
+
+
+@pytest.fixture
+def loaded(begin: Begin) -> World:
+    """An account that was loaded once, and changed since."""
+    world = begin(Emulator(30, 7))
+    world.load()
+    world.emulator.contacts.delete("5")
+    return world
+
+
+@pytest.mark.parametrize("table", [*LOADED, REJECTED_ROWS.name, LISTING_AUDIT.name])
+def test_a_table_that_was_dropped_is_made_again(loaded: World, table: str) -> None:
+    """With its rows."""
+    change(loaded.place, f"drop table letters_data.{table}")
+    loaded.load()
+    assert loaded.is_exact()
+    assert query(loaded.place, f"select count(*) from duckdb_tables() where table_name = '{table}'") >= [(1,)]
+
+
+def test_a_column_that_was_dropped_is_made_again(loaded: World) -> None:
+    """With its values."""
+    change(loaded.place, "alter table letters_data.contacts drop column email")
+    loaded.load()
+    assert loaded.is_exact()
+
+
+def test_with_history_the_rows_of_a_dropped_table_begin_anew(begin: Begin) -> None:
+    """What it held is gone; what the service lists is there."""
+    world = begin(Emulator(30, 7))
+    world.load(history=True)
+    change(world.place, "drop table letters_data.contacts cascade")
+    world.load(history=True)
+    assert query(world.place, "select count(*) from letters_data.contacts_current") == [(30,)]
