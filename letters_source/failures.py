@@ -20,9 +20,14 @@ def plain_errors() -> Iterator[None]:
     Raises:
         LettersError: ours, from inside the source.
         LoadFailed: anything else that stopped dlt.
+        KeyboardInterrupt: the user did, also where DuckDB calls it an error.
     """
     try:
         yield
+    except RuntimeError as failure:
+        # DuckDB's word for a statement that was interrupted
+        interrupts = (cause for cause in causes(failure) if isinstance(cause, KeyboardInterrupt))
+        raise next(interrupts, failure) from None
     except (PipelineStepFailed, DestinationException, ConfigurationException) as failure:
         ours = (cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt))
         step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""

@@ -1,5 +1,11 @@
 """Do our own words tell what stopped a load, and nothing that a row holds?"""
 
+import os
+import signal
+from functools import partial
+from threading import Thread
+from time import sleep
+
 import duckdb
 import pytest
 
@@ -12,7 +18,7 @@ from letters_source.errors import (
     ServiceUnreachable,
     SettingsError,
 )
-from letters_source.failures import innermost
+from letters_source.failures import innermost, plain_errors
 
 
 @pytest.mark.parametrize(
@@ -28,6 +34,29 @@ def test_what_a_database_says_of_a_value_is_left_out(statement: str, words: str)
     with pytest.raises(duckdb.Error) as caught:
         duckdb.connect().execute(statement)
     assert innermost(caught.value) == words
+
+
+def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
+    """However long the statement would have taken."""
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+        connection.execute("CREATE TABLE numbers AS FROM range(3000000) numbers(n)")
+        endless = partial(connection.execute, "SELECT count(*) FROM numbers a, numbers b WHERE a.n * b.n % 7 = 3")
+
+        def interrupt() -> None:
+            while connection.query_progress() <= 0:
+                sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt), plain_errors():
+            endless()
+
+
+def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
+    """Nobody's error is not made ours."""
+    with pytest.raises(RuntimeError, match=r"^of nobody$"), plain_errors():
+        raise RuntimeError("of nobody")
 
 
 @pytest.mark.parametrize(
