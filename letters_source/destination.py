@@ -1,5 +1,6 @@
 """Where may a load go? Pipelines for the command's destinations, and what each destination is and can do."""
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,8 +53,8 @@ def make_pipeline(
             DuckDB add their own, as dlt keeps one dataset and one destination a name.
 
     Raises:
-        DestinationError: there is no such kind or no such place for it, no dataset can have that name, or the file's
-            stem is the dataset's name, which DuckDB could not tell apart.
+        DestinationError: there is no such kind or no such place for it, no dataset can have that name, the file's stem
+            is the dataset's name, which DuckDB could not tell apart, or dlt's own folder cannot be used.
         SettingsError: a file of dlt's settings cannot be read.
     """
     check_dataset(kind, dataset)
@@ -61,7 +62,13 @@ def make_pipeline(
     if kind == "duckdb" and catalog_of(place) in (dataset, f"{dataset}_staging"):
         raise DestinationError(f"A DuckDB file named {Path(place).name} cannot hold the dataset {dataset}: rename one.")
     parts = (name, dataset if dataset != DATASET else "", kind if kind != "duckdb" else "")
-    return dlt.pipeline("_".join(filter(None, parts)), destination=make_destination(kind, place), dataset_name=dataset)
+    full_name, destination = "_".join(filter(None, parts)), make_destination(kind, place)
+    try:
+        return dlt.pipeline(full_name, destination=destination, dataset_name=dataset)
+    except OSError as error:
+        raise DestinationError(
+            f"dlt's working folder cannot be used: {error.strerror}: {error.filename}; set DLT_DATA_DIR to another."
+        ) from error
 
 
 def check_dataset(kind: Kind, dataset: str) -> None:
@@ -86,6 +93,8 @@ def check_dataset(kind: Kind, dataset: str) -> None:
 def absolute_place(kind: Kind, to: Path | str | None) -> str:
     """Where a load of that kind goes: an absolute path, the URL of a bucket as it is, nothing for a server.
 
+    Links are followed: DuckDB would open a file twice at once, and keep its log beside a link to it.
+
     Raises:
         DestinationError: a load of that kind cannot go there.
     """
@@ -95,9 +104,12 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
             raise DestinationError(f"{kind} takes no --to: set DESTINATION__POSTGRES__CREDENTIALS=postgresql://...")
         return place
     if "://" not in place:
-        return str(Path(place).absolute())
+        return os.path.realpath(place)
     if kind == "duckdb":
-        raise DestinationError(f"{place} is no path of this machine: give run() a pipeline of dlt's own to load there.")
+        raise DestinationError(
+            f"{place} is no path of this machine: buckets are for --destination parquet, delta and iceberg; "
+            "to load elsewhere, give run() a pipeline of dlt's own."
+        )
     return place
 
 
@@ -188,7 +200,7 @@ def discard_duckdb(file: Path) -> None:
 
 
 def logs_of(file: Path) -> list[Path]:
-    """Where DuckDB keeps what it has not yet written into a file; it takes them for those of any file of that name."""
+    """Where DuckDB keeps what it has not yet written into a file; it would take a log for that of any such file."""
     return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
 
 

@@ -1,5 +1,6 @@
 """How is a load run, from settings to a verified destination? The command, scripts and orchestrators all call it."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def run(
     source = choose_parts(letters(watch, **settings), only)
     tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
-    readers = Path(publish).absolute() if publish else None
+    readers = Path(os.path.realpath(publish)) if publish else None
     with plain_errors(), private_files, prepared(pipeline, resolve_settings(settings).lock_wait):
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
             if readers:
@@ -132,7 +133,7 @@ def run_accounts(
         LettersError: as `run` does; the accounts that came before are loaded then.
     """
     results = {}
-    readers = Path(publish).absolute() if publish else None
+    readers = Path(os.path.realpath(publish)) if publish else None
     if readers:
         for pipeline in pipelines.values():
             check_published(pipeline, readers)

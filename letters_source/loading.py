@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import dlt
+from dlt.common.destination.exceptions import DestinationException
 
 from letters_source.destination import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
 from letters_source.sql import keep_open
@@ -43,7 +44,8 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
     """Keep a connection to a DuckDB file while the block runs; with other destinations, hold back an idle warning.
 
     Nobody else can take the file between preflight and load, and DuckDB does not write out its log whenever dlt closes
-    a connection of its own, a third of a small load's time. A file that was new is removed when the block fails.
+    a connection of its own, a third of a small load's time. A file that was new is removed when the block fails, unless
+    somebody else filled it too.
     """
     file = duckdb_file(pipeline)
     if file is None:
@@ -59,6 +61,18 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
             yield
         except BaseException:
             # only once it is open, and so locked, is it ours to remove
-            if is_new:
+            if is_new and not holds_others(pipeline):
                 discard_duckdb(file)
             raise
+
+
+def holds_others(pipeline: dlt.Pipeline) -> bool:
+    """Whether an open DuckDB file holds tables of somebody else: loads side by side in one process share it."""
+    query = "SELECT DISTINCT schema_name FROM duckdb_tables() WHERE database_name = current_database()"
+    try:
+        with pipeline.sql_client() as client:
+            held = {schema for (schema,) in client.execute_sql(query) or ()}
+    except DestinationException:
+        # DuckDB has broken off, for all who have the file open
+        return False
+    return not held <= {client.dataset_name, client.staging_dataset_name}

@@ -96,13 +96,14 @@ def check_duckdb(file: Path) -> None:
     """Open a DuckDB file for writing; one that does not exist yet is not made.
 
     Raises:
-        DestinationError: its folder is missing or not writable, another process holds it, or it is no DuckDB file.
+        DestinationError: its folder is missing or not writable, no file can have that name, another process holds it,
+            or it is no DuckDB file.
     """
     if not os.path.isdir(file.parent):
         raise DestinationError(
             f"{file}: the folder {file.parent} does not exist, or may not be entered; make it, or choose another --to."
         )
-    if not os.path.exists(file):
+    if not is_there(file):
         check_writable(file.parent)
         return
     check_space(file.parent)
@@ -110,7 +111,24 @@ def check_duckdb(file: Path) -> None:
         duckdb.connect(str(file)).close()
     except duckdb.Error as error:
         kind = DestinationInUse if "set lock" in str(error) else DestinationError
-        raise kind(f"{file} cannot be opened for writing: {plain_cause(error)}") from None
+        remedy = "" if kind is DestinationInUse else "; choose another --to."
+        raise kind(f"{file} cannot be opened for writing: {plain_cause(error)}{remedy}") from None
+
+
+def is_there(file: Path) -> bool:
+    """Whether a path leads to anything.
+
+    Raises:
+        DestinationError: nothing can ever be there: its name is too long, or it is a link that leads nowhere.
+    """
+    try:
+        file.lstat()
+        file.stat()
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not file.is_symlink():
+            return False
+        raise DestinationError(f"{file} leads nowhere: {error.strerror}; choose another --to.") from None
+    return True
 
 
 def check_folder(folder: Path) -> None:

@@ -7,5 +7,5 @@ def literal(text: str) -> str:
 
 
 def plain_cause(error: Exception) -> str:
-    """DuckDB's reason without its kind, its advice for its own shell, and its link: who holds a lock is in it."""
-    return str(error).split(": ", 1)[-1].split(" See also ")[0].split(". However, ")[0]
+    """DuckDB's reason without its kind, its advice, its link and its full stop: who holds a lock is in it."""
+    return str(error).split(": ", 1)[-1].split(" See also ")[0].split(". However, ")[0].rstrip(".")

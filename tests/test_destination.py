@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +13,14 @@ import duckdb
 import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
+from dlt.destinations.exceptions import DatabaseException
 
 from letters_source.destination import (
     DUCKDB_CONFIG,
     Kind,
     account_pipelines,
     duckdb_file,
+    local_folder,
     make_pipeline,
 )
 from letters_source.engines import for_loading
@@ -280,6 +283,36 @@ def test_the_file_of_ours_is_known_without_dlts_configuration(work: Path, monkey
     assert duckdb_file(pipeline) == work / "letters.duckdb" == Path(config.credentials.database)
 
 
+def test_links_are_followed(work: Path) -> None:
+    """One file has one name: DuckDB would open it twice, and keep its log where nobody finds it."""
+    (work / "disk").mkdir()
+    for link, target in (("letters.duckdb", "disk/real.duckdb"), ("letters_parquet", "disk/real")):
+        (work / link).symlink_to(work / target)
+    assert duckdb_file(make_pipeline()) == work / "disk/real.duckdb"
+    assert local_folder(make_pipeline("parquet")) == work / "disk/real"
+
+
+@pytest.mark.parametrize("name", ["circle.duckdb", "nowhere.duckdb", "a" * 300])
+def test_a_place_where_no_file_can_be_is_refused(work: Path, name: str) -> None:
+    """Links of a user's own pipeline are not followed, nor those in a circle."""
+    (work / "circle.duckdb").symlink_to("circle.duckdb")
+    (work / "nowhere.duckdb").symlink_to("missing")
+    with pytest.raises(DestinationError, match=r"leads nowhere: .+; choose another --to"):
+        check_duckdb(work / name)
+
+
+@pytest.mark.parametrize("taken", ["dlt", "dlt/pipelines/letters/state.json"])
+def test_a_working_folder_that_cannot_be_used_is_named(work: Path, taken: str) -> None:
+    """dlt makes it when it makes a pipeline."""
+    place = work / taken
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(place)
+    with pytest.raises(
+        DestinationError, match=f"^dlt's working folder cannot be used: .+: {work}/dlt.*; set DLT_DATA_DIR"
+    ):
+        make_pipeline()
+
+
 @pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])
 def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
     """Folders, buckets and what is no place at all."""
@@ -319,18 +352,39 @@ def test_a_new_duckdb_file_is_removed_when_nothing_came_of_it(work: Path) -> Non
     assert file.exists()
 
 
-def test_a_new_duckdb_file_is_removed_with_its_log(work: Path) -> None:
-    """DuckDB leaves one when it breaks off, and would take it for that of the next file of this name."""
+BREAK_OFF = "SET debug_checkpoint_abort = 'before_header'; CHECKPOINT"
+"""Ends in an error of DuckDB's after which it does nothing more for anybody who has the file open."""
+
+
+def leave_log(*statements: str) -> None:
+    """Begin a load that fails with its rows in DuckDB's log, after statements that may fail too."""
 
     def fail() -> None:
         with make_pipeline().sql_client() as client:
-            client.execute_sql("PRAGMA disable_checkpoint_on_shutdown; CREATE TABLE lost AS SELECT 1 AS n")
-        assert (work / "letters.duckdb.wal").exists()
+            client.execute_sql("PRAGMA disable_checkpoint_on_shutdown; CREATE SCHEMA letters_data")
+            client.execute_sql("CREATE TABLE letters_data.lost AS SELECT 1 AS n")
+            for statement in statements:
+                with suppress(DatabaseException):
+                    client.execute_sql(statement)
+        assert Path("letters.duckdb.wal").exists()
         raise KeyError
 
     with pytest.raises(KeyError), hold_open(make_pipeline()):
         fail()
+
+
+@pytest.mark.parametrize("statements", [(), (BREAK_OFF,)])
+def test_a_new_duckdb_file_is_removed_with_its_log(work: Path, statements: tuple[str, ...]) -> None:
+    """Nobody shall find rows of a load that failed, and DuckDB leaves them in a log when it breaks off."""
+    leave_log(*statements)
     assert not list(work.glob("letters.duckdb*"))
+
+
+def test_a_new_duckdb_file_stays_where_somebody_else_filled_it_too(work: Path) -> None:
+    """Loads side by side in one process share it: the one that fails leaves it to the other."""
+    leave_log("CREATE SCHEMA another", "CREATE TABLE another.kept AS SELECT 1 AS n")
+    with duckdb.connect(str(work / "letters.duckdb")) as connection:
+        assert connection.sql("FROM another.kept").fetchall() == [(1,)]
 
 
 def test_a_duckdb_file_that_was_there_stays_when_a_load_fails(work: Path) -> None:
@@ -489,7 +543,7 @@ def test_the_check_for_writing_leaves_nothing(work: Path) -> None:
     [
         (
             'IO Error: Could not set lock on file "a: b". See also https://duckdb.org',
-            'Could not set lock on file "a: b".',
+            'Could not set lock on file "a: b"',
         ),
         ("IO Error: no link", "no link"),
         ("no kind", "no kind"),

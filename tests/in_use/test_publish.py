@@ -131,13 +131,43 @@ def test_accounts_are_published_together(begin: Begin, readers: Path) -> None:
 
 
 def test_what_a_broken_copy_left_is_replaced(world: World, readers: Path) -> None:
-    """The next copy begins anew; a log of somebody who wrote into the published file is not taken for its own."""
-    left = [readers.with_name(f".{readers.name}.copy"), readers.with_name(f".{readers.name}.copy.wal")]
-    for path in (*left, readers.with_name(f"{readers.name}.wal")):
+    """The next copy begins anew."""
+    left = [readers.with_name(f".{readers.name}.copy{ending}") for ending in ("", ".wal", ".wal.checkpoint")]
+    for path in left:
         path.write_bytes(b"half of a file")
     world.load(publish=readers)
     assert read_tables(readers) == read_tables(world.place)
     assert not any(path.exists() for path in left)
+
+
+WRITE_AND_DIE = """
+import duckdb, os, sys
+connection = duckdb.connect(sys.argv[1])
+connection.execute("create table mine as select 1 as n")
+os._exit(0)
+"""
+
+
+def test_what_somebody_wrote_into_the_old_copy_is_not_in_the_new_one(world: World, readers: Path) -> None:
+    """Who writes and dies leaves a log beside it, which DuckDB would take for the new file's."""
+    world.load(publish=readers)
+    subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(readers)], check=True)
+    logs = [readers.with_name(f"{readers.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
+    assert logs[0].exists()
+    logs[1].touch()
+    world.load(publish=readers)
+    assert read_tables(readers) == read_tables(world.place)
+    assert not any(log.exists() for log in logs)
+
+
+def test_a_link_is_followed(world: World, readers: Path) -> None:
+    """Readers of either name find the new copy."""
+    link = readers.with_name("link.duckdb")
+    link.symlink_to(readers)
+    for _ in range(2):
+        world.load(publish=link)
+        assert read_tables(readers) == read_tables(world.place)
+    assert link.is_symlink()
 
 
 def test_the_mode_of_the_old_file_is_kept(world: World, readers: Path) -> None:
