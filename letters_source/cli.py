@@ -65,9 +65,13 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
     show_default=True,
     help="delta, iceberg and buckets need the extra lake, postgres the extra postgres.",
 )
-@click.option("--to", metavar="PLACE", help="The DuckDB file; for files the folder, or s3://bucket/folder.")
+@click.option(
+    "--to", metavar="PLACE", callback=not_empty, help="The DuckDB file; for files the folder, or s3://bucket/folder."
+)
 @click.option("--publish", type=click.Path(path_type=Path), help="A DuckDB file for readers, put in place at the end.")
-@click.option("--dataset", metavar="NAME", help="The schema that the tables go to.  [default: letters_data]")
+@click.option(
+    "--dataset", metavar="NAME", callback=not_empty, help="The schema that the tables go to.  [default: letters_data]"
+)
 @click.option("--only", metavar="PARTS", help="templates, contacts or mailings, with commas.")
 @click.option(
     "--account-id", metavar="ID", multiple=True, callback=not_empty, help="The account; several go to a dataset each."

@@ -170,8 +170,8 @@ class Client:
             return again.error
         wish = f", which asks to wait {again.wait:.0f} s" if again.wait else ""
         return ServiceUnreachable(
-            f"{where}: {again}{wish}; given up after the retry_budget of {self.retry_budget:.0f} s. "
-            f"Check base_url ({self.base_url}), or raise sources.letters.retry_budget."
+            f"{where}: {again}{wish}; given up after {self.retry_budget:.0f} s. Check base_url ({self.base_url}); "
+            "how long a load tries is sources.letters.retry_budget."
         )
 
 

@@ -9,6 +9,7 @@ import click
 from letters_source.listing import ContactFilters, TemplateFilters
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", None, str, tuple[str, ...])
 
 
 def day(text: str) -> date:
@@ -31,15 +32,16 @@ def listed(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def not_empty(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The values of an option; an empty one is what a shell makes of a variable that is not set.
+def not_empty(_context: click.Context, _option: click.Parameter, given: T) -> T:
+    """What an option was given, nothing, a text or texts; an empty one is what a shell makes of a variable not set.
 
     Raises:
         click.BadParameter: one is empty.
     """
-    if not all(map(str.strip, values)):
+    texts = (given,) if isinstance(given, str) else given or ()
+    if not all(map(str.strip, texts)):
         raise click.BadParameter("it is empty.")
-    return values
+    return given
 
 
 def flag(name: str, words: str) -> Callable[[F], F]:
@@ -50,7 +52,9 @@ def flag(name: str, words: str) -> Callable[[F], F]:
 def settings_options(command: Any) -> Any:
     """The options that are settings; all other settings come from dlt's configuration."""
     for option in (
-        click.option("--environment", metavar="NAME", help="Whose settings go first: demo or production."),
+        click.option(
+            "--environment", metavar="NAME", callback=not_empty, help="Whose settings go first: demo or production."
+        ),
         click.option("--requests-per-second", type=float, metavar="R", help="Requests started in a second, at most."),
         click.option("--max-workers", type=int, metavar="N", help="Requests under way at once, at most."),
         click.option("--page-size", type=int, metavar="N", help="Rows to ask for in a page."),

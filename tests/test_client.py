@@ -103,8 +103,8 @@ def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACT
 def given_up(client: Client, reason: str) -> str:
     """How a message says that the retry budget is spent."""
     return (
-        f"contacts page 0: {reason}; given up after the retry_budget of {client.retry_budget:.0f} s. "
-        f"Check base_url ({client.base_url}), or raise sources.letters.retry_budget."
+        f"contacts page 0: {reason}; given up after {client.retry_budget:.0f} s. "
+        f"Check base_url ({client.base_url}); how long a load tries is sources.letters.retry_budget."
     )
 
 

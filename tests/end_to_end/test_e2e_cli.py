@@ -417,8 +417,8 @@ def test_a_service_that_cannot_be_reached_ends_with_5(
     expected = Outcome(
         5,
         "",
-        "letters: templates page 0: no connection to the service; given up after the retry_budget of 0 s. "
-        f"Check base_url ({gone}), or raise sources.letters.retry_budget.\n",
+        "letters: templates page 0: no connection to the service; given up after 0 s. "
+        f"Check base_url ({gone}); how long a load tries is sources.letters.retry_budget.\n",
     )
     assert letters("load") == expected
     assert letters("check") == expected
@@ -536,17 +536,23 @@ def test_the_installed_command_loads(world: World) -> None:
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_an_error_of_nobody_s_ends_with_1(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, debug: bool
-) -> None:
-    """A line, and the traceback only when it is asked for: here dlt's own folder is a file."""
+def test_an_error_of_nobody_s_ends_with_1(begin: Begin, monkeypatch: pytest.MonkeyPatch, *, debug: bool) -> None:
+    """A line, and the traceback only when it is asked for: here dlt does not know a level."""
     begin(Emulator(0, 0))
-    (tmp_path / "a file").touch()
-    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "a file"))
+    monkeypatch.setenv("RUNTIME__LOG_LEVEL", "NONSENSE")
     done = run_command("demo", *(["--debug"] if debug else []))
     assert (done.code, done.out) == (1, "")
     assert ("Traceback" in done.err) == debug
     assert debug or re.fullmatch(r"letters: unexpected \w+: .+; run again with --debug to see where\.\n", done.err)
+
+
+@pytest.mark.parametrize("option", ["--to", "--dataset", "--environment", "--account-id"])
+@pytest.mark.usefixtures("world")
+def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: str) -> None:
+    """It is what becomes of a variable that is not set, and would load over the default place."""
+    done = letters("load", option, "")
+    assert (done.code, done.out) == (2, "")
+    assert f"Error: Invalid value for '{option}': it is empty." in done.err
 
 
 def test_bars_at_a_terminal_have_real_totals(world: World) -> None:

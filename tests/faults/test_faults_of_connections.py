@@ -102,7 +102,7 @@ def test_f18_f20_an_answer_that_does_not_end_is_left_within_the_budget(world: Wo
     start = monotonic()
     with hostile(world.settings["base_url"], fault, stays=True) as between:
         message = str(refused(world, ServiceUnreachable, base_url=between.base_url, retry_budget=1))
-    assert "given up after the retry_budget of 1 s" in message
+    assert "given up after 1 s" in message
     # the budget, the answer under way when it ended, and a slow machine's load around them
     assert monotonic() - start < 20
 
