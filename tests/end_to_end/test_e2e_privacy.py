@@ -149,7 +149,8 @@ def test_undocumented_fields_can_be_allowed(world: World) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pii": {"all": "hash"}}, "sources.letters.pii_key must be 16 bytes or more"),
+        ({"pii": {"all": "hash"}}, "sources.letters.pii_key is not set, to hash with: set SOURCES__LETTERS__PII_KEY"),
+        ({"pii": {"all": "hash"}, "pii_key": "short"}, "sources.letters.pii_key must be 16 bytes or more"),
         (
             {"pii": {"email": "encrypt"}},
             "sources.letters.pii.email must be keep or hash or mask or drop, got 'encrypt'",

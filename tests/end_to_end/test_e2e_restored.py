@@ -4,9 +4,11 @@ import pytest
 from holdings import change, query
 from worlds import Begin, World
 
+from letters_source import LoadFailed
 from letters_source.emulator import Emulator
 from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS, tables_of
 
+CONTACTS = "letters_data.contacts"
 LOADED = [table.name for name in ("templates", "contacts") for table in tables_of(name)]
 
 
@@ -35,10 +37,14 @@ def test_a_column_that_was_dropped_is_made_again(loaded: World) -> None:
     assert loaded.is_exact()
 
 
-def test_with_history_the_rows_of_a_dropped_table_begin_anew(begin: Begin) -> None:
-    """What it held is gone; what the service lists is there."""
+@pytest.mark.parametrize("mode", ["history", "sync"])
+@pytest.mark.parametrize("statement", [f"drop table {CONTACTS}", f"alter table {CONTACTS} drop column email"])
+def test_where_rows_are_merged_the_load_fails(begin: Begin, mode: str, statement: str) -> None:
+    """Those that did not change would not be written, and so lack what was dropped."""
     world = begin(Emulator(30, 7))
-    world.load(history=True)
-    change(world.place, "drop table letters_data.contacts cascade")
-    world.load(history=True)
-    assert query(world.place, "select count(*) from letters_data.contacts_current") == [(30,)]
+    world.load(**{mode: True}, only=("contacts",))
+    if mode == "history":
+        change(world.place, f"drop view {CONTACTS}_current")
+    change(world.place, statement)
+    with pytest.raises(LoadFailed, match=r"^load: (Catalog|Binder) Error: "):
+        world.load(**{mode: True}, only=("contacts",))
