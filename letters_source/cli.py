@@ -81,7 +81,9 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 @flag("--sync", "Write changed rows only, for destinations that charge by write.")
 @flag("--mailings", "Also who was last mailed on which day, since the last load.")
 @click.option("--mailings-since", type=day, help="The first day of mailings.")
-@click.option("--pii", metavar="POLICY", help="What becomes of personal values: keep, hash, mask or drop.")
+@click.option(
+    "--pii", metavar="POLICY", callback=not_empty, help="What becomes of personal values: keep, hash, mask or drop."
+)
 @guard_options
 @filter_options
 @settings_options
@@ -157,7 +159,9 @@ def schema(form: Any) -> None:
     show_default=True,
     help="The DuckDB file, or the folder of Parquet files.",
 )
-@click.option("--dataset", metavar="NAME", help="The schema that the tables are in.  [default: letters_data]")
+@click.option(
+    "--dataset", metavar="NAME", callback=not_empty, help="The schema that the tables are in.  [default: letters_data]"
+)
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> None:

@@ -26,8 +26,9 @@ def plain_errors() -> Iterator[None]:
         yield
     except RuntimeError as failure:
         # DuckDB's word for a statement that was interrupted
-        interrupts = (cause for cause in causes(failure) if isinstance(cause, KeyboardInterrupt))
-        raise next(interrupts, failure) from None
+        if any(isinstance(cause, KeyboardInterrupt) for cause in causes(failure)):
+            raise KeyboardInterrupt from None
+        raise
     except (PipelineStepFailed, DestinationException, ConfigurationException) as failure:
         ours = (cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt))
         step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""

@@ -11,6 +11,7 @@ import dlt
 from dlt.common.destination.exceptions import DestinationException
 
 from letters_source.destination import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
+from letters_source.errors import LoadFailed
 from letters_source.sql import keep_open
 
 NOTHING_REPLACED = "Delete operation did not match any records"
@@ -46,6 +47,9 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
     Nobody else can take the file between preflight and load, and DuckDB does not write out its log whenever dlt closes
     a connection of its own, a third of a small load's time. A file that was new is removed when the block fails, unless
     somebody else filled it too.
+
+    Raises:
+        LoadFailed: somebody removed the file meanwhile.
     """
     file = duckdb_file(pipeline)
     if file is None:
@@ -64,6 +68,8 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
             if is_new and not holds_others(pipeline):
                 discard_duckdb(file)
             raise
+        if not os.path.exists(file):
+            raise LoadFailed(f"{file} was removed while it was loaded; load again.")
 
 
 def holds_others(pipeline: dlt.Pipeline) -> bool:
@@ -72,7 +78,7 @@ def holds_others(pipeline: dlt.Pipeline) -> bool:
     try:
         with pipeline.sql_client() as client:
             held = {schema for (schema,) in client.execute_sql(query) or ()}
-    except DestinationException:
+    except DestinationException as error:
         # DuckDB has broken off, for all who have the file open
-        return False
+        return "invalidated" not in str(error)
     return not held <= {client.dataset_name, client.staging_dataset_name}

@@ -64,12 +64,19 @@ def settings_options(command: Any) -> Any:
 
 
 CONTACT_OPTIONS = (
-    click.option("--search", metavar="TEXT", help="Contacts that this text finds."),
+    click.option("--search", metavar="TEXT", callback=not_empty, help="Contacts that this text finds."),
     click.option("--address-status", metavar="STATUS", multiple=True, help="Contacts with it: Failed or Verified."),
     click.option("--last-mailed-status", metavar="STATUS", multiple=True, help="Contacts with it, for example Mailed."),
     click.option("--last-mailed-from", type=day, help="Contacts last mailed from this day."),
     click.option("--last-mailed-to", type=day, help="Contacts last mailed until this day."),
-    click.option("--tag", "tags", metavar="LABEL", multiple=True, help="Contacts with this label, by id or title."),
+    click.option(
+        "--tag",
+        "tags",
+        metavar="LABEL",
+        multiple=True,
+        callback=not_empty,
+        help="Contacts with this label, by id or title.",
+    ),
     click.option(
         "--with-property-addresses/--without-property-addresses", default=None, help="Whether to include them."
     ),
@@ -79,7 +86,7 @@ CONTACT_OPTIONS = (
 )
 TEMPLATE_OPTIONS = (
     click.option("--product-type", "product_types", metavar="TYPE", multiple=True, help="Templates of this product."),
-    click.option("--creator", metavar="NAME", help="Templates by this creator."),
+    click.option("--creator", metavar="NAME", callback=not_empty, help="Templates by this creator."),
     click.option("--shared/--not-shared", "is_shared", default=None, help="Templates that are shared, or are not."),
 )
 

@@ -119,7 +119,7 @@ def is_there(file: Path) -> bool:
     """Whether a path leads to anything.
 
     Raises:
-        DestinationError: nothing can ever be there: its name is too long, or it is a link that leads nowhere.
+        DestinationError: it cannot be reached: its name is too long, or a link leads nowhere.
     """
     try:
         file.lstat()
@@ -127,7 +127,7 @@ def is_there(file: Path) -> bool:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not file.is_symlink():
             return False
-        raise DestinationError(f"{file} leads nowhere: {error.strerror}; choose another --to.") from None
+        raise DestinationError(f"{file} cannot be reached: {error.strerror}; choose another --to.") from None
     return True
 
 

@@ -1,4 +1,4 @@
-"""What if a table that dlt made was dropped since, or one of its columns? It is made again before rows go into it."""
+"""What if a table of a listing was dropped since, or one of its columns? It is made again before rows go into it."""
 
 from typing import Any
 
@@ -6,12 +6,17 @@ from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 
 
 class Restored(SqlJobClientWithStagingDataset):
-    """A client of dlt's for a database, to be mixed into one: it looks whether all tables and columns are there."""
+    """A client of dlt's for a database, to be mixed into one: it looks whether tables that are replaced are whole."""
 
     def update_stored_schema(self, only_tables: Any = None, expected_update: Any = None, force: Any = None) -> Any:
-        """As dlt does where tables change; elsewhere it would trust its note of what it made once.
+        """As dlt does, which trusts its note of what it made once; then it looks at the tables that are replaced.
 
-        Where rows are merged it stays so, and the load fails: rows that it leaves alone would not come back.
+        In others, rows that a load leaves alone would not come back, or what is told by them: that load shall fail.
         """
-        merged = any(table.get("write_disposition") == "merge" for table in self.schema.tables.values())
-        return super().update_stored_schema(only_tables, expected_update, force=bool(force) or not merged)
+        applied = super().update_stored_schema(only_tables, expected_update, bool(force))
+        names = self.schema.tables if only_tables is None else only_tables
+        replaced = [name for name in names if self.schema.get_table(name).get("write_disposition") == "replace"]
+        # what has just been changed was looked at; and an empty list is all tables to dlt
+        if applied or not replaced:
+            return applied
+        return super().update_stored_schema(replaced, expected_update, force=True)

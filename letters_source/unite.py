@@ -1,5 +1,6 @@
 """How do accounts that were loaded side by side, each into a DuckDB file of its own, come into one?"""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,14 +44,15 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
         LoadFailed: the copy failed, and the last one is still there; or the views did; or the account is not loaded.
     """
     pipelines = account_pipelines("duckdb", to, DATASET, accounts)
-    check_duckdb(Path(to).absolute())
+    place = Path(os.path.realpath(to))
+    check_duckdb(place)
     dataset = pipelines[account].dataset_name
     own = own_file(Path(to), dataset)
     if not own.exists():
         raise LoadFailed(f"{account} is not loaded: {own} does not exist.")
     with plain_errors(), private_files:
         try:
-            copy_dataset(own, Path(to), dataset)
+            copy_dataset(own, place, dataset)
         except duckdb.Error as error:
             raise LoadFailed(f"{account} could not be copied into {to}: {plain_cause(error)}") from None
         create_account_views(pipelines, schema_of_views())

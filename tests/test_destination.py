@@ -24,7 +24,7 @@ from letters_source.destination import (
     make_pipeline,
 )
 from letters_source.engines import for_loading
-from letters_source.errors import DestinationError
+from letters_source.errors import DestinationError, LoadFailed
 from letters_source.loading import hold_open, load_config
 from letters_source.preflight import check_destination, check_duckdb, check_folder, check_writable
 from letters_source.quoting import plain_cause
@@ -297,7 +297,7 @@ def test_a_place_where_no_file_can_be_is_refused(work: Path, name: str) -> None:
     """Links of a user's own pipeline are not followed, nor those in a circle."""
     (work / "circle.duckdb").symlink_to("circle.duckdb")
     (work / "nowhere.duckdb").symlink_to("missing")
-    with pytest.raises(DestinationError, match=r"leads nowhere: .+; choose another --to"):
+    with pytest.raises(DestinationError, match=r"cannot be reached: .+; choose another --to"):
         check_duckdb(work / name)
 
 
@@ -385,6 +385,12 @@ def test_a_new_duckdb_file_stays_where_somebody_else_filled_it_too(work: Path) -
     leave_log("CREATE SCHEMA another", "CREATE TABLE another.kept AS SELECT 1 AS n")
     with duckdb.connect(str(work / "letters.duckdb")) as connection:
         assert connection.sql("FROM another.kept").fetchall() == [(1,)]
+
+
+def test_a_file_that_is_removed_while_it_is_loaded_is_a_failed_load(work: Path) -> None:
+    """What was written into it would be gone without a word."""
+    with pytest.raises(LoadFailed, match="was removed while it was loaded"), hold_open(make_pipeline()):
+        (work / "letters.duckdb").unlink()
 
 
 def test_a_duckdb_file_that_was_there_stays_when_a_load_fails(work: Path) -> None:

@@ -546,7 +546,7 @@ def test_an_error_of_nobody_s_ends_with_1(begin: Begin, monkeypatch: pytest.Monk
     assert debug or re.fullmatch(r"letters: unexpected \w+: .+; run again with --debug to see where\.\n", done.err)
 
 
-@pytest.mark.parametrize("option", ["--to", "--dataset", "--environment", "--account-id"])
+@pytest.mark.parametrize("option", ["--to", "--dataset", "--environment", "--account-id", "--pii", "--search", "--tag"])
 @pytest.mark.usefixtures("world")
 def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: str) -> None:
     """It is what becomes of a variable that is not set, and would load over the default place."""

@@ -222,6 +222,14 @@ def test_mailings_and_facets_are_loaded(load: Load) -> None:
     assert {"mailings", "contacts__address_statuses", "templates__shared"} < set(primary_keys(load))
 
 
+def test_what_was_dropped_is_made_again(load: Load) -> None:
+    """A listing's table, and a column of another one."""
+    load()
+    change(load.url, "drop table letters_data.contacts; alter table letters_data.templates drop column title")
+    load()
+    assert load.tables() == held_tables(load.world.emulator)
+
+
 def test_an_empty_account_has_every_table_and_fills_later(load: Load) -> None:
     """Only the audit has rows at first."""
     clear(load.contacts)
