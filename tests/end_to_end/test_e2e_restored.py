@@ -30,12 +30,15 @@ def test_a_table_that_was_dropped_is_made_again(loaded: World, table: str) -> No
 
 
 def test_a_load_fails_without_the_audit_of_former_ones(loaded: World) -> None:
-    """How many rows there were, and which personal values were kept: no guard shall begin anew unnoticed."""
+    """How many rows there were, and which personal values were kept: no guard shall begin anew unnoticed.
+
+    The audit's row goes its own way: the listings' tables are all old when it fails, or all new.
+    """
     change(loaded.place, "drop table letters_data.listing_audit")
     before = {name: loaded.tables()[name] for name in LOADED}
     with pytest.raises(LoadFailed, match="listing_audit does not exist"):
         loaded.load()
-    assert {name: loaded.tables()[name] for name in LOADED} == before
+    assert loaded.is_exact() or {name: loaded.tables()[name] for name in LOADED} == before
 
 
 def test_a_load_fails_without_dlts_list_of_loads(loaded: World) -> None:
