@@ -17,9 +17,7 @@ class EarlyCheckpoint(SqlJobClientWithStagingDataset):
     def verify_schema(
         self, only_tables: Any = None, new_jobs: Iterable[ParsedLoadJobFileName] = ()
     ) -> list[PreparedTableSchema]:
-        """As dlt does, before any job has its connection; what users set by pragmas goes last, and holds.
-
-        What they set by statements, which dlt executes before pragmas, does not.
+        """As dlt does, before any job has its connection; pragmas of users go last and hold, their statements do not.
 
         dlt makes these credentials anew for each load, from those of the user.
         """

@@ -1,6 +1,5 @@
 """How is a load run, from settings to a verified destination? The command, scripts and orchestrators all call it."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from letters_source.keys import create_keys
 from letters_source.listing import LISTINGS
 from letters_source.loading import file_format, hold_open, load_config
 from letters_source.lock import prepared
-from letters_source.published import check_published, publish_copy
+from letters_source.published import check_published, place_of_copy, publish_copy
 from letters_source.reader import Watch, ignore
 from letters_source.resolve import resolve_settings
 from letters_source.settings import Overrides
@@ -79,7 +78,7 @@ def run(
     source = choose_parts(letters(watch, **settings), only)
     tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
-    readers = Path(os.path.realpath(publish)) if publish else None
+    readers = place_of_copy(publish)
     with plain_errors(), private_files, prepared(pipeline, resolve_settings(settings).lock_wait):
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
             if readers:
@@ -133,7 +132,7 @@ def run_accounts(
         LettersError: as `run` does; the accounts that came before are loaded then.
     """
     results = {}
-    readers = Path(os.path.realpath(publish)) if publish else None
+    readers = place_of_copy(publish)
     if readers:
         for pipeline in pipelines.values():
             check_published(pipeline, readers)

@@ -96,7 +96,7 @@ def check_duckdb(file: Path) -> None:
     """Open a DuckDB file for writing; one that does not exist yet is not made.
 
     Raises:
-        DestinationError: its folder is missing or not writable, no file can have that name, another process holds it,
+        DestinationError: its folder is missing or not writable, the file cannot be reached, another process holds it,
             or it is no DuckDB file.
     """
     if not os.path.isdir(file.parent):
@@ -122,7 +122,6 @@ def is_there(file: Path) -> bool:
         DestinationError: it cannot be reached: its name is too long, or a link leads nowhere.
     """
     try:
-        file.lstat()
         file.stat()
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not file.is_symlink():

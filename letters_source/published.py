@@ -16,6 +16,11 @@ COPY = "letters_source_copy"
 """What DuckDB calls the copy while it is written."""
 
 
+def place_of_copy(file: Path | str | None) -> Path | None:
+    """Where a copy goes, if one is wanted: a link is followed, so that readers of either name find it."""
+    return Path(os.path.realpath(file)) if file else None
+
+
 def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
     """See that a copy of what a pipeline loads can be published there.
 

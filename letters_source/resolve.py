@@ -134,8 +134,8 @@ def resolve_privacy(
     policies = {name: found[name] or (found["all"] if name in PERSONAL else None) for name in CHOICES}
     secret = (key or look_up("pii_key", str, sections_of(environment), providers) or "").encode()
     if "hash" in policies.values() and len(secret) < MIN_KEY_BYTES:
-        trouble = f"must be {MIN_KEY_BYTES} bytes or more, to hash with" if secret else "is not set, to hash with"
-        raise SettingsError(f"{SECTION}.pii_key {trouble}: {where_to_set('pii_key')}.")
+        trouble = f"must be {MIN_KEY_BYTES} bytes or more" if secret else "is not set"
+        raise SettingsError(f"{SECTION}.pii_key {trouble}, to hash with: {where_to_set('pii_key')}.")
     treated = {name: policy for name, policy in policies.items() if policy not in (None, "keep")}
     # to keep is no policy, but for what is dropped where others are not kept
     if treated and found[UNDOCUMENTED.name] == "keep":

@@ -1,13 +1,12 @@
 """How do accounts that were loaded side by side, each into a DuckDB file of its own, come into one?"""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import dlt
 import duckdb
 
-from letters_source.destination import account_pipelines, make_pipeline, schema_of_views
+from letters_source.destination import absolute_place, account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LoadFailed
 from letters_source.failures import plain_errors
 from letters_source.preflight import check_duckdb
@@ -44,7 +43,7 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
         LoadFailed: the copy failed, and the last one is still there; or the views did; or the account is not loaded.
     """
     pipelines = account_pipelines("duckdb", to, DATASET, accounts)
-    place = Path(os.path.realpath(to))
+    place = Path(absolute_place("duckdb", to))
     check_duckdb(place)
     dataset = pipelines[account].dataset_name
     own = own_file(Path(to), dataset)
