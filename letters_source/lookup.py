@@ -85,10 +85,9 @@ def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
 
 def look_up(key: str, hint: Any, sections: Sequence[str], providers: Providers) -> Any:
     """The first section's value of a key, of the hinted type; None where no provider has one."""
-    plain = get_args(hint)[0] if NoneType in get_args(hint) else hint
     for section, value in found_values(key, sections, providers):
         if value is not None:
-            return convert(f"{section}.{key}", value, plain)
+            return convert(f"{section}.{key}", value, hint)
     return None
 
 
@@ -145,13 +144,15 @@ def check_names(section: str, given: Collection[str], allowed: Sequence[str]) ->
 
 
 def convert(key: str, value: Any, hint: Any) -> Any:
-    """A configured value as the hinted type.
+    """A given or configured value as the hinted type, which may be optional.
 
     Raises:
         SettingsError: it is of another.
     """
     if key.rpartition(".")[2] in SECRETS:
         return str(value).strip()
+    if NoneType in get_args(hint):
+        hint = get_args(hint)[0]
     try:
         if hint is date:
             return read_day(value)

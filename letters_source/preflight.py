@@ -106,6 +106,9 @@ def check_duckdb(file: Path) -> None:
     if not is_there(file):
         check_writable(file.parent)
         return
+    # DuckDB would wait at a pipe for ever
+    if not file.is_file():
+        raise DestinationError(f"{file} cannot be opened for writing: it is no file; choose another --to.")
     check_space(file.parent)
     try:
         duckdb.connect(str(file)).close()

@@ -11,6 +11,7 @@ from letters_source.lookup import (
     check_names,
     check_section,
     check_spelling,
+    convert,
     fresh_providers,
     look_up,
     present_providers,
@@ -44,19 +45,27 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
     if unknown := given.keys() - Overrides.__annotations__:
         known = ", ".join(Overrides.__annotations__)
         raise SettingsError(f"There is no setting {', '.join(sorted(unknown))}, only {known}.")
-    environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
+    environment = find("environment", Environment, given, (SECTION,), found)
     sections, hints = sections_of(environment), get_type_hints(Settings)
     for section in sections:
         check_spelling(section, found, (*Overrides.__annotations__, *PARTS, *get_args(Environment)))
     plain: dict[str, Any] = {}
     for key in (key for key in fields(Settings) if key.name not in NESTED):
-        value = given.get(key.name)
-        configured = look_up(key.name, hints[key.name], sections, found) if value is None else value
-        plain[key.name] = or_default(key, configured)
+        plain[key.name] = or_default(key, find(key.name, hints[key.name], given, sections, found))
     plain |= {"environment": environment, "base_url": plain["base_url"].rstrip("/")}
     contacts, templates = resolve_both_filters(overrides, environment, found)
     privacy = resolve_privacy(given.get("pii") or {}, given.get("pii_key"), environment, found)
     return Settings(**plain, contact_filters=contacts, template_filters=templates, privacy=privacy)
+
+
+def find(key: str, hint: Any, given: Mapping[str, Any], sections: Sequence[str], providers: Providers) -> Any:
+    """A setting's value, of the hinted type: the argument, else what is configured; None where there is neither.
+
+    Raises:
+        SettingsError: it is of another type.
+    """
+    value = given.get(key)
+    return look_up(key, hint, sections, providers) if value is None else convert(f"{SECTION}.{key}", value, hint)
 
 
 def or_default(key: Field[Any], value: Any) -> Any:
@@ -67,8 +76,6 @@ def or_default(key: Field[Any], value: Any) -> Any:
     """
     if value in (None, "") and key.default is MISSING:
         raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
-    if isinstance(value, str) and key.name == "last_mailed_statuses":
-        return (value,)
     return key.default if value is None else value
 
 
@@ -150,8 +157,8 @@ def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
         SettingsError: one of them is not set any more, or a file cannot be read.
     """
     providers, sections = fresh_providers(), sections_of(settings.environment)
-    access = overrides.get("access_token") or look_up("access_token", str, sections, providers)
-    refresh = overrides.get("refresh_token") or look_up("refresh_token", str, sections, providers)
+    given: dict[str, Any] = dict(overrides)
+    access, refresh = (find(key, str, given, sections, providers) for key in ("access_token", "refresh_token"))
     if not (access and refresh):
         raise SettingsError(f"{SECTION} holds no tokens any more: {where_to_set('access_token')}.")
     return Tokens(access, refresh)

@@ -127,6 +127,34 @@ def test_arguments_come_first(resolve: Resolve) -> None:
     assert given == {"page_size": 9, "environment": "demo", "account_id": None, "access_token": "argument"}
 
 
+def test_arguments_become_their_types(resolve: Resolve) -> None:
+    """As variables do: schedulers give texts."""
+    given: Any = {
+        "page_size": "5", "retry_budget": 7, "account_id": 77, "facets": "true", "mailings_since": "2024-01-31",
+        "last_mailed_statuses": "Mailed, Returned", "access_token": " 0123\n",
+    }  # fmt: skip
+    settings = resolve(given)
+    assert (settings.page_size, settings.retry_budget, settings.account_id) == (5, 7.0, "77")
+    assert (settings.facets, settings.mailings_since) == (True, date(2024, 1, 31))
+    assert (settings.last_mailed_statuses, settings.access_token) == (("Mailed", "Returned"), "0123")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("page_size", "many", "a whole number, got 'many'"),
+        ("page_size", 7.5, "a whole number, got 7.5"),
+        ("environment", "test", "demo or production, got 'test'"),
+        ("mailings_since", 2024, "a day such as 2024-01-31, got 2024"),
+        ("last_mailed_statuses", 7, "a list of texts, got 7"),
+    ],
+)
+def test_an_argument_of_another_type_is_an_error(key: str, value: object, expected: str, resolve: Resolve) -> None:
+    """It names the setting."""
+    given: Any = {key: value}
+    assert problem(resolve, given) == f"sources.letters.{key} must be {expected}: {where(key)}"
+
+
 def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
     """For every key it means what the configuration says, or else the default."""
     nothing: Any = dict.fromkeys(Overrides.__annotations__)

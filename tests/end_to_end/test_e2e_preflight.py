@@ -84,10 +84,14 @@ def test_a_file_that_is_not_of_duckdb_is_refused(refuse: Refuse, tmp_path: Path)
     assert file.read_text() == "These are notes.\n" * 1000
 
 
-def test_a_duckdb_target_that_is_a_folder_is_refused(refuse: Refuse, tmp_path: Path) -> None:
-    """A folder is no file."""
-    (tmp_path / "folder.duckdb").mkdir()
-    assert refuse("duckdb", tmp_path / "folder.duckdb").startswith(f"{tmp_path / 'folder.duckdb'} cannot be opened")
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_a_duckdb_target_that_is_a_folder_or_a_pipe_is_refused(
+    make: Callable[[Path], None], refuse: Refuse, tmp_path: Path
+) -> None:
+    """Neither is a file, and at a pipe a load would wait for ever."""
+    place = tmp_path / "other.duckdb"
+    make(place)
+    assert refuse("duckdb", place) == f"{place} cannot be opened for writing: it is no file; choose another --to."
 
 
 def test_a_missing_folder_is_refused(refuse: Refuse, tmp_path: Path) -> None:
