@@ -35,7 +35,8 @@ def check_ours(file: Path) -> None:
     Raises:
         DestinationError: another pipeline loaded the file's dataset.
     """
-    if not file.exists():
+    # DuckDB would wait at a pipe for ever
+    if not file.is_file():
         return
     try:
         with duckdb.connect(str(file), read_only=True) as connection:

@@ -1,4 +1,4 @@
-"""Where does a setting's value come from, and is it of the setting's type?
+"""Where does a setting's value come from, and is it, or an argument, of the setting's type?
 
 dlt's own providers are asked (environment variables, config.toml, secrets.toml, vaults) for exactly
 `sources.letters.<environment>.<key>`, then `sources.letters.<key>`. dlt's further fallback to a bare `<key>` is left
@@ -84,7 +84,11 @@ def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
 
 
 def look_up(key: str, hint: Any, sections: Sequence[str], providers: Providers) -> Any:
-    """The first section's value of a key, of the hinted type; None where no provider has one."""
+    """The first section's value of a key, of the hinted type; None where no provider has one.
+
+    Raises:
+        SettingsError: it is of another type.
+    """
     for section, value in found_values(key, sections, providers):
         if value is not None:
             return convert(f"{section}.{key}", value, hint)
@@ -93,7 +97,7 @@ def look_up(key: str, hint: Any, sections: Sequence[str], providers: Providers) 
 
 def found_values(key: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, Any]]:
     """What each provider has for a key in each section; secrets come from those that keep secrets."""
-    secret = key in SECRETS
+    secret = is_secret(key)
     for section in sections:
         for provider in providers:
             if not secret or provider.supports_secrets:
@@ -144,22 +148,26 @@ def check_names(section: str, given: Collection[str], allowed: Sequence[str]) ->
 
 
 def convert(key: str, value: Any, hint: Any) -> Any:
-    """A given or configured value as the hinted type, which may be optional.
+    """A given or configured value as the hinted type, which may be optional; secrets lose the blanks around them.
 
     Raises:
         SettingsError: it is of another.
     """
-    if key.rpartition(".")[2] in SECRETS:
-        return str(value).strip()
-    if NoneType in get_args(hint):
-        hint = get_args(hint)[0]
+    kind = get_args(hint)[0] if NoneType in get_args(hint) else hint
     try:
-        if hint is date:
+        if kind is date:
             return read_day(value)
-        return read_texts(value) if get_origin(hint) is tuple else deserialize_value(key, value, hint)
+        if kind is str:
+            return read_text(value).strip() if is_secret(key) else read_text(value)
+        return read_texts(value) if get_origin(kind) is tuple else deserialize_value(key, value, kind)
     except (ValueError, TypeError):
-        expected = EXPECTED.get(get_origin(hint) or hint) or " or ".join(get_args(hint))
+        expected = EXPECTED.get(get_origin(kind) or kind) or " or ".join(get_args(kind))
         raise wrong(key.removeprefix(f"{SECTION}."), expected, value) from None
+
+
+def is_secret(key: str) -> bool:
+    """Whether a setting's value is a secret."""
+    return key.rpartition(".")[2] in SECRETS
 
 
 def read_day(value: Any) -> date:
@@ -169,20 +177,28 @@ def read_day(value: Any) -> date:
     return value if isinstance(value, date) else date.fromisoformat(str(value))
 
 
+def read_text(value: Any) -> str:
+    """A text, or a whole number that is meant as one."""
+    # a bool is an int to Python, but no text to anyone
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TypeError
+    return value if isinstance(value, str) else str(value)
+
+
 def read_texts(value: Any) -> tuple[str, ...]:
     """A TOML list, a JSON list, or texts with commas between them."""
     if isinstance(value, str):
         text = value.strip()
         value = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
-    # a bool is an int to Python, but no text to anyone
-    if not all(type(item) in (str, int) for item in value):
-        raise ValueError
-    return tuple(str(item) for item in value if item != "")
+    if isinstance(value, bytes):
+        raise TypeError
+    return tuple(text for text in map(read_text, value) if text)
 
 
 def wrong(key: str, expected: str, value: object) -> SettingsError:
-    """The error of a value that cannot be used; never for a secret."""
-    return SettingsError(f"{SECTION}.{key} must be {expected}, got {value!r}: {where_to_set(key)}.")
+    """The error of a value that cannot be used; secrets, and addresses that may hold one, are not quoted."""
+    got = "" if is_secret(key) or key.endswith("base_url") else f", got {value!r}"
+    return SettingsError(f"{SECTION}.{key} must be {expected}{got}: {where_to_set(key)}.")
 
 
 def where_to_set(key: str) -> str:
@@ -190,5 +206,5 @@ def where_to_set(key: str) -> str:
     *parts, name = key.split(".")
     section = ".".join((SECTION, *parts))
     variable = f"{section}.{name}".replace(".", "__").upper()
-    file = ".dlt/secrets.toml" if name in SECRETS else ".dlt/config.toml"
+    file = ".dlt/secrets.toml" if is_secret(name) else ".dlt/config.toml"
     return f"set {variable} in the environment, or {name} under [{section}] in {file}"

@@ -97,7 +97,7 @@ def check_duckdb(file: Path) -> None:
 
     Raises:
         DestinationError: its folder is missing or not writable, the file cannot be reached, another process holds it,
-            or it is no DuckDB file.
+            or it is no DuckDB file, or no file at all.
     """
     if not os.path.isdir(file.parent):
         raise DestinationError(
@@ -108,7 +108,7 @@ def check_duckdb(file: Path) -> None:
         return
     # DuckDB would wait at a pipe for ever
     if not file.is_file():
-        raise DestinationError(f"{file} cannot be opened for writing: it is no file; choose another --to.")
+        raise DestinationError(f"{file} cannot be opened for writing: it is no regular file; choose another --to.")
     check_space(file.parent)
     try:
         duckdb.connect(str(file)).close()

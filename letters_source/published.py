@@ -43,7 +43,9 @@ def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
 
 
 def is_duckdb_file(file: Path) -> bool:
-    """Whether a file begins as DuckDB's do, with a checksum and a word."""
+    """Whether a path is a file that begins as DuckDB's do, with a checksum and a word."""
+    if not file.is_file():
+        return False
     with file.open("rb") as opened:
         return opened.read(12)[8:] == b"DUCK"
 

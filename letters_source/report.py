@@ -42,7 +42,7 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
     Raises:
         SettingsError: the dataset cannot be opened, or the page not be written.
     """
-    if file.exists() and not file.read_bytes().startswith(PAGE):
+    if file.exists() and not (file.is_file() and file.read_bytes().startswith(PAGE)):
         raise SettingsError(f"{file} is no page, and would be lost: choose another --html.")
     with open_tables(source, dataset) as connection:
         page = render(connection, Path(source).name, dataset)

@@ -27,6 +27,8 @@ from letters_source.tokens import Tokens
 PARTS = ("contacts", "templates", "pii")
 """The sections within ours, beside those of environments."""
 NESTED = ("contact_filters", "template_filters", "privacy")
+TYPES = {"pii_key": str, **{key: hint for key, hint in get_type_hints(Settings).items() if key not in NESTED}}
+"""The types of the settings that are plain values."""
 F = TypeVar("F", ContactFilters, TemplateFilters)
 
 
@@ -41,31 +43,33 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
         SettingsError: one is missing or wrong; the message names the key, its environment variable and its file.
     """
     found = present_providers() if providers is None else providers
-    given: dict[str, Any] = dict(overrides)
-    if unknown := given.keys() - Overrides.__annotations__:
+    if unknown := overrides.keys() - Overrides.__annotations__.keys():
         known = ", ".join(Overrides.__annotations__)
         raise SettingsError(f"There is no setting {', '.join(sorted(unknown))}, only {known}.")
-    environment = find("environment", Environment, given, (SECTION,), found)
-    sections, hints = sections_of(environment), get_type_hints(Settings)
+    given = typed(overrides)
+    environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
+    sections = sections_of(environment)
     for section in sections:
         check_spelling(section, found, (*Overrides.__annotations__, *PARTS, *get_args(Environment)))
     plain: dict[str, Any] = {}
     for key in (key for key in fields(Settings) if key.name not in NESTED):
-        plain[key.name] = or_default(key, find(key.name, hints[key.name], given, sections, found))
+        value = given.get(key.name)
+        configured = look_up(key.name, TYPES[key.name], sections, found) if value is None else value
+        plain[key.name] = or_default(key, configured)
     plain |= {"environment": environment, "base_url": plain["base_url"].rstrip("/")}
-    contacts, templates = resolve_both_filters(overrides, environment, found)
+    contacts, templates = resolve_both_filters(given, environment, found)
     privacy = resolve_privacy(given.get("pii") or {}, given.get("pii_key"), environment, found)
     return Settings(**plain, contact_filters=contacts, template_filters=templates, privacy=privacy)
 
 
-def find(key: str, hint: Any, given: Mapping[str, Any], sections: Sequence[str], providers: Providers) -> Any:
-    """A setting's value, of the hinted type: the argument, else what is configured; None where there is neither.
+def typed(overrides: Overrides) -> dict[str, Any]:
+    """The arguments without those that are None, each that is a plain value as its setting's type.
 
     Raises:
-        SettingsError: it is of another type.
+        SettingsError: one is of another type.
     """
-    value = given.get(key)
-    return look_up(key, hint, sections, providers) if value is None else convert(f"{SECTION}.{key}", value, hint)
+    given = {key: value for key, value in overrides.items() if value is not None}
+    return given | {key: convert(f"{SECTION}.{key}", given[key], TYPES[key]) for key in given if key in TYPES}
 
 
 def or_default(key: Field[Any], value: Any) -> Any:
@@ -80,17 +84,17 @@ def or_default(key: Field[Any], value: Any) -> Any:
 
 
 def resolve_both_filters(
-    overrides: Overrides, environment: str | None, providers: Providers
+    given: Mapping[str, Any], environment: str | None, providers: Providers
 ) -> tuple[ContactFilters, TemplateFilters]:
     """The filters of both listings; an account that is given as an argument goes before those that are configured.
 
     Raises:
         SettingsError: one is wrong, or the arguments name two accounts.
     """
-    contacts = overrides.get("contact_filters") or ContactFilters()
-    templates = overrides.get("template_filters") or TemplateFilters()
-    account = overrides.get("account_id")
-    others = {filters.account_id for filters in (contacts, templates) if filters.account_id} - {account}
+    contacts = given.get("contact_filters") or ContactFilters()
+    templates = given.get("template_filters") or TemplateFilters()
+    account = given.get("account_id")
+    others = {str(filters.account_id) for filters in (contacts, templates) if filters.account_id} - {account}
     if account and others:
         raise SettingsError(f"account_id is given as {account}, and in filters as {', '.join(sorted(others))}.")
     contacts = resolve_filters(contacts, sections_of(environment, "contacts"), providers)
@@ -157,8 +161,9 @@ def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
         SettingsError: one of them is not set any more, or a file cannot be read.
     """
     providers, sections = fresh_providers(), sections_of(settings.environment)
-    given: dict[str, Any] = dict(overrides)
-    access, refresh = (find(key, str, given, sections, providers) for key in ("access_token", "refresh_token"))
+    given = typed(overrides)
+    access = given.get("access_token") or look_up("access_token", str, sections, providers)
+    refresh = given.get("refresh_token") or look_up("refresh_token", str, sections, providers)
     if not (access and refresh):
         raise SettingsError(f"{SECTION} holds no tokens any more: {where_to_set('access_token')}.")
     return Tokens(access, refresh)

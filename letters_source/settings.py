@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from ipaddress import ip_address
-from typing import Literal, TypedDict, get_args
+from typing import Literal, TypedDict
 from urllib.parse import urlsplit
 
 from letters_source.errors import SettingsError
@@ -26,11 +26,13 @@ from letters_source.walk import Proof
 
 Environment = Literal["demo", "production"]
 Mode = Literal["replace", "sync", "history"]
-ALLOWED = {"environment": Environment, "proof": Proof, "date_format": DateFormat, "filter_encoding": FilterEncoding}
 
 
 class Overrides(TypedDict, total=False):
-    """Settings given as arguments; what is not given, or None, comes from dlt's configuration."""
+    """Settings given as arguments; what is not given, or None, comes from dlt's configuration.
+
+    Texts become numbers, days and so on as they do there, since schedulers often have nothing else to give.
+    """
 
     base_url: str
     access_token: str
@@ -140,10 +142,6 @@ class Settings:
         check_days(self.contact_filters)
         if self.history and self.sync:
             raise SettingsError(f"{SECTION}.history and sync exclude each other: history keeps what sync would delete.")
-        for key, choices in ALLOWED.items():
-            value = getattr(self, key)
-            if value is not None and value not in get_args(choices):
-                raise wrong(key, " or ".join(get_args(choices)), value)
 
     @property
     def tokens(self) -> Tokens:

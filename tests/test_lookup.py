@@ -1,4 +1,4 @@
-"""Is a configured value found in its section, and is it of its type?"""
+"""Is a configured value found in its section, and is it, or one given as an argument, of its type?"""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -64,6 +64,7 @@ def problem(key: str, value: Any, hint: Any) -> str:
         (["office", ""], ("office",)),
         ("true, 4.5, null", ("true", "4.5", "null")),
         ("9" * 5000, ("9" * 5000,)),
+        (iter(["Failed", "Verified"]), ("Failed", "Verified")),
     ],
 )
 def test_a_list_is_one_of_toml_of_json_or_has_commas(value: object, expected: Texts) -> None:
@@ -71,7 +72,7 @@ def test_a_list_is_one_of_toml_of_json_or_has_commas(value: object, expected: Te
     assert convert("sources.letters.contacts.tags", value, Texts) == expected
 
 
-@pytest.mark.parametrize("value", ['["Failed"', "[Failed]", " [4", "[4]x", 4, True, date(2024, 1, 31)])
+@pytest.mark.parametrize("value", ['["Failed"', "[Failed]", " [4", "[4]x", 4, True, date(2024, 1, 31), b"ab"])
 def test_what_is_no_list_is_named(value: object) -> None:
     """Text that begins as JSON must be JSON, blanks before it or not, and a number or a day is no list."""
     assert problem("contacts.tags", value, Texts) == f"a list of texts, got {value!r}"
@@ -133,6 +134,8 @@ def test_other_values_become_their_types(value: object, hint: Any, expected: obj
         ("many", int, "a whole number, got 'many'"),
         ("fast", float, "a number, got 'fast'"),
         ("maybe", bool, "true or false, got 'maybe'"),
+        (4.5, str, "a text, got 4.5"),
+        (True, str | None, "a text, got True"),
     ],
 )
 def test_a_value_of_another_type_is_named(value: object, hint: Any, expected: str) -> None:
@@ -143,7 +146,7 @@ def test_a_value_of_another_type_is_named(value: object, hint: Any, expected: st
 def test_secrets_are_text_without_blanks_around() -> None:
     """Numbers too; whatever they are, no error can quote them."""
     for key in ("access_token", "refresh_token", "pii_key"):
-        assert [convert(f"sources.letters.{key}", value, int) for value in (" a\n", 7)] == ["a", "7"]
+        assert [convert(f"sources.letters.{key}", value, str) for value in (" a\n", 7)] == ["a", "7"]
 
 
 @pytest.mark.parametrize(
@@ -209,8 +212,9 @@ def test_a_misspelt_key_is_named() -> None:
     ],
 )
 def test_a_message_says_where_to_set_a_key(key: str, place: tuple[str, str, str, str]) -> None:
-    """Its variable, its section and its file; secrets have a file of their own."""
+    """Its variable, its section and its file; secrets have a file of their own, and are not quoted."""
     variable, name, section, file = place
     expected = f"set SOURCES__LETTERS__{variable} in the environment, or {name} under [{section}] in .dlt/{file}.toml"
     assert where_to_set(key) == expected
-    assert str(wrong(key, "right", 7)) == f"sources.letters.{key} must be right, got 7: {expected}."
+    got = ", got 7" if file == "config" else ""
+    assert str(wrong(key, "right", 7)) == f"sources.letters.{key} must be right{got}: {expected}."

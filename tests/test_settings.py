@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,7 +69,7 @@ def test_two_accounts_at_once_are_an_error(resolve: Resolve) -> None:
     """Neither is meant more than the other."""
     given: Overrides = {"account_id": "501", "contact_filters": ContactFilters(account_id="502")}
     assert problem(resolve, given) == "account_id is given as 501, and in filters as 502."
-    same: Overrides = {"account_id": "501", "contact_filters": ContactFilters(account_id="501")}
+    same: Any = {"account_id": 501, "contact_filters": ContactFilters(account_id="501")}
     assert resolve(same).filters("contacts").account_id == "501"
 
 
@@ -130,13 +130,16 @@ def test_arguments_come_first(resolve: Resolve) -> None:
 def test_arguments_become_their_types(resolve: Resolve) -> None:
     """As variables do: schedulers give texts."""
     given: Any = {
-        "page_size": "5", "retry_budget": 7, "account_id": 77, "facets": "true", "mailings_since": "2024-01-31",
-        "last_mailed_statuses": "Mailed, Returned", "access_token": " 0123\n",
+        "page_size": "5", "retry_budget": "7", "account_id": 77, "facets": "true",
+        "mailings_since": datetime(2024, 1, 31, 23, 59, tzinfo=UTC), "last_mailed_statuses": ["Mailed", "Returned"],
+        "access_token": " 0123\n", "pii": {"email": "hash"}, "pii_key": f" {'k' * 16}\n",
     }  # fmt: skip
     settings = resolve(given)
     assert (settings.page_size, settings.retry_budget, settings.account_id) == (5, 7.0, "77")
-    assert (settings.facets, settings.mailings_since) == (True, date(2024, 1, 31))
-    assert (settings.last_mailed_statuses, settings.access_token) == (("Mailed", "Returned"), "0123")
+    assert (settings.facets, settings.last_mailed_statuses) == (True, ("Mailed", "Returned"))
+    assert (settings.mailings_since, isinstance(settings.mailings_since, datetime)) == (date(2024, 1, 31), False)
+    assert (settings.access_token, settings.privacy.key) == ("0123", b"k" * 16)
+    assert read_tokens_again(settings, given) == settings.tokens
 
 
 @pytest.mark.parametrize(
@@ -144,15 +147,24 @@ def test_arguments_become_their_types(resolve: Resolve) -> None:
     [
         ("page_size", "many", "a whole number, got 'many'"),
         ("page_size", 7.5, "a whole number, got 7.5"),
-        ("environment", "test", "demo or production, got 'test'"),
         ("mailings_since", 2024, "a day such as 2024-01-31, got 2024"),
-        ("last_mailed_statuses", 7, "a list of texts, got 7"),
+        ("account_id", ["501"], "a text, got ['501']"),
+        ("environment", "", "demo or production, got ''"),
+        ("base_url", ["https://user:canary@host"], "a text"),
     ],
 )
 def test_an_argument_of_another_type_is_an_error(key: str, value: object, expected: str, resolve: Resolve) -> None:
-    """It names the setting."""
+    """It names the setting; of an address, which may hold a password, it tells no more."""
     given: Any = {key: value}
     assert problem(resolve, given) == f"sources.letters.{key} must be {expected}: {where(key)}"
+
+
+@pytest.mark.parametrize("value", [b"canary", Path("canary"), True])
+@pytest.mark.parametrize("key", ["access_token", "refresh_token", "pii_key"])
+def test_a_secret_that_is_no_text_is_an_error(key: str, value: object, resolve: Resolve) -> None:
+    """It is not sent as whatever Python would print for it, such as the stars of a secret that hides itself."""
+    given: Any = {key: value}
+    assert problem(resolve, given) == f"sources.letters.{key} must be a text: {where(key, file='secrets')}"
 
 
 def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:

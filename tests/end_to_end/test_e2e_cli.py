@@ -265,6 +265,16 @@ def test_demo_loads_a_stand_in(letters: Letters, begin: Begin) -> None:
     assert f": {file.absolute()}, dataset letters_data\n" in done.out
 
 
+def test_the_demo_does_not_wait_at_a_pipe(letters: Letters, tmp_path: Path) -> None:
+    """It is no file."""
+    pipe = tmp_path / "pipe.duckdb"
+    os.mkfifo(pipe)
+    done = letters("demo", "--to", pipe)
+    assert (done.code, done.err) == (
+        2, f"letters: {pipe} cannot be opened for writing: it is no regular file; choose another --to.\n"
+    )  # fmt: skip
+
+
 def test_the_demo_does_not_take_the_place_of_other_rows(letters: Letters, world: World) -> None:
     """But of its own."""
     assert letters("load", "--quiet").code == 0

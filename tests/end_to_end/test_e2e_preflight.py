@@ -91,7 +91,9 @@ def test_a_duckdb_target_that_is_a_folder_or_a_pipe_is_refused(
     """Neither is a file, and at a pipe a load would wait for ever."""
     place = tmp_path / "other.duckdb"
     make(place)
-    assert refuse("duckdb", place) == f"{place} cannot be opened for writing: it is no file; choose another --to."
+    assert (
+        refuse("duckdb", place) == f"{place} cannot be opened for writing: it is no regular file; choose another --to."
+    )
 
 
 def test_a_missing_folder_is_refused(refuse: Refuse, tmp_path: Path) -> None:

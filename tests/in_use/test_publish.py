@@ -225,6 +225,12 @@ def test_a_file_that_is_no_database_is_not_replaced(world: World, readers: Path)
     assert world.emulator.hits == []
 
 
+def test_a_pipe_is_not_replaced(world: World, readers: Path) -> None:
+    """Nor is it read, which would wait for ever."""
+    os.mkfifo(readers)
+    assert "is no DuckDB file, and would be lost" in refusal(lambda: world.load(publish=readers))
+
+
 def test_parquet_is_not_published(begin: Begin, readers: Path) -> None:
     """Only DuckDB files are."""
     kind: Kind = "parquet"

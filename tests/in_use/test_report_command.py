@@ -121,11 +121,14 @@ def test_a_page_that_cannot_be_written_is_a_line(world: World, letters: Letters)
     )
 
 
-def test_a_file_that_is_no_page_is_not_replaced(world: World, letters: Letters) -> None:
+@pytest.mark.parametrize("place", ["letters.duckdb", "folder", "pipe"])
+def test_what_is_no_page_is_not_replaced(place: str, world: World, letters: Letters) -> None:
     """The dataset itself, above all."""
-    done = letters("report", "--html", world.place.name)
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    done = letters("report", "--html", place)
     assert (done.code, done.out, done.err) == (
-        2, "", "letters: letters.duckdb is no page, and would be lost: choose another --html.\n"
+        2, "", f"letters: {place} is no page, and would be lost: choose another --html.\n"
     )  # fmt: skip
     assert world.is_exact()
 
