@@ -75,14 +75,14 @@ def airflow_failures() -> Iterator[None]:
         raise (AirflowException if error.may_pass else AirflowFailException)(str(error)) from None
 
 
-def connection_settings(conn_id: str = CONNECTION) -> dict[str, Any]:
-    """The settings in an Airflow connection; none where there is no such connection.
+def connection_settings() -> dict[str, Any]:
+    """The settings in the Airflow connection `CONNECTION`; none where there is no such connection.
 
     Its host is the `base_url`, or a host alone, whose scheme is https where `schema` says no other; its password is
     the access token, and `refresh_token` stands in its extra.
     """
     try:
-        connection = Connection.get(conn_id)
+        connection = Connection.get(CONNECTION)
     except AirflowNotFoundException:
         return {}
     found = {

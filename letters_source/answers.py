@@ -115,6 +115,8 @@ def hint(status: int, where: str) -> str:
     """What may help against a refusal."""
     if status in (400, 422) and where.startswith("templates"):
         return " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+    if status in (400, 422):
+        return " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
     if status == 404:
         return " Check base_url, which ends in /api/v1."
     return ""

@@ -59,7 +59,7 @@ class Audit:
     row: pa.Table
 
 
-def report(job: Job, outcome: Outcome, loaded: Loaded) -> None:
+def log_outcome(job: Job, outcome: Outcome, loaded: Loaded) -> None:
     """Say how it went in a line, and what was not understood in a line for each field."""
     listing, notes = job.title, loaded.notes
     logger.info(

@@ -20,7 +20,7 @@ from letters_source.walk import pages_of
 PATIENCE_SECONDS = 15.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What a listing shows.
 
@@ -79,17 +79,18 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
     page = ask(settings.page_size, filters)
     latency = monotonic() - start
     pages = pages_of(page.count, page.rows.num_rows)
-    requests = pages + 2 if pages > 1 else 1
+    walks = 2 if settings.proof == "certified" else 1
+    requests = walks * pages + 2 if pages > 1 else 1
     return Finding(
-        name,
-        page.count,
-        page.rows.num_rows if pages > 1 else None,
-        requests,
-        latency,
+        listing=name,
+        count=page.count,
+        page_size=page.rows.num_rows if pages > 1 else None,
+        requests=requests,
+        latency=latency,
         # the first, the last and the fence's two are read one after the other
-        latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
-        try_filters(name, settings, lambda filters: ask(1, filters).count),
-        find_largest_page(page.count, lambda size: ask(size, filters).rows.num_rows) if probe else None,
+        seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
+        filters=try_filters(name, settings, lambda chosen: ask(1, chosen).count),
+        largest_page=find_largest_page(page.count, lambda size: ask(size, filters).rows.num_rows) if probe else None,
     )
 
 

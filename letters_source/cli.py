@@ -15,6 +15,7 @@ from letters_source.errors import LettersError
 from letters_source.options import (
     check_heeded,
     day,
+    debug_option,
     filter_options,
     flag,
     given,
@@ -114,11 +115,13 @@ def load(*, destination: Any, to: str | None, only: str | None, quiet: bool, deb
 
 
 @cli.command(short_help="See what a load would find and take.")
-@click.option("--account-id", metavar="ID", help="The account.")
-@flag("--probe", "Ask for larger and larger pages too, to find the largest that the service gives.")
+@click.option("--account-id", metavar="ID", callback=not_empty, help="The account.")
+@click.option(
+    "--probe", is_flag=True, help="Ask for larger and larger pages too, to find the largest that the service gives."
+)
 @settings_options
 @output_options
-def check(*, probe: bool | None, quiet: bool, debug: bool, **settings: Any) -> None:
+def check(*, probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
     """Ask the service for a page of each listing, and for a row with each filter.
 
     Tells whether it can be reached and accepts the tokens, how many rows there are, how long a load takes, which
@@ -128,7 +131,7 @@ def check(*, probe: bool | None, quiet: bool, debug: bool, **settings: Any) -> N
     from letters_source.show import show_report, start_logging
 
     start_logging(quiet=quiet, debug=debug)
-    report = check_service(probe=bool(probe), **given(settings))
+    report = check_service(probe=probe, **given(settings))
     if not quiet:
         show_report(report)
 
@@ -142,6 +145,7 @@ def check(*, probe: bool | None, quiet: bool, debug: bool, **settings: Any) -> N
     show_default=True,
     help="json for programs; mermaid and dbml for diagrams.",
 )
+@debug_option
 def schema(form: Any) -> None:
     """Print every table and column: type, key, meaning, and whether it tells something about a person."""
     from letters_source.dictionary import render
@@ -163,7 +167,7 @@ def schema(form: Any) -> None:
     "--dataset", metavar="NAME", callback=not_empty, help="The schema that the tables are in.  [default: letters_data]"
 )
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+@debug_option
 def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> None:
     """Draw contacts, templates and loads on one page, which needs nothing else, from nowhere, to be seen."""
     from letters_source.extras import needed
@@ -181,6 +185,7 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one.")
 @click.option("--contacts", type=click.IntRange(min=0), default=2000, show_default=True, help="Contacts to invent.")
 @click.option("--latency-ms", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Wait before answers.")
+@debug_option
 def serve(port: int, contacts: int, latency_ms: float) -> None:
     """Serve a stand-in of the service on this machine until Ctrl-C."""
     from letters_source.emulator import Behaviour, Emulator

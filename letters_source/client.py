@@ -68,7 +68,7 @@ class Client:
             NotAuthorised: the tokens were refused, and reading the secrets again gave no others.
             ServiceRejected: the service refused the request.
             ServiceUnreachable: no usable answer within the retry budget.
-            MalformedResponse: an answer of 200 that is not what was asked for.
+            MalformedResponse: an answer that is not the documented envelope.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(Again),
@@ -155,6 +155,8 @@ class Client:
             self.traffic[what] += 1
 
     def _before_retry(self, state: RetryCallState) -> None:
+        # what broke off because all ends is no failure
+        self.throttle.check()
         self._count("retries")
         again = outcome(state)
         logger.warning(
@@ -223,7 +225,7 @@ def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
     """Why there is no TLS: a handshake may have been cut, a certificate stays what it is."""
     is_refused = "CERTIFICATE_VERIFY_FAILED" in str(error)
     what = "the service's certificate cannot be verified" if is_refused else "the service speaks no TLS there"
-    final = ServiceUnreachable(f"{where}: no trusted TLS connection: {what}.")
+    final = ServiceUnreachable(f"{where}: no trusted TLS connection: {what}; check sources.letters.base_url.")
     return Again("no trusted TLS connection", tries=1 if is_refused else 3, error=final)
 
 

@@ -17,7 +17,14 @@ from letters_source.lookup import readable_files
 from letters_source.tables import DATASET
 
 Kind = Literal["duckdb", "parquet", "delta", "iceberg", "postgres"]
-RESERVED = ("temp", "system", "information_schema", "pg_catalog", f"{DATASET}_all")
+
+
+def schema_of_views(dataset: str = DATASET) -> str:
+    """The schema of the views that unite accounts, beside their datasets."""
+    return f"{dataset}_all"
+
+
+RESERVED = ("temp", "system", "information_schema", "pg_catalog", schema_of_views())
 # dlt's names of pipelines hold 64, with what else is in them
 LONGEST_NAME = 48
 DEFAULT_PLACES: dict[Kind, str] = {
@@ -133,11 +140,6 @@ def account_pipelines(
     if kind == "duckdb" and views in (*datasets.values(), catalog_of(absolute_place(kind, to))):
         raise DestinationError(f"{views} is the schema of the views that unite accounts: no account or file can be it.")
     return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
-
-
-def schema_of_views(dataset: str = DATASET) -> str:
-    """The schema of the views that unite accounts, beside their datasets."""
-    return f"{dataset}_all"
 
 
 def make_destination(kind: Kind, place: str) -> Any:

@@ -22,7 +22,7 @@ class Engine(Destination[Any, Any]):
         from letters_source.together import Together
 
         base: Any = super()
-        return with_hands(base.client_class, Restored, Together)
+        return with_mixins(base.client_class, Restored, Together)
 
 
 class DuckDB(Engine, duckdb):
@@ -35,7 +35,7 @@ class DuckDB(Engine, duckdb):
         """The same, and rows that no staging moves on are written at once."""
         from letters_source.checkpoint import EarlyCheckpoint
 
-        return with_hands(super().client_class, EarlyCheckpoint)
+        return with_mixins(super().client_class, EarlyCheckpoint)
 
 
 class Postgres(Engine, postgres):
@@ -62,6 +62,6 @@ def for_loading(destination: Any) -> Any:
 
 
 @cache
-def with_hands(client: type[Any], *hands: type[Any]) -> type[Any]:
+def with_mixins(client: type[Any], *mixins: type[Any]) -> type[Any]:
     """A client of dlt's for a database, with ours mixed in."""
-    return type(client.__name__, (*hands, client), {})
+    return type(client.__name__, (*mixins, client), {})

@@ -7,12 +7,13 @@
     │       └── DestinationUnreachable  its server or bucket does not answer
     ├── NotAuthorised               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
+    │   └── ListingUnpaged          the service answers every page with the same one
     ├── ListingShrank               a listing lost more rows since the last load than is allowed
     ├── LoadFailed                  the destination failed, or does not hold what was read
     └── ServiceError                the service did not answer as documented
         ├── ServiceUnreachable      no usable answer within the retry budget
         ├── ServiceRejected         the service refused the request; retrying cannot help
-        └── MalformedResponse       a 200 that is not the documented envelope
+        └── MalformedResponse       an answer that is not the documented envelope
 
 Messages never hold a token, a row or a response body.
 """
@@ -45,8 +46,14 @@ class DestinationInUse(DestinationError):
 
     may_pass = True
 
-    def __init__(self, who: str) -> None:
-        super().__init__(f"{who}; load when it has ended, or set sources.letters.lock_wait to the seconds to wait.")
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; load when it has ended, or set sources.letters.lock_wait to the seconds to wait.")
+
+
+class DestinationUnreachable(DestinationError):
+    """The server or the bucket to load into does not answer, or refuses the credentials."""
+
+    may_pass = True
 
 
 class LoadFailed(LettersError):
@@ -68,13 +75,14 @@ class IncompleteListing(LettersError):
     """
 
     exit_code = 4
+    remedy: ClassVar[str] = "Run again when the listing is quieter, or raise sources.letters.max_walks."
 
     def __init__(self, listing: str, reason: str, *, count: int, received: int, walks: int) -> None:
         self.listing, self.reason = listing, reason
         self.count, self.received, self.walks = count, received, walks
         super().__init__(
             f"{listing}: {reason}: count {count}, received {received}, missing {self.missing}, walks {walks}; "
-            "nothing was loaded. Run again when the listing is quieter, or raise max_walks."
+            f"nothing was loaded. {self.remedy}"
         )
 
     @property
@@ -83,10 +91,10 @@ class IncompleteListing(LettersError):
         return self.count - self.received
 
 
-class DestinationUnreachable(DestinationError):
-    """The server or the bucket to load into does not answer, or refuses the credentials."""
+class ListingUnpaged(IncompleteListing):
+    """The service answers every page with the same one, so that only a page that holds all rows could be complete."""
 
-    may_pass = True
+    remedy = "Set sources.letters.page_size to that count or more, if the service gives pages so large."
 
 
 class ListingShrank(LettersError):
@@ -119,7 +127,7 @@ class ServiceRejected(ServiceError):
 
 
 class MalformedResponse(ServiceError):
-    """A 200 whose body is not the documented envelope (service-interface 2.1).
+    """An answer that is not the documented envelope (service-interface 2.1): another 2xx, too large, or other contents.
 
     `transient` tells that the body was not even JSON, which a broken connection can cause.
     """

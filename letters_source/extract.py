@@ -14,7 +14,7 @@ from time import monotonic
 import numpy as np
 import pyarrow as pa
 
-from letters_source.audit import Audit, Loaded, Outcome, audit_row, report
+from letters_source.audit import Audit, Loaded, Outcome, audit_row, log_outcome
 from letters_source.client import Client
 from letters_source.decode import Page, decode_page
 from letters_source.guard import check_shrinking
@@ -43,7 +43,7 @@ class Rows:
     rows: pa.Table
 
 
-def read_listing(job: Job, folder: Path | None = None, before: int = 0) -> Generator[Rows | Audit, None, int]:
+def read_listing(job: Job, folder: Path | None, before: int) -> Generator[Rows | Audit, None, int]:
     """All rows of a listing, once they are shown to be whole, then the audit; returns the service's count.
 
     Args:
@@ -64,7 +64,7 @@ def read_listing(job: Job, folder: Path | None = None, before: int = 0) -> Gener
             total, rejected = total + rows.num_rows, rejected + rows["id"].null_count
             yield Rows(job.listing.name, rows)
     loaded = Loaded(total - rejected, rejected, sum((outcome.notes[number] for number, _ in wanted), Notes()))
-    report(job, outcome, loaded)
+    log_outcome(job, outcome, loaded)
     # Arrow keeps what decoding has freed, a hundred megabytes, which the destination's engine needs next
     pa.default_memory_pool().release_unused()
     yield Audit(audit_row(job, outcome, loaded))
@@ -92,7 +92,15 @@ def walk(job: Job, spool: Spool | None = None) -> Outcome:
     ):
         fetch = partial(fetch_page, job, client)
         treat = partial(settings.privacy.treat, listing=job.listing.name)
-        reader = PageReader(job.title, fetch, spool, pool, settings.max_workers, job.watch, treat)
+        reader = PageReader(
+            listing=job.title,
+            fetch=fetch,
+            spool=spool,
+            pool=pool,
+            workers=settings.max_workers,
+            watch=job.watch,
+            treat=treat,
+        )
         verdict = walk_listing(reader.read, terms)
     return Outcome(verdict, reader.notes, client.traffic, started_at, monotonic() - start)
 

@@ -15,7 +15,7 @@ from letters_source.sql import open_sql
 from letters_source.tables import LISTING_AUDIT
 
 LOADS = "_dlt_loads"
-JSON_NAMES = ("filters", "pii")
+JSON_NAMES = frozenset(column.name for column in LISTING_AUDIT.columns if column.kind == "json")
 
 
 def running_pipeline() -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.audit import Loaded, Outcome, report
+from letters_source.audit import Loaded, Outcome, log_outcome
 from letters_source.evidence import NUL
 from letters_source.extract import walk
 from letters_source.job import Job
@@ -37,8 +37,8 @@ class Found:
     rejected: int
 
 
-def read_ids(job: Job, mode: str = "") -> Found:
-    """The ids of the rows that the job's filters choose; they may be written in a mode of their own.
+def read_ids(job: Job) -> Found:
+    """The ids of the rows that the job's filters choose.
 
     Raises:
         LettersError: as `read_listing` does.
@@ -53,5 +53,5 @@ def read_ids(job: Job, mode: str = "") -> Found:
     )
     ids = keys.filter(pc.invert(pc.starts_with(keys, NUL)))
     found = Found(job, outcome, ids, len(keys) - len(ids))
-    report(job, outcome, Loaded(len(ids), found.rejected, mode=mode))
+    log_outcome(job, outcome, Loaded(len(ids), found.rejected))
     return found

@@ -12,8 +12,8 @@ DateFormat = Literal["%Y-%m-%d", "%d-%m-%Y"]
 FilterEncoding = Literal["json", "compact"]
 
 SECTION = "sources.letters"
-# a longer number would not be exact in every engine
-LONGEST_IDENTIFIER = 18
+# JSON numbers of more digits are not exact in every reader (RFC 8259, 6)
+LONGEST_IDENTIFIER = 15
 ADDRESS_STATUSES = ("Failed", "Verified")
 LAST_MAILED_STATUSES = ("In Transit", "Mailed", "Scheduled")
 """The documented ones; the interface leaves the list open."""
@@ -180,7 +180,7 @@ def check_choices(key: str, values: tuple[str, ...], allowed: tuple[str, ...]) -
         SettingsError: one is not.
     """
     if unknown := [value for value in values if value not in allowed]:
-        raise SettingsError(f"{SECTION}.{key} must be {' or '.join(allowed)}, got {', '.join(unknown)}.")
+        raise SettingsError(f"{SECTION}.{key} must be {' or '.join(allowed)}, got {', '.join(map(repr, unknown))}.")
 
 
 def check_days(filters: ContactFilters) -> None:
@@ -198,7 +198,7 @@ def check_days(filters: ContactFilters) -> None:
 
 def is_identifier(tag: str) -> bool:
     """Whether a tag is a whole number, which the interface sends without quotes."""
-    return tag.isascii() and tag.isdigit() and len(tag) < LONGEST_IDENTIFIER and str(int(tag)) == tag
+    return tag.isascii() and tag.isdigit() and len(tag) <= LONGEST_IDENTIFIER and str(int(tag)) == tag
 
 
 def given(filters: Filters) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import dlt
 from dlt.extract import DltSource
 
 from letters_source.comments import describe_tables
-from letters_source.destination import make_pipeline
+from letters_source.destination import make_pipeline, schema_of_views
 from letters_source.engines import for_loading
 from letters_source.errors import SettingsError
 from letters_source.failures import plain_errors
@@ -23,7 +23,7 @@ from letters_source.reader import Watch, ignore
 from letters_source.resolve import resolve_settings
 from letters_source.settings import Overrides
 from letters_source.source import letters
-from letters_source.tables import DATASET, MAILINGS, TABLES, Table
+from letters_source.tables import MAILINGS, TABLES, Table
 from letters_source.umask import private_files
 from letters_source.unfinished import remove_unfinished
 from letters_source.verify import count_rows, verify_load
@@ -78,24 +78,24 @@ def run(
     source = choose_parts(letters(watch, **settings), only)
     tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
-    readers = place_of_copy(publish)
+    copy = place_of_copy(publish)
     with plain_errors(), private_files, prepared(pipeline, resolve_settings(settings).lock_wait):
         with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
-            if readers:
-                check_published(pipeline, readers)
+            if copy:
+                check_published(pipeline, copy)
             destination = for_loading(pipeline.destination)
             loaded = pipeline.run(source, destination=destination, loader_file_format=file_format(pipeline))
             load_id = str(loaded.loads_ids[-1])
             audits = settle(pipeline, load_id, tables)
             counts = count_rows(pipeline, tables)
         # not before the file is let go: one that is new would be removed with a copy that fails
-        if readers:
-            publish_copy(pipeline, readers)
+        if copy:
+            publish_copy(pipeline, copy)
     return Result(load_id, counts, audits, monotonic() - start)
 
 
 def settle(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
-    """Verify a load in the destination, and add what dlt does not: comments, keys and views; returns its audits.
+    """Remove what unfinished loads left, verify this one, and add comments, keys and views; returns its audits.
 
     Raises:
         LoadFailed: as `verify_load` does.
@@ -115,7 +115,7 @@ def run_accounts(
     only: Sequence[str] = (),
     publish: Path | str | None = None,
     watch: Watch = ignore,
-    views: str = f"{DATASET}_all",
+    views: str = schema_of_views(),
     **settings: Unpack[Overrides],
 ) -> dict[str, Result]:
     """Load accounts one after the other, each into a dataset of its own, and unite them by views where that is DuckDB.
@@ -132,17 +132,17 @@ def run_accounts(
         LettersError: as `run` does; the accounts that came before are loaded then.
     """
     results = {}
-    readers = place_of_copy(publish)
-    if readers:
+    copy = place_of_copy(publish)
+    if copy:
         for pipeline in pipelines.values():
-            check_published(pipeline, readers)
+            check_published(pipeline, copy)
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
     with plain_errors(), private_files:
         create_account_views(pipelines, views)
-        if readers:
-            publish_copy(next(iter(pipelines.values())), readers)
+        if copy:
+            publish_copy(next(iter(pipelines.values())), copy)
     return results
 
 

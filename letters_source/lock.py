@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.2
 
 
 @contextmanager
-def prepared(pipeline: dlt.Pipeline, wait: float = 0.0) -> Iterator[None]:
+def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
     """Hold a pipeline with an empty working folder, and the place that it loads into, while the block runs.
 
     Two runs of a pipeline would take its working folder from each other; two pipelines may load into one folder.

@@ -62,6 +62,7 @@ def present_providers() -> Providers:
     return Container()[PluggableRunContext].providers.providers
 
 
+@readable_files()
 def fresh_providers() -> Providers:
     """dlt's providers with files read again; those that a program added stay.
 
@@ -69,10 +70,7 @@ def fresh_providers() -> Providers:
         SettingsError: a file cannot be read.
     """
     context = Container()[PluggableRunContext]
-    try:
-        fresh = context.context.initial_providers()
-    except ConfigProviderException as error:
-        raise SettingsError(f"The configuration cannot be read again: {type(error).__name__}.") from None
+    fresh = context.context.initial_providers()
     names = {provider.name for provider in fresh}
     return [*fresh, *(provider for provider in context.providers.providers if provider.name not in names)]
 

@@ -73,7 +73,7 @@ def read_window(job: Job, window: Window) -> Iterator[Members | Audit]:
     """
     filters = refined(job.filters, last_mailed_from=window.first, last_mailed_to=window.last)
     asked = replace(job, filters=filters, watch=ignore, detail=window.first.isoformat())
-    found = read_ids(asked, MERGE)
+    found = read_ids(asked)
     days = [pa.repeat(pa.scalar(day, pa.date32()), len(found.ids)) for day in (window.first, window.last)]
     yield Members(MAILINGS.name, pa.Table.from_arrays([found.ids, *days], schema=MAILINGS.schema))
     yield Audit(audit_row(asked, found.outcome, Loaded(len(found.ids), found.rejected, mode=MERGE)))

@@ -65,8 +65,20 @@ def settings_options(command: Any) -> Any:
 
 CONTACT_OPTIONS = (
     click.option("--search", metavar="TEXT", callback=not_empty, help="Contacts that this text finds."),
-    click.option("--address-status", metavar="STATUS", multiple=True, help="Contacts with it: Failed or Verified."),
-    click.option("--last-mailed-status", metavar="STATUS", multiple=True, help="Contacts with it, for example Mailed."),
+    click.option(
+        "--address-status",
+        metavar="STATUS",
+        multiple=True,
+        callback=not_empty,
+        help="Contacts with it: Failed or Verified.",
+    ),
+    click.option(
+        "--last-mailed-status",
+        metavar="STATUS",
+        multiple=True,
+        callback=not_empty,
+        help="Contacts with it, for example Mailed.",
+    ),
     click.option("--last-mailed-from", type=day, help="Contacts last mailed from this day."),
     click.option("--last-mailed-to", type=day, help="Contacts last mailed until this day."),
     click.option(
@@ -85,7 +97,14 @@ CONTACT_OPTIONS = (
     ),
 )
 TEMPLATE_OPTIONS = (
-    click.option("--product-type", "product_types", metavar="TYPE", multiple=True, help="Templates of this product."),
+    click.option(
+        "--product-type",
+        "product_types",
+        metavar="TYPE",
+        multiple=True,
+        callback=not_empty,
+        help="Templates of this product.",
+    ),
     click.option("--creator", metavar="NAME", callback=not_empty, help="Templates by this creator."),
     click.option("--shared/--not-shared", "is_shared", default=None, help="Templates that are shared, or are not."),
 )
@@ -103,10 +122,13 @@ def guard_options(command: Any) -> Any:
     for option in (
         click.option("--lock-wait", type=float, metavar="S", help="Seconds to wait for whoever uses the place."),
         click.option("--max-shrink", type=float, metavar="X", help="The share of its rows that a listing may lose."),
-        click.option("--allow-empty", is_flag=True, default=None, help="A listing may have lost all its rows."),
+        flag("--allow-empty", "A listing may have lost all its rows."),
     ):
         command = option(command)
     return command
+
+
+debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 
 
 def output_options(command: Any) -> Any:

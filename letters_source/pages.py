@@ -18,7 +18,7 @@ from letters_source.held import finished_audits, running_pipeline
 from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LAST_MAILED_STATUSES, unknown_statuses
-from letters_source.lookup import where_to_set
+from letters_source.lookup import where_to_set, wrong
 from letters_source.mailings import MERGE, first_open_day, held_window, plan_windows, read_window
 from letters_source.selection import check_selection
 from letters_source.tables import LISTING_AUDIT, MAILINGS, facets_of
@@ -85,7 +85,7 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date) -> date:
     if days.end_value is not None or since is None:
         return start
     if since >= end:
-        raise SettingsError(f"sources.letters.mailings_since must not be after today, got {since}.")
+        raise wrong("mailings_since", "no day after today", since)
     pipeline = running_pipeline()
     held = map(held_window, finished_audits(pipeline, job.name) if pipeline else ())
     missing = first_open_day(held, since) - timedelta(days=job.settings.mailings_lag)
@@ -94,6 +94,8 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date) -> date:
 
 def check_load(job: Job, mode: str) -> list[dict[str, Any]]:
     """See that the listing may be loaded to where the pipeline loads, before the service is asked for anything.
+
+    Returns the audits of its finished loads, newest first; none outside a load.
 
     Raises:
         SettingsError: a limit is set, the destination cannot merge, or the dataset holds rows of another choice.

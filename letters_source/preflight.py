@@ -113,9 +113,10 @@ def check_duckdb(file: Path) -> None:
     try:
         duckdb.connect(str(file)).close()
     except duckdb.Error as error:
-        kind = DestinationInUse if "set lock" in str(error) else DestinationError
-        remedy = "" if kind is DestinationInUse else "; choose another --to."
-        raise kind(f"{file} cannot be opened for writing: {plain_cause(error)}{remedy}") from None
+        what = f"{file} cannot be opened for writing: {plain_cause(error)}"
+        if "set lock" in str(error):
+            raise DestinationInUse(what) from None
+        raise DestinationError(f"{what}; choose another --to.") from None
 
 
 def is_there(file: Path) -> bool:
@@ -187,7 +188,9 @@ def check_writable(folder: Path) -> None:
     try:
         TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise DestinationError(f"{folder} cannot be written: {error.strerror}.") from None
+        raise DestinationError(
+            f"{folder} cannot be written: {error.strerror}; make it writable, or choose another --to."
+        ) from None
     check_space(folder)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.errors import SettingsError
 from letters_source.shape import RAW
 from letters_source.tables import TABLES, UNDOCUMENTED, Column, tables_of
 
@@ -52,23 +51,11 @@ class Privacy:
         policies: by the names in `CHOICES`; a personal column without one is kept.
         key: what hashes are made with, secret, `MIN_KEY_BYTES` or longer.
         kept: columns whose policy is keep, as against those without any, which may have been forgotten.
-
-    Raises:
-        SettingsError: a name or a policy is not among `CHOICES`, or the key is too short for hash.
     """
 
     policies: Mapping[str, Policy] = field(default_factory=dict)
     key: bytes = field(default=b"", repr=False)
     kept: Collection[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        for name, policy in self.policies.items():
-            if name not in CHOICES:
-                raise SettingsError(f"There is no policy for {name!r}, only for {', '.join(CHOICES)}.")
-            if policy not in CHOICES[name]:
-                raise SettingsError(f"The policy for {name} must be {' or '.join(CHOICES[name])}.")
-        if "hash" in self.policies.values() and len(self.key) < MIN_KEY_BYTES:
-            raise SettingsError(f"The policy hash needs a key of {MIN_KEY_BYTES} bytes or more.")
 
     @property
     def undocumented(self) -> Policy:

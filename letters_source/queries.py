@@ -9,6 +9,7 @@ import duckdb
 
 Rows = list[dict[str, Any]]
 
+MOST_BARS = 15
 ISO = "%Y-%m-%dT%H:%M:%SZ"
 MINUTE = "%-d %B %Y, %H:%M"
 GRAINS = (
@@ -37,15 +38,15 @@ def shown(value: Any) -> Any:
     return "".join(letter if letter.isprintable() else " " for letter in value).strip()
 
 
-def most(counted: str, among: int = 15) -> str:
-    """The query of the largest numbers; what goes beyond `among` is gathered in the last.
+def most(counted: str) -> str:
+    """The query of the largest numbers; what goes beyond `MOST_BARS` is gathered in the last.
 
     Args:
         counted: a query of `name` and `number`.
     """
     return f"""
         WITH counted AS ({counted}),
-        ranked AS (SELECT *, least(row_number() OVER (ORDER BY number DESC, name), {among}) AS place FROM counted)
+        ranked AS (SELECT *, least(row_number() OVER (ORDER BY number DESC, name), {MOST_BARS}) AS place FROM counted)
         SELECT CASE count(*) WHEN 1 THEN any_value(name) ELSE count(*) || ' others' END AS name,
             sum(number)::BIGINT AS number, place,
             count(*) AS gathered

@@ -35,7 +35,7 @@ class Answer:
     notes: Notes
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PageReader:
     """Reads pages with a bounded number of workers; their rows go to the spool, if there is one, in order of arrival.
 

@@ -28,7 +28,6 @@ PROOFS = {
 # sheets may be of any size, but a tile holds only so long a shape
 SHAPES = (0.6, 1.6)
 PAGE = b"<!DOCTYPE html>"
-USUAL_SIZE = "8.5x11"
 
 
 def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
@@ -139,7 +138,8 @@ def tell_when(newest: Rows) -> str:
     moments = {row["listing"]: f"{row['at']} UTC" for row in newest}
     if len(set(moments.values())) == 1:
         return f"Loaded {newest[0]['at']} UTC"
-    return ", ".join(f"{listing} loaded {moment}" for listing, moment in moments.items()).capitalize()
+    words = ", ".join(f"{listing} loaded {moment}" for listing, moment in moments.items())
+    return words[0].upper() + words[1:]
 
 
 def draw_groups(found: Iterable[tuple[Picture, Rows]]) -> dict[str, list[dict[str, str]]]:
@@ -154,7 +154,7 @@ def draw_groups(found: Iterable[tuple[Picture, Rows]]) -> dict[str, list[dict[st
 
 def tile(template: dict[str, Any]) -> dict[str, Any]:
     """A template in the gallery: a sheet of its shape with its first letters, as the thumbnail itself is elsewhere."""
-    width, height = sheet(template["paper_size"] or USUAL_SIZE)
+    width, height = sheet(template["paper_size"] or "")
     link = template["thumbnail_url"] or ""
     return {
         **template,

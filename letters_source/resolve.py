@@ -96,7 +96,9 @@ def resolve_both_filters(
     account = given.get("account_id")
     others = {str(filters.account_id) for filters in (contacts, templates) if filters.account_id} - {account}
     if account and others:
-        raise SettingsError(f"account_id is given as {account}, and in filters as {', '.join(sorted(others))}.")
+        raise SettingsError(
+            f"account_id is given as {account}, and in filters as {', '.join(sorted(others))}; give one."
+        )
     contacts = resolve_filters(contacts, sections_of(environment, "contacts"), providers)
     templates = resolve_filters(templates, sections_of(environment, "templates"), providers)
     if account:

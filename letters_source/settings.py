@@ -128,6 +128,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_base_url(self.base_url)
+        if self.account_id is not None and not self.account_id.strip():
+            raise SettingsError(f"{SECTION}.account_id is empty: {where_to_set('account_id')}, or leave it out.")
         for key in ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget", "mailings_window"):
             value = getattr(self, key)
             if value is not None and not value > 0:
@@ -141,7 +143,9 @@ class Settings:
             raise wrong("max_walks", "2 or more with proof certified, which takes two readings", self.max_walks)
         check_days(self.contact_filters)
         if self.history and self.sync:
-            raise SettingsError(f"{SECTION}.history and sync exclude each other: history keeps what sync would delete.")
+            raise SettingsError(
+                f"{SECTION}.history and sync exclude each other: history keeps what sync would delete; set one."
+            )
 
     @property
     def tokens(self) -> Tokens:

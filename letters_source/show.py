@@ -133,7 +133,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     # mailings have a mode of their own, and a load of no window has no audit
     is_history = any(audit["mode"] == "history" for audit in result.audits)
     contacts = "contacts_current" if is_history else "contacts"
-    code = query(pipeline, contacts)
+    code = example_code(pipeline, contacts)
     if code and result.tables.get("contacts"):
         # uv tells what it runs; there the environment's Python is not on the path
         python = "uv run python" if "UV" in os.environ else "python"
@@ -146,7 +146,7 @@ def show_published(settings: Mapping[str, Any]) -> None:
         stdout().print(f"Published for readers: {file.absolute()}", highlight=False)
 
 
-def query(pipeline: dlt.Pipeline, contacts: str) -> str:
+def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
     """Python that shows something of what was loaded into DuckDB or a folder; nothing where that takes more lines."""
     place, dataset, form = shown_place(pipeline), pipeline.dataset_name, table_format(pipeline)
     wanted = "select state, count(*) as contacts group by state order by contacts desc limit 5"

@@ -39,7 +39,6 @@ from letters_source.tables import (
 from letters_source.tokens import TokenSource, check_tokens
 from letters_source.versions import listed_rows, with_hash, write_disposition
 
-SHARED = (REJECTED_ROWS, LISTING_AUDIT)
 JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
 
 
@@ -48,7 +47,9 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     """Templates and contacts of the letter mailing service, complete or an error.
 
     Resources: for each listing its tables (`templates`, `templates__creator`, `templates__product`; `contacts`,
-    `contacts__contact_labels`), its rows without a usable id, and its audit. Pages are read once for all of them.
+    `contacts__contact_labels`), with `facets` those of its facets, its rows without a usable id, and its audit;
+    `mailings` and their audit, selected where the setting says so. The pages of a listing are read once for all its
+    tables but the facets, each value of which has a walk of its own.
 
     Args:
         watch: told of each response: listing, number of the walk, rows in it, the service's count.
@@ -60,9 +61,11 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
     tokens = TokenSource(check_tokens(resolved.tokens), partial(read_tokens_again, resolved, settings))
-    jobs = [Job(name, LISTINGS[name], resolved, tokens, resolved.filters(name), watch) for name in LISTINGS]
-    resources = [resource for job in jobs for resource in listing_resources(job)]
-    return [*resources, *mailings_resources(replace(jobs[-1], name=MAILINGS.name))]
+    jobs = {
+        name: Job(name, listing, resolved, tokens, resolved.filters(name), watch) for name, listing in LISTINGS.items()
+    }
+    resources = [resource for job in jobs.values() for resource in listing_resources(job)]
+    return [*resources, *mailings_resources(replace(jobs[MAILINGS.listing], name=MAILINGS.name))]
 
 
 def declare_tables(schema: Schema, settings: Settings) -> None:
@@ -71,13 +74,13 @@ def declare_tables(schema: Schema, settings: Settings) -> None:
     Only tables that are loaded reach the destination.
     """
     for table in TABLES:
-        if is_wanted(table, settings):
+        if is_wanted(table, facets=settings.facets, mailings=settings.mailings):
             schema.update_table(new_table(table.name, columns=list(column_hints(table).values())))
 
 
-def is_wanted(table: Table, settings: Settings) -> bool:
-    """Whether the settings ask for a table."""
-    return {"facet": settings.facets, "window": settings.mailings}.get(table.part, True)
+def is_wanted(table: Table, *, facets: bool, mailings: bool) -> bool:
+    """Whether a table is loaded, where facets and mailings are or are not."""
+    return {"facet": facets, "window": mailings}.get(table.part, True)
 
 
 def listing_resources(job: Job) -> Iterator[DltResource]:

@@ -91,7 +91,16 @@ class Throttle:
         """
         with self._changed:
             self._changed.wait_for(lambda: self._stopped, seconds)
-            self._check()
+            self.check()
+
+    def check(self) -> None:
+        """See that the run goes on.
+
+        Raises:
+            Stopped: `stop` was called.
+        """
+        if self._stopped:
+            raise Stopped
 
     def stop(self) -> None:
         """Wake everyone up; nothing more may be sent."""
@@ -103,7 +112,7 @@ class Throttle:
         with self._changed:
             while (delay := self._delay()) > 0:
                 self._changed.wait(delay)
-            self._check()
+            self.check()
             now = monotonic()
             self._under_way += 1
             self._next_start = max(now, self._next_start) + self._interval()
@@ -123,7 +132,3 @@ class Throttle:
 
     def _recent(self, now: float) -> int:
         return sum(moment > now - 1 for moment in self._successes)
-
-    def _check(self) -> None:
-        if self._stopped:
-            raise Stopped

@@ -1,13 +1,19 @@
 """How long may an answer take, head and body, however its bytes drip? A socket's own time-out begins anew with each."""
 
 import io
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http.client import HTTPResponse
+from socket import SHUT_RDWR, socket
+from threading import Lock
 from time import monotonic
 from typing import Any
+from weakref import WeakSet
 
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection
 
 
 class TimedReader(io.RawIOBase):
@@ -46,22 +52,60 @@ class TimedResponse(HTTPResponse):
         self.headers.set_payload("")
 
 
+class KeptConnection(HTTPConnection):
+    """A connection that tells of its socket once it is open."""
+
+    keep: Callable[[socket], None]
+
+    def connect(self) -> None:
+        """Called by urllib3 when it has something to send."""
+        super().connect()
+        self.keep(self.sock)
+
+
 class TimedAdapter(HTTPAdapter):
-    """Connections on which each answer has so many seconds."""
+    """Connections on which each answer has so many seconds; none once the adapter is closed, be it under way or not."""
 
     def __init__(self, seconds: float, **options: Any) -> None:
         self._seconds = seconds
+        self._sockets: WeakSet[socket] = WeakSet()
+        self._changing = Lock()
+        self._closed = False
         super().__init__(**options)
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
         """Called by requests when it needs connections."""
         super().init_poolmanager(*arguments, **options)
         kinds = {"http": HTTPConnectionPool, "https": HTTPSConnectionPool}
-        self.poolmanager.pool_classes_by_scheme = {name: timed(kind, self._seconds) for name, kind in kinds.items()}
+        timed = partial(timed_pool, seconds=self._seconds, keep=self._keep)
+        self.poolmanager.pool_classes_by_scheme = {name: timed(kind) for name, kind in kinds.items()}
+
+    def close(self) -> None:
+        """Break off what is under way: a thread that waits for bytes is not told of a socket that another closes."""
+        with self._changing:
+            self._closed = True
+            for kept in self._sockets:
+                shut(kept)
+        super().close()
+
+    def _keep(self, opened: socket) -> None:
+        with self._changing:
+            self._sockets.add(opened)
+            if self._closed:
+                shut(opened)
 
 
-def timed(kind: type[HTTPConnectionPool], seconds: float) -> type[HTTPConnectionPool]:
-    """A kind of pool whose connections give each answer so many seconds."""
-    response = staticmethod(partial(TimedResponse, seconds=seconds))
-    connection = type("TimedConnection", (kind.ConnectionCls,), {"response_class": response})
+def shut(opened: socket) -> None:
+    """End a connection both ways, whoever waits on it."""
+    with suppress(OSError):
+        # not the own way of a socket with TLS, which would read on without it
+        socket.shutdown(opened, SHUT_RDWR)
+
+
+def timed_pool(
+    kind: type[HTTPConnectionPool], seconds: float, keep: Callable[[socket], None]
+) -> type[HTTPConnectionPool]:
+    """A kind of pool whose connections give each answer so many seconds, and tell of their sockets."""
+    hands = {"response_class": staticmethod(partial(TimedResponse, seconds=seconds)), "keep": staticmethod(keep)}
+    connection = type("TimedConnection", (KeptConnection, kind.ConnectionCls), hands)
     return type("TimedPool", (kind,), {"ConnectionCls": connection})

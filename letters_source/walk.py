@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from letters_source.errors import IncompleteListing
+from letters_source.errors import IncompleteListing, ListingUnpaged
 from letters_source.evidence import Mask, Reading, certify, distinct_rows, is_fenced
 
 Proof = Literal["fenced", "certified"]
@@ -130,13 +130,13 @@ def check_paging(walk: Walk) -> None:
     """See that the last page differs from the first.
 
     Raises:
-        IncompleteListing: it holds the same rows, under the same count: the service answers every page with page 0.
+        ListingUnpaged: it holds the same rows, under the same count: the service answers every page with page 0.
     """
     first, last = walk.readings
     # a single row can move from the one page to the other
     if len(first.keys) > 1 and first.count == last.count and first.keys.equals(last.keys):
         reason = f"page {last.page} repeats page 0, so the service does not heed the page parameter"
-        raise incomplete(walk.listing, reason, walk.readings)
+        raise incomplete(walk.listing, reason, walk.readings, ListingUnpaged)
 
 
 def certified(readings: list[Reading]) -> Verdict | None:
@@ -154,7 +154,9 @@ def fenced(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
     return Verdict("fenced", (*earlier, *fence), (*keep, *(True for _ in fence)))
 
 
-def incomplete(listing: str, reason: str, readings: list[Reading]) -> IncompleteListing:
+def incomplete(
+    listing: str, reason: str, readings: list[Reading], kind: type[IncompleteListing] = IncompleteListing
+) -> IncompleteListing:
     """The error of a listing that cannot be shown to be whole, with the figures of its last walk."""
     newest = max(readings, key=lambda reading: reading.answered)
-    return IncompleteListing(listing, reason, count=newest.count, received=distinct_rows(readings), walks=newest.walk)
+    return kind(listing, reason, count=newest.count, received=distinct_rows(readings), walks=newest.walk)

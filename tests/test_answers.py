@@ -23,6 +23,7 @@ from letters_source.errors import LettersError, MalformedResponse, NotAuthorised
 from letters_source.tokens import Tokens
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+FORMS = " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
 FILTERS = " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
 TOKENS = Tokens("canary-access", "canary-refresh")
 
@@ -176,14 +177,15 @@ def test_another_2xx_is_not_a_page() -> None:
     [
         (400, "templates page 0", FILTERS),
         (422, "templates page 0", FILTERS),
-        (400, "contacts page 0", ""),
+        (400, "contacts page 0", FORMS),
+        (422, "contacts page 0", FORMS),
         (404, "templates page 0", " Check base_url, which ends in /api/v1."),
         (404, "contacts page 3", " Check base_url, which ends in /api/v1."),
         (410, "templates page 0", ""),
     ],
 )  # fmt: skip
 def test_a_refusal_hints_at_what_may_help(status: int, where: str, expected: str) -> None:
-    """Filters for templates, and the address where nothing is found."""
+    """Filters for templates, what contacts may want written otherwise, and the address where nothing is found."""
     assert hint(status, where) == expected
     error = meaning(status, b'{"message": "Bad things."}', where)
     assert str(error) == f"{where}: the service refused the request ({status}): Bad things.{expected}"
@@ -216,4 +218,4 @@ def test_the_services_words_are_quoted_where_they_are_harmless(message: object, 
 def test_a_body_that_says_nothing_is_not_quoted(body: bytes) -> None:
     """Whatever it is instead."""
     assert service_message(body, TOKENS) == ""
-    assert str(meaning(400, body)) == "contacts page 7: the service refused the request (400)."
+    assert str(meaning(400, body)) == f"contacts page 7: the service refused the request (400).{FORMS}"

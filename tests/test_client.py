@@ -6,6 +6,7 @@ import random
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,7 @@ from recording_server import RESET, Recorder, answer, chunked, record
 
 TOKENS = Tokens("emulator-access-token", "emulator-refresh-token")
 FILTERS = " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+FORMS = " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
 ADDRESS = " Check base_url, which ends in /api/v1."
 AT_ONCE = {"Retry-After": "0"}
 # the first draws from this seed are close to 0: jitter stays, and nobody waits for it
@@ -231,9 +233,9 @@ def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("status", "listing", "expected"),
     [
-        (400, CONTACTS, "contacts page 0: the service refused the request (400): Bad page."),
+        (400, CONTACTS, "contacts page 0: the service refused the request (400): Bad page." + FORMS),
         (400, TEMPLATES, "templates page 0: the service refused the request (400): Bad page." + FILTERS),
-        (422, CONTACTS, "contacts page 0: the service refused the request (422): Bad page."),
+        (422, CONTACTS, "contacts page 0: the service refused the request (422): Bad page." + FORMS),
         (404, CONTACTS, "contacts page 0: the service refused the request (404): Bad page." + ADDRESS),
         (501, CONTACTS, "contacts page 0: the service refused the request (501): Bad page."),
     ],
@@ -534,8 +536,10 @@ def test_a_page_that_unpacks_without_end_is_refused() -> None:
 def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.LogCaptureFixture) -> None:
     """A failed handshake may be a cut one, and is tried three times, never without TLS."""
     with record(answer(ONE)) as recorder, client_of(recorder.base_url.replace("http:", "https:")) as client:
-        expected = "contacts page 0: no trusted TLS connection: the service speaks no TLS there."
-        assert problem(client, ServiceUnreachable) == expected
+        assert problem(client, ServiceUnreachable) == (
+            "contacts page 0: no trusted TLS connection: the service speaks no TLS there; "
+            "check sources.letters.base_url."
+        )
     assert recorder.sent == []
     assert client.traffic == {"requests": 3, "retries": 2}
     assert [message.partition("; ")[0] for message in caplog.messages] == [
@@ -584,6 +588,30 @@ def test_a_client_that_is_left_asks_for_nothing_more(client: Client, emulator: E
     with pytest.raises(Stopped):
         get(client)
     assert len(emulator.hits) == 1
+
+
+@pytest.mark.parametrize("begun", [b"", answer(ONE)[:-1]])
+def test_leaving_a_client_breaks_off_what_is_under_way(begun: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """However long the service is silent, before its answer or in it; nothing is asked again, and nothing logged."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        with client_of(f"http://127.0.0.1:{listener.getsockname()[1]}", budget=600) as client:
+            asking = pool.submit(get, client)
+            service, _ = listener.accept()
+            assert service.recv(2**16).startswith(b"GET /contacts")
+            service.sendall(begun)
+        assert isinstance(asking.exception(timeout=20), Stopped)
+        assert service.recv(1) == b""
+        service.close()
+    assert client.traffic == {"requests": 1}
+    assert caplog.messages == []
+
+
+def test_a_connection_that_opens_once_all_has_ended_is_ended_too() -> None:
+    """A worker may be about to open one just then."""
+    with recorded(answer(ONE), budget=0.1) as (client, recorder):
+        client.session.close()
+        assert problem(client, ServiceUnreachable) == given_up(client, "no connection to the service")
+        assert recorder.sent == []
 
 
 def test_making_a_client_does_nothing() -> None:

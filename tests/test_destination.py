@@ -534,7 +534,10 @@ def test_a_folder_that_cannot_be_written_is_refused(
     unwritable: Path, check: Callable[[Path], None], below: str
 ) -> None:
     """The message says what the operating system says."""
-    assert refusal(lambda: check(unwritable / below)) == f"{unwritable} cannot be written: Permission denied."
+    assert (
+        refusal(lambda: check(unwritable / below))
+        == f"{unwritable} cannot be written: Permission denied; " + "make it writable, or choose another --to."
+    )
 
 
 def test_the_check_for_writing_leaves_nothing(work: Path) -> None:

@@ -166,10 +166,10 @@ def test_a_page_comes_before_the_filters() -> None:
 def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
     """The message names them, and those that are not."""
     assert problem(ContactFilters, address_status=("Failed", "failed", "Bounced")) == (
-        "sources.letters.contacts.address_status must be Failed or Verified, got failed, Bounced."
+        "sources.letters.contacts.address_status must be Failed or Verified, got 'failed', 'Bounced'."
     )
     assert problem(TemplateFilters, product_types=("Postcards",)) == (
-        "sources.letters.templates.product_types must be Professional Letters or Personal Letters, got Postcards."
+        "sources.letters.templates.product_types must be Professional Letters or Personal Letters, got 'Postcards'."
     )
 
 
@@ -227,7 +227,7 @@ def test_refined_filters_are_new_ones() -> None:
     assert refined(before, tags=("4",)) == ContactFilters(search="x", tags=("4",))
     assert before == ContactFilters(search="x")
     assert problem(refined, before, address_status=("x",)) == (
-        "sources.letters.contacts.address_status must be Failed or Verified, got x."
+        "sources.letters.contacts.address_status must be Failed or Verified, got 'x'."
     )
 
 

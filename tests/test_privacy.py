@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from letters_source.decode import decode_page
-from letters_source.errors import SettingsError
-from letters_source.privacy import CHOICES, MIN_KEY_BYTES, PERSONAL, Policy, Privacy, hash_texts, hmac_each, in_base64
+from letters_source.privacy import CHOICES, PERSONAL, Policy, Privacy, hash_texts, hmac_each, in_base64
 from letters_source.shape import row_schema
 from letters_source.tables import TABLES, Column
 from pages import golden, page_of
@@ -91,41 +90,6 @@ def test_personal_columns_are_texts_that_may_be_null() -> None:
     assert {(c.kind, c.nullable) for t in TABLES for c in t.columns if c.personal} == {("text", True)}
     nested = {("templates__creator", "full_name"), ("contacts__contact_labels", "title")}
     assert personal_columns() == {("contacts", name) for name in EVERYWHERE} | nested
-
-
-@pytest.mark.parametrize("name", ["emial", "id", "raw", "reason", "state", "meta", "contacts", ""])
-def test_a_name_without_a_policy_is_refused(name: str) -> None:
-    """The error names it and those that there are."""
-    with pytest.raises(SettingsError) as caught:
-        Privacy({name: "drop"})
-    assert str(caught.value) == f"There is no policy for {name!r}, only for {', '.join(PERSONAL)}, undocumented."
-
-
-@pytest.mark.parametrize(
-    ("name", "policy", "choices"),
-    [
-        ("email", "encrypt", "keep or hash or mask or drop"),
-        ("email", "", "keep or hash or mask or drop"),
-        ("email", None, "keep or hash or mask or drop"),
-        ("undocumented", "hash", "keep or drop"),
-        ("undocumented", "mask", "keep or drop"),
-    ],
-)
-def test_a_policy_that_a_name_cannot_have_is_refused(name: str, policy: Any, choices: str) -> None:
-    """The error tells which it can have, and quotes nothing."""
-    with pytest.raises(SettingsError) as caught:
-        Privacy({name: policy}, KEY)
-    assert str(caught.value) == f"The policy for {name} must be {choices}."
-
-
-@pytest.mark.parametrize("key", [b"", b"k" * (MIN_KEY_BYTES - 1)])
-def test_hashing_takes_a_key(key: bytes) -> None:
-    """A key that can be guessed is refused, and not quoted; other policies need none."""
-    with pytest.raises(SettingsError) as caught:
-        Privacy({"email": "hash"}, key)
-    assert str(caught.value) == "The policy hash needs a key of 16 bytes or more."
-    assert Privacy({"email": "mask", "zip": "drop", "city": "keep"}, key).policies.keys() == {"email", "zip", "city"}
-    assert Privacy({"email": "hash"}, b"k" * MIN_KEY_BYTES).key == b"k" * MIN_KEY_BYTES
 
 
 def test_the_key_is_not_shown() -> None:

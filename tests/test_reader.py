@@ -43,7 +43,9 @@ def reader(
         told.append((walk, rows, count))
 
     with Spool(row_schema("contacts")) as spool, ThreadPoolExecutor(workers) as pool:
-        yield PageReader("contacts", fetch_page, spool, pool, workers, watch, treat)
+        yield PageReader(
+            listing="contacts", fetch=fetch_page, spool=spool, pool=pool, workers=workers, watch=watch, treat=treat
+        )
 
 
 def spool_of(read: PageReader) -> Spool:
@@ -107,7 +109,7 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
         raise AssertionError
 
     with ThreadPoolExecutor(1) as pool:
-        read = PageReader("contacts", fetch, None, pool, 1, ignore, never)
+        read = PageReader(listing="contacts", fetch=fetch, spool=None, pool=pool, workers=1, watch=ignore, treat=never)
         assert read._ask(0, 1).batch is None
         (reading,) = read.read([1], 1)
     assert reading.keys.to_pylist() == ["1a", "1b"]

@@ -68,7 +68,7 @@ def resolve(project: Path, monkeypatch: pytest.MonkeyPatch) -> Resolve:
 def test_two_accounts_at_once_are_an_error(resolve: Resolve) -> None:
     """Neither is meant more than the other."""
     given: Overrides = {"account_id": "501", "contact_filters": ContactFilters(account_id="502")}
-    assert problem(resolve, given) == "account_id is given as 501, and in filters as 502."
+    assert problem(resolve, given) == "account_id is given as 501, and in filters as 502; give one."
     same: Any = {"account_id": 501, "contact_filters": ContactFilters(account_id="501")}
     assert resolve(same).filters("contacts").account_id == "501"
 
@@ -478,11 +478,11 @@ def test_a_wrong_filter_is_named(resolve: Resolve, listing: str, key: str, value
     [
         (
             {"CONTACTS__ADDRESS_STATUS": "Failed,verified,Bounced"},
-            "contacts.address_status must be Failed or Verified, got verified, Bounced.",
+            "contacts.address_status must be Failed or Verified, got 'verified', 'Bounced'.",
         ),
         (
             {"TEMPLATES__PRODUCT_TYPES": "Postcards"},
-            "templates.product_types must be Professional Letters or Personal Letters, got Postcards.",
+            "templates.product_types must be Professional Letters or Personal Letters, got 'Postcards'.",
         ),
         (
             {"CONTACTS__LAST_MAILED_TO": "2024-01-31"},
@@ -577,7 +577,7 @@ def test_any_last_mailed_status_may_be_asked_for(resolve: Resolve) -> None:
 
 def test_history_and_sync_exclude_each_other(resolve: Resolve) -> None:
     """Wherever the two come from."""
-    expected = "sources.letters.history and sync exclude each other: history keeps what sync would delete."
+    expected = "sources.letters.history and sync exclude each other: history keeps what sync would delete; set one."
     assert problem(resolve, {"history": True, "sync": True}) == expected
     assert problem(resolve, {"sync": True}, HISTORY="true") == expected
     assert problem(resolve, HISTORY="true", SYNC="true") == expected
@@ -706,7 +706,8 @@ def test_files_that_cannot_be_parsed_cannot_be_read_again(
     (project / ".dlt" / file).write_bytes(content)
     with pytest.raises(SettingsError) as caught:
         read_tokens_again(settings, {})
-    assert str(caught.value) == "The configuration cannot be read again: TomlProviderReadException."
+    assert str(caught.value).startswith(f"A problem encountered when loading {file} from paths ")
+    assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
 

@@ -26,7 +26,7 @@ from simulated_service import (
 
 Answer = Callable[[int, int], tuple[int, list[str]]]
 """The count and the rows of a page, given the page and how many requests came before."""
-ADVICE = "nothing was loaded. Run again when the listing is quieter, or raise max_walks."
+ADVICE = "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks."
 STILL = Weather("swap", "end", 0)
 
 
@@ -186,7 +186,8 @@ def test_a_service_that_does_not_page_is_refused_at_the_second_page(rows: int) -
     assert reader.asked == [0, last]
     assert str(error) == (
         f"contacts: page {last} repeats page 0, so the service does not heed the page parameter: "
-        f"count 50, received {rows}, missing {50 - rows}, walks 1; {ADVICE}"
+        f"count 50, received {rows}, missing {50 - rows}, walks 1; nothing was loaded. "
+        "Set sources.letters.page_size to that count or more, if the service gives pages so large."
     )
 
 

@@ -1,6 +1,5 @@
 """Which checks are there, and what do they find in the destination?"""
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,9 +46,7 @@ def find_repeated(client: Any, table: Table, audits: Audits) -> None:
 
 def find_undocumented(_: Any, table: Table, audits: Audits) -> None:
     """No undocumented field, and no value that did not fit its column, in what was read last."""
-    found = {
-        name: times for audit in audits for name, times in json.loads(audit["undocumented_fields"] or "{}").items()
-    }
+    found = {name: times for audit in audits for name, times in (audit["undocumented_fields"] or {}).items()}
     if found:
         fields = ", ".join(f"{name} in {times} rows" for name, times in found.items())
         raise LoadFailed(f"{table.name}: kept in the column undocumented: {fields}.")

@@ -9,8 +9,8 @@ from dagster_dlt import DagsterDltTranslator
 from dagster_dlt.translator import DltResourceTranslatorData
 
 from letters_source.destination import Kind
-from letters_source.source import hints
-from letters_source.tables import DATASET, LOAD_ID, TABLES, Column, Table, tables_of
+from letters_source.source import hints, is_wanted
+from letters_source.tables import DATASET, TABLES, Column, Table, tables_of
 
 BY_NAME = {table.name: table for table in TABLES}
 SERVICE = dg.AssetSpec(
@@ -67,8 +67,8 @@ def asset_specs(
         mailings: whether the mailings are.
     """
     translator = translator or LettersTranslator()
-    wanted = {"facet": facets, "window": mailings}
-    resources = [dlt.resource([], **hints(table)) for table in TABLES if wanted.get(table.part, True)]
+    tables = (table for table in TABLES if is_wanted(table, facets=facets, mailings=mailings))
+    resources = [dlt.resource([], **hints(table)) for table in tables]
     return [
         translator.get_asset_spec(DltResourceTranslatorData(resource=resource, pipeline=None)) for resource in resources
     ]
@@ -87,7 +87,7 @@ def audited_as(table: Table) -> str:
 def column_schema(table: Table) -> dg.TableSchema:
     """A table's columns as Dagster shows them."""
     key = [f"primary key ({', '.join(table.key)})"] if table.key else []
-    columns = [described_column(column, table) for column in (*table.columns, LOAD_ID)]
+    columns = [described_column(column, table) for column in table.loaded]
     return dg.TableSchema(columns, constraints=dg.TableConstraints(other=key))
 
 

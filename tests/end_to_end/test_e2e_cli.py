@@ -31,8 +31,8 @@ OPTIONS = {
         "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
         "--debug", "-h, --help",
     },
-    "schema": {"--format", "-h, --help"},
-    "serve": {"--port", "--contacts", "--latency-ms", "-h, --help"},
+    "schema": {"--format", "--debug", "-h, --help"},
+    "serve": {"--port", "--contacts", "--latency-ms", "--debug", "-h, --help"},
 }  # fmt: skip
 
 
@@ -253,6 +253,18 @@ def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, worl
     assert [row[:4] for row in rows] == [["templates", "7", "4", "4"], ["contacts", "45", "4", "14"]]
 
 
+def test_check_knows_that_a_certificate_takes_two_readings(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is asked for; it says how many requests a load then sends."""
+    monkeypatch.setenv("SOURCES__LETTERS__PROOF", "certified")
+    rows = rows_shown(letters("check", "--page-size", 10).out)[1:]
+    assert [row[:4] for row in rows] == [["templates", "7", "all in one", "1"], ["contacts", "45", "10", "12"]]
+    asked = len(world.emulator.hits)
+    letters("load", "--quiet", "--page-size", 10)
+    assert len(world.emulator.hits) - asked == 1 + 12
+
+
 def test_demo_loads_a_stand_in(letters: Letters, begin: Begin) -> None:
     """No setting is needed; the tables hold what the emulator holds."""
     begin(Emulator(0, 0))
@@ -409,7 +421,7 @@ def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> No
         4,
         "",
         "letters: contacts: its rows do not add up to its count: count 45, received 35, missing 10, walks 4; "
-        "nothing was loaded. Run again when the listing is quieter, or raise max_walks.\n",
+        "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks.\n",
     )
     world.emulator.canned.clear()
     world.emulator.behaviour = Behaviour(drift=[Drift("swap")])
@@ -556,13 +568,32 @@ def test_an_error_of_nobody_s_ends_with_1(begin: Begin, monkeypatch: pytest.Monk
     assert debug or re.fullmatch(r"letters: unexpected \w+: .+; run again with --debug to see where\.\n", done.err)
 
 
-@pytest.mark.parametrize("option", ["--to", "--dataset", "--environment", "--account-id", "--pii", "--search", "--tag"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--to", "--dataset", "--environment", "--account-id", "--pii", "--search", "--tag", "--address-status",
+        "--last-mailed-status", "--product-type", "--creator",
+    ],
+)  # fmt: skip
 @pytest.mark.usefixtures("world")
 def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: str) -> None:
     """It is what becomes of a variable that is not set, and would load over the default place."""
     done = letters("load", option, "")
     assert (done.code, done.out) == (2, "")
     assert f"Error: Invalid value for '{option}': it is empty." in done.err
+
+
+@pytest.mark.usefixtures("world")
+def test_an_account_that_a_shell_left_empty_is_refused(letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By check too, and from the environment; another account's rows are not what was meant."""
+    assert "Error: Invalid value for '--account-id': it is empty." in letters("check", "--account-id", "").err
+    monkeypatch.setenv("SOURCES__LETTERS__ACCOUNT_ID", "")
+    assert letters("load") == Outcome(
+        2,
+        "",
+        "letters: sources.letters.account_id is empty: set SOURCES__LETTERS__ACCOUNT_ID in the environment, or "
+        "account_id under [sources.letters] in .dlt/config.toml, or leave it out.\n",
+    )
 
 
 def test_bars_at_a_terminal_have_real_totals(world: World) -> None:

@@ -430,13 +430,13 @@ def test_an_option_that_chooses_all_rows_is_a_filter_too(letters: Letters, reach
     [
         (
             ("--address-status", "Bounced"),
-            "letters: sources.letters.contacts.address_status must be Failed or Verified, got Bounced.\n",
+            "letters: sources.letters.contacts.address_status must be Failed or Verified, got 'Bounced'.\n",
         ),
         (
             ("--product-type", "Postcards"),
             (
                 "letters: sources.letters.templates.product_types must be Professional Letters or Personal Letters, "
-                "got Postcards.\n"
+                "got 'Postcards'.\n"
             ),
         ),
         (

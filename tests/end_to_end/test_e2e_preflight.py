@@ -167,7 +167,10 @@ def test_a_folder_that_cannot_be_written_is_refused(ordinary: Path, check: Calla
     """The message says what the operating system says."""
     with pytest.raises(DestinationError) as caught:
         check(ordinary / "new")
-    assert str(caught.value) == f"{ordinary} cannot be written: Permission denied."
+    assert (
+        str(caught.value)
+        == f"{ordinary} cannot be written: Permission denied; make it writable, or choose another --to."
+    )
 
 
 @pytest.mark.parametrize("check", [check_duckdb, check_folder])

@@ -216,7 +216,7 @@ def test_history_and_sync_exclude_each_other(world: World) -> None:
     with pytest.raises(SettingsError) as caught:
         world.load(history=True, sync=True)
     assert str(caught.value) == (
-        "sources.letters.history and sync exclude each other: history keeps what sync would delete."
+        "sources.letters.history and sync exclude each other: history keeps what sync would delete; set one."
     )
     assert world.emulator.hits == []
     assert not world.place.exists()

@@ -9,6 +9,7 @@ from worlds import World
 
 from letters_source import (
     IncompleteListing,
+    ListingUnpaged,
     MalformedResponse,
     NotAuthorised,
     ServiceRejected,
@@ -23,7 +24,7 @@ def test_f41_a_count_that_is_too_high_is_incomplete(world: World) -> None:
     error = refused(world, IncompleteListing, page_size=15)
     assert str(error) == (
         "contacts: its rows do not add up to its count: count 43, received 40, missing 3, walks 4; nothing was loaded. "
-        "Run again when the listing is quieter, or raise max_walks."
+        "Run again when the listing is quieter, or raise sources.letters.max_walks."
     )
 
 
@@ -73,7 +74,7 @@ def test_f38_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) 
     """Two requests show that the service answers every page with page 0."""
     world.emulator.behaviour = Behaviour(ignore_page=True)
     asked = len(world.emulator.hits)
-    error = refused(world, IncompleteListing)
+    error = refused(world, ListingUnpaged)
     assert "page 3 repeats page 0, so the service does not heed the page parameter: count 40" in str(error)
     assert [hit.query[:6] for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == ["page=0", "page=3"]
 
@@ -153,10 +154,11 @@ def test_f75_a_refresh_token_refused_for_contacts_leaves_templates_unloaded_too(
     world.emulator.templates.delete(-1)
 
 
+FORMS = " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
 REJECTED = {
-    400: "contacts page 0: the service refused the request (400): Bad thing.",
+    400: "contacts page 0: the service refused the request (400): Bad thing." + FORMS,
     404: "contacts page 0: the service refused the request (404): Bad thing. Check base_url, which ends in /api/v1.",
-    422: "contacts page 0: the service refused the request (422): Bad thing.",
+    422: "contacts page 0: the service refused the request (422): Bad thing." + FORMS,
     501: "contacts page 0: the service refused the request (501): Bad thing.",
 }
 

@@ -89,7 +89,7 @@ def test_an_incomplete_listing_fails_at_once_and_nothing_follows(airflow: Airflo
     assert ran.runs == {("letters", "scheduled", "failed")}
     assert ran.events == []
     assert "AirflowFailException: contacts: " in ran.log
-    assert "nothing was loaded. Run again when the listing is quieter, or raise max_walks." in ran.log
+    assert "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks." in ran.log
     assert not world.place.exists()
 
 

@@ -131,7 +131,9 @@ def test_an_incomplete_listing_fails_the_run_for_its_reason(world: World, monkey
     assert not result.success
     [reason] = failures(result)
     assert reason.startswith("contacts: ")
-    assert reason.endswith("nothing was loaded. Run again when the listing is quieter, or raise max_walks.")
+    assert reason.endswith(
+        "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks."
+    )
     assert "\n" not in reason
     assert (materialized(result), result.get_asset_check_evaluations(), retries(result)) == ({}, [], 0)
     assert world.tables() == before

@@ -124,6 +124,17 @@ def test_a_dataset_that_lost_rows_is_not_called_complete(begin: Begin, browser: 
         )
 
 
+def test_listings_of_different_loads_have_a_time_each(begin: Begin, browser: Browser) -> None:
+    """As they were read then."""
+    world = begin(Emulator(30, 5))
+    world.load()
+    times = "CASE listing WHEN 'contacts' THEN '2026-03-04 10:00:00Z' ELSE '2026-03-05 11:30:00Z' END::TIMESTAMPTZ"
+    change(world.place, f"UPDATE letters_data.listing_audit SET started_at = {times}")
+    with look_at(browser, report_of(world)) as look:
+        told = "Contacts loaded 4 March 2026, 10:00 UTC, templates loaded 5 March 2026, 11:30 UTC"
+        assert told in look.text("#verdict")
+
+
 def test_mailings_alone_have_a_page(begin: Begin, browser: Browser) -> None:
     """Of which contacts and templates are no part."""
     world = begin(Emulator(200, 5))
