@@ -9,8 +9,8 @@ import letters_source
 
 ERRORS = {
     "DestinationError", "DestinationInUse", "DestinationUnreachable", "IncompleteListing", "LettersError",
-    "ListingShrank", "LoadFailed", "MalformedResponse", "NotAuthorised", "ServiceError", "ServiceRejected",
-    "ServiceUnreachable", "SettingsError",
+    "ListingShrank", "ListingUnpaged", "LoadFailed", "MalformedResponse", "NotAuthorised", "ServiceError",
+    "ServiceRejected", "ServiceUnreachable", "SettingsError",
 }  # fmt: skip
 PUBLIC = ERRORS | {
     "ContactFilters", "Result", "TemplateFilters", "account_pipelines", "letters", "make_pipeline", "run",
@@ -56,6 +56,7 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
         "NotAuthorised": ("LettersError", 3),
         "IncompleteListing": ("LettersError", 4),
         "ListingShrank": ("LettersError", 4),
+        "ListingUnpaged": ("IncompleteListing", 4),
         "LoadFailed": ("LettersError", 1),
         "ServiceError": ("LettersError", 5),
         "ServiceUnreachable": ("ServiceError", 5),
