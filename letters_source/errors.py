@@ -94,7 +94,7 @@ class IncompleteListing(LettersError):
 class ListingUnpaged(IncompleteListing):
     """The service answers every page with the same one, so that only a page that holds all rows could be complete."""
 
-    remedy = "Set sources.letters.page_size to that count or more, if the service gives pages so large."
+    remedy = "Set sources.letters.page_size to that count or more, or choose fewer rows by filters."
 
 
 class ListingShrank(LettersError):
@@ -105,7 +105,7 @@ class ListingShrank(LettersError):
     def __init__(self, listing: str, before: int, now: int, remedy: str) -> None:
         self.listing, self.before, self.now = listing, before, now
         super().__init__(
-            f"{listing}: the service lists {now} rows, and the last load had {before}; nothing was loaded. "
+            f"{listing}: the service lists {now} rows with an id, and the last load had {before}; nothing was loaded. "
             f"If the others are really gone, {remedy} for one load."
         )
 

@@ -40,19 +40,39 @@ class Certificate:
     keep: tuple[Mask, ...]
 
 
-def is_fenced(walk: Sequence[Reading], fence: Sequence[Reading]) -> bool:
+def is_fenced(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
     """Whether one quiet walk is whole: one count throughout, as many distinct keys, first and last page unchanged.
 
-    Rows without an id count one each. Right wherever rows enter at one end of the listing; rows that enter anywhere
-    while as many leave can deceive it, which is what the certificate is for.
+    Rows without an id count one each. Where two pages show the same one, it may have moved from one to the other, as a
+    row may have the other way: the walk before must have shown the same pages. Right wherever rows enter at one end
+    of the listing; rows that enter anywhere while as many leave can deceive it, which is what the certificate is for.
     """
     counts = {reading.count for reading in (*walk, *fence)}
     pages = {reading.page: reading for reading in walk}
     unchanged = all(again.page in pages and again.keys.equals(pages[again.page].keys) for again in fence)
     if len(counts) > 1 or not unchanged:
         return False
+    if repeats_rejected(walk) and not shows_same_pages(walk, before):
+        return False
     rows = sum(len(reading.keys) for reading in walk)
     return rows == walk[0].count == distinct_rows(walk)
+
+
+def shows_same_pages(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
+    """Whether two walks read the same pages with the same rows."""
+    shown, earlier = ({reading.page: reading.keys for reading in readings} for readings in (walk, before))
+    return shown.keys() == earlier.keys() and all(keys.equals(earlier[page]) for page, keys in shown.items())
+
+
+def repeats_rejected(walk: Sequence[Reading]) -> bool:
+    """Whether two pages show the same row without an id."""
+    texts = [pc.unique(reading.keys.filter(has_no_id(reading.keys))) for reading in walk if reading.rejected]
+    return sum(map(len, texts)) > len(pc.unique(pa.chunked_array(texts, pa.string())))
+
+
+def has_no_id(keys: pa.Array) -> pa.BooleanArray:
+    """Which keys are those of rows without a usable id."""
+    return pc.starts_with(keys, NUL)
 
 
 def distinct_rows(readings: Sequence[Reading]) -> int:
@@ -60,7 +80,7 @@ def distinct_rows(readings: Sequence[Reading]) -> int:
     keys = pa.chunked_array([reading.keys for reading in readings], pa.string())
     rejected = sum(reading.rejected for reading in readings)
     if rejected:
-        keys = keys.filter(pc.invert(pc.starts_with(keys, NUL)))
+        keys = keys.filter(pc.invert(has_no_id(keys)))
     return rejected + len(pc.unique(keys))
 
 

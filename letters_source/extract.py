@@ -17,6 +17,7 @@ import pyarrow as pa
 from letters_source.audit import Audit, Loaded, Outcome, audit_row, log_outcome
 from letters_source.client import Client
 from letters_source.decode import Page, decode_page
+from letters_source.errors import ServiceRejected
 from letters_source.guard import check_shrinking
 from letters_source.job import Job
 from letters_source.listing import ContactFilters, TemplateFilters, encode_page, given
@@ -49,14 +50,14 @@ def read_listing(job: Job, folder: Path | None, before: int) -> Generator[Rows |
     Args:
         job: what to read.
         folder: where rows wait for the verdict; the system's folder for temporary files when None.
-        before: how many rows the last load had.
+        before: how many rows with an id the last load had.
 
     Raises:
         LettersError: as `Client.get`, `walk_listing` and `check_shrinking` do; no row has been yielded then.
     """
     with Spool(row_schema(job.listing.name), folder) as spool:
         outcome = walk(job, spool)
-        check_shrinking(job, before, outcome.verdict.rows)
+        check_shrinking(job, before, outcome.verdict.rows - outcome.verdict.rejected)
         readings, keep = outcome.verdict.readings, outcome.verdict.keep
         wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
         total = rejected = 0
@@ -115,11 +116,18 @@ def ask_count(job: Job) -> int:
 def report_ignored(job: Job, count: int) -> None:
     """Warn where filters select nothing less than the whole listing: the service may not heed them.
 
-    That takes a request of one row where there are filters, and none where there are not.
+    That takes a request of one row where there are filters, and none where there are not. A service that refuses it
+    wants filters.
     """
     chosen = {name for name, value in given(job.filters).items() if (name, value) not in UNTELLING}
     kind = ContactFilters if isinstance(job.filters, ContactFilters) else TemplateFilters
-    if count and chosen and ask_count(replace(job, filters=kind(account_id=job.filters.account_id))) == count:
+    if not (count and chosen):
+        return
+    try:
+        whole = ask_count(replace(job, filters=kind(account_id=job.filters.account_id)))
+    except ServiceRejected:
+        return
+    if whole == count:
         logger.warning(
             "%s: the service gives all %d rows with %s as without; it may ignore that filter",
             job.name,

@@ -1,17 +1,19 @@
 """What can a listing be filtered by that its rows do not show? Each such filter becomes a table."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from letters_source.audit import Audit, Loaded, audit_row
 from letters_source.extract import ask_count
 from letters_source.ids import Members, read_ids
 from letters_source.job import Job
 from letters_source.listing import ADDRESS_STATUSES, LAST_MAILED_STATUSES, given, refined
+from letters_source.probe import NOBODY
 from letters_source.tables import (
     CONTACTS__ADDRESS_STATUSES,
     CONTACTS__LAST_MAILED_STATUSES,
@@ -19,6 +21,8 @@ from letters_source.tables import (
     TEMPLATES__SHARED,
     Table,
 )
+
+DOCUMENTED = (*ADDRESS_STATUSES, *LAST_MAILED_STATUSES)
 
 logger = logging.getLogger("letters_source")
 
@@ -42,7 +46,7 @@ FACETS = {
 def read_facet(job: Job, table: Table, whole: int) -> Iterator[Members | Audit]:
     """The rows of a facet's table, and an audit of each value's walk.
 
-    A filter that the service ignores would make a table of untruths: it is reported, and the table is left empty.
+    A filter or a value that the service ignores would make a table of untruths: it is reported, and not loaded.
 
     Args:
         job: the listing that was read.
@@ -57,19 +61,24 @@ def read_facet(job: Job, table: Table, whole: int) -> Iterator[Members | Audit]:
     asked = (narrowed(replace(job, name=table.name, detail=str(value)), facet, value) for value in values)
     answers = [read_ids(each) for each in asked]
     counts = [found.outcome.count for found in answers]
-    ignored = is_ignored(job, facet, dict(zip(values, counts, strict=True)), whole)
+    ignored = ignored_values(job, facet, dict(zip(values, counts, strict=True)), whole)
     if ignored:
         logger.warning(
-            "%s: the service gives all %d rows for every %s; it ignores that filter, so nothing is loaded",
+            "%s: the service gives all %d rows for %s %s; it ignores that, so nothing is loaded for it",
             table.name,
             whole,
             facet.filter,
+            ", ".join(map(str, ignored)),
         )
+    members = [
+        found.ids.slice(0, 0) if value in ignored else found.ids for value, found in zip(values, answers, strict=True)
+    ]
+    if len(table.key) == 1:
+        members = each_once(members)
     adds_up = sum(counts) == whole if len(counts) > 1 else None
     # also when there is no value to ask for: an empty table of the right types creates its table in the destination
     yield Members(table.name, table.schema.empty_table())
-    for value, found in zip(values, answers, strict=True):
-        ids = found.ids.slice(0, 0) if ignored else found.ids
+    for value, found, ids in zip(values, answers, members, strict=True):
         yield Members(table.name, facet_rows(table, ids, value))
         yield Audit(audit_row(found.job, found.outcome, Loaded(len(ids), found.rejected, adds_up=adds_up)))
 
@@ -90,6 +99,29 @@ def narrowed(job: Job, facet: Facet, value: Any) -> Job:
     """The job for the rows of one value alone."""
     chosen = value if isinstance(value, bool) else (value,)
     return replace(job, filters=refined(job.filters, **{facet.filter: chosen}))
+
+
+def ignored_values(job: Job, facet: Facet, counted: Mapping[Any, int], whole: int) -> list[Any]:
+    """The values that the service does not heed: all of them, or some that give the whole listing beside others.
+
+    That is a flag where it still does, as the other one excludes it, and an undocumented status where one that nobody
+    has does.
+    """
+    if is_ignored(job, facet, counted, whole):
+        return list(counted)
+    total = sum(counted.values())
+    suspects = [value for value, count in counted.items() if whole == count < total and value not in DOCUMENTED]
+    asked = {value: value if isinstance(value, bool) else NOBODY for value in suspects}
+    return [value for value in suspects if ask_count(narrowed(job, facet, asked[value])) == ask_count(job)]
+
+
+def each_once(found: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+    """Each id where it was found last: a row may have changed its value between the walks."""
+    newest: list[pa.ChunkedArray] = []
+    for ids in reversed(found):
+        later = pa.chunked_array([chunk for kept in newest for chunk in kept.chunks], pa.string())
+        newest.append(ids.filter(pc.invert(pc.is_in(ids, later))))
+    return newest[::-1]
 
 
 def is_ignored(job: Job, facet: Facet, counted: Mapping[Any, int], whole: int) -> bool:

@@ -12,7 +12,7 @@ PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mai
 
 
 def rows_before(job: Job, audits: list[dict[str, Any]]) -> int:
-    """The rows of the listing's last load, to be compared with those of this one.
+    """The rows of the listing's last load that had an id, to be compared with those of this one.
 
     0 where there was no load, where rows leave what they are chosen by of themselves, and in history with filters,
     which keeps what it does not find.
@@ -24,7 +24,7 @@ def rows_before(job: Job, audits: list[dict[str, Any]]) -> int:
     chosen = given(job.filters).keys() - {"account_id"}
     if not audits or PASSING & chosen or (chosen and job.settings.mode == "history"):
         return 0
-    return int(audits[0]["rows_yielded"] + audits[0]["rows_rejected"])
+    return int(audits[0]["rows_yielded"])
 
 
 def check_shrinking(job: Job, before: int, now: int) -> None:

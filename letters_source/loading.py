@@ -24,9 +24,10 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
     staging, where history and sync go even then, no rows are left.
     """
+    config: dict[str, Any] = {"load.delete_completed_jobs": True, "load.raise_on_failed_jobs": True}
     if is_files(pipeline):
-        return {"load.delete_completed_jobs": True}
-    config: dict[str, Any] = {"load.delete_completed_jobs": True, "load.truncate_staging_dataset": True}
+        return config
+    config["load.truncate_staging_dataset"] = True
     if is_duckdb(pipeline):
         # files that nobody but DuckDB reads, at once, are not worth compressing
         config["data_writer.compression"] = "none"

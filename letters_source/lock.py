@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import dlt
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from letters_source.destination import local_folder
+from letters_source.destination import engine, local_folder
 from letters_source.errors import DestinationInUse
 from letters_source.preflight import check_destination
 
@@ -23,7 +24,7 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
     """Hold a pipeline with an empty working folder, and the place that it loads into, while the block runs.
 
     Two runs of a pipeline would take its working folder from each other; two pipelines may load into one folder.
-    DuckDB locks its files by itself.
+    Two machines may load into one database. DuckDB locks its files by itself.
 
     Raises:
         DestinationError: the place cannot be written, or somebody else uses it and did not end within `wait` seconds.
@@ -35,11 +36,40 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
         )
         stack.enter_context(emptied(pipeline))
         patiently(partial(check_destination, pipeline), wait)
+        if engine(pipeline) == "postgres":
+            stack.enter_context(locked_dataset(pipeline, wait))
         folder = local_folder(pipeline)
         # a folder that is new belongs to nobody else, and is made by a load that ends well
         if folder and folder.is_dir():
             stack.enter_context(locked(folder, f"A load into {folder}", wait))
         yield
+
+
+@contextmanager
+def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
+    """Hold a dataset in PostgreSQL while the block runs: loads from several machines would share its staging.
+
+    A transaction that does nothing else holds the lock, so that it goes with its connection, also behind a pooler.
+
+    Raises:
+        DestinationInUse: another load holds it.
+    """
+    with pipeline.sql_client() as client:
+        client.execute_sql("BEGIN")
+        patiently(partial(take_dataset, client), wait)
+        yield
+
+
+def take_dataset(client: Any) -> None:
+    """Lock the dataset of a client.
+
+    Raises:
+        DestinationInUse: it is locked.
+    """
+    query = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
+    [[taken]] = client.execute_sql(query, f"letters_source {client.dataset_name}")
+    if not taken:
+        raise DestinationInUse(f"A load into the dataset {client.dataset_name} is already running")
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from letters_source.audit import Audit, Loaded, audit_row
+from letters_source.errors import ServiceRejected
+from letters_source.extract import ask_count
 from letters_source.ids import Members, read_ids
 from letters_source.job import Job
 from letters_source.listing import refined
@@ -16,6 +18,8 @@ from letters_source.tables import MAILINGS
 
 DAYS = ("last_mailed_from", "last_mailed_to")
 """The filters of a window."""
+LONG_AGO = dict.fromkeys(DAYS, date(1900, 1, 1))
+"""A window in which nobody was mailed."""
 MERGE = "merge"
 """How mailings are written: those of a window are added, or replace what an earlier load told of them."""
 
@@ -63,6 +67,18 @@ def first_open_day(held: Iterable[Window], since: date) -> date:
             break
         day = max(day, window.last + timedelta(days=1))
     return day
+
+
+def is_heeded(job: Job) -> bool:
+    """Whether the service heeds the days of a window; those that it does not heed would make mailings of all contacts.
+
+    That takes a request of one row.
+    """
+    try:
+        return not ask_count(replace(job, filters=refined(job.filters, **LONG_AGO)))
+    except ServiceRejected:
+        # it does read them
+        return True
 
 
 def read_window(job: Job, window: Window) -> Iterator[Members | Audit]:

@@ -96,15 +96,13 @@ class Privacy:
         return lots
 
     def _treatment_of(self, column: Column) -> Treatment | None:
-        match self.policy_of(column):
-            case "hash":
-                return self._hash
-            case "mask":
-                return MASKS.get(column.name) or mask_texts
-            case "drop":
-                return drop_texts
-            case _:
-                return None
+        treatments: dict[Policy, Treatment | None] = {
+            "keep": None,
+            "hash": self._hash,
+            "mask": MASKS.get(column.name, mask_texts),
+            "drop": drop_texts,
+        }
+        return treatments[self.policy_of(column)]
 
     def _hash(self, values: pa.StringArray) -> pa.StringArray:
         return hash_texts(values, self.key)

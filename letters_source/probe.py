@@ -1,7 +1,6 @@
 """What does the service do where its interface is silent? Which filters it heeds, and how large its pages get."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date
 from typing import Any, Literal
 
 from letters_source.errors import ServiceRejected
@@ -9,11 +8,9 @@ from letters_source.listing import (
     ADDRESS_STATUSES,
     LAST_MAILED_STATUSES,
     PRODUCT_TYPES,
-    ContactFilters,
-    Filters,
-    TemplateFilters,
     refined,
 )
+from letters_source.mailings import LONG_AGO
 from letters_source.settings import Settings
 
 Effect = Literal["heeded", "no difference", "refused", "cannot tell"]
@@ -21,7 +18,6 @@ Count = Callable[[Mapping[str, str]], int]
 
 # what no label, creator or contact is likely to have
 NOBODY = "letters-source-probe-7f3a"
-LONG_AGO = {"last_mailed_from": date(1970, 1, 1), "last_mailed_to": date(1970, 1, 1)}
 LARGEST_PAGE = 16_384
 
 TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
@@ -45,18 +41,17 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
 
 
 def try_filters(listing: str, settings: Settings, count: Count) -> dict[str, Effect]:
-    """What each filter of a listing does: whether some value gives another count than none.
+    """What each filter of a listing does: whether some value gives another count than the configured filters.
 
     Args:
         listing: the listing's name.
-        settings: the account and the form of requests.
+        settings: the configured filters and the form of requests.
         count: asks for the rows that the service counts with the given parameters.
     """
-    kind = ContactFilters if listing == "contacts" else TemplateFilters
-    plain: Filters = kind(account_id=settings.filters(listing).account_id)
-    whole = count(plain.encode(settings.form))
+    own = settings.filters(listing)
+    whole = count(own.encode(settings.form))
     return {
-        name: effect_of((refined(plain, **trial).encode(settings.form) for trial in trials), whole, count)
+        name: effect_of((refined(own, **trial).encode(settings.form) for trial in trials), whole, count)
         for name, trials in TRIALS[listing].items()
     }
 

@@ -58,7 +58,7 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
         plain[key.name] = or_default(key, configured)
     plain |= {"environment": environment, "base_url": plain["base_url"].rstrip("/")}
     contacts, templates = resolve_both_filters(given, environment, found)
-    privacy = resolve_privacy(given.get("pii") or {}, given.get("pii_key"), environment, found)
+    privacy = resolve_privacy(given.get("pii", {}), given.get("pii_key"), environment, found)
     return Settings(**plain, contact_filters=contacts, template_filters=templates, privacy=privacy)
 
 
@@ -139,10 +139,11 @@ def resolve_privacy(
     check_names("pii", given, names)
     for section in sections_of(environment, "pii"):
         check_section(section, providers, names)
-    found = {name: given.get(name) or look_up(name, str, sections_of(environment, "pii"), providers) for name in names}
+    configured = {name: look_up(name, str, sections_of(environment, "pii"), providers) for name in names}
+    found = configured | {name: policy for name, policy in given.items() if policy is not None}
     for name, policy in found.items():
         choices = CHOICES.get(name, get_args(Policy))
-        if policy and policy not in choices:
+        if policy is not None and policy not in choices:
             raise wrong(f"pii.{name}", " or ".join(choices), policy)
     policies = {name: found[name] or (found["all"] if name in PERSONAL else None) for name in CHOICES}
     secret = (key or look_up("pii_key", str, sections_of(environment), providers) or "").encode()

@@ -27,6 +27,7 @@ def check_selection(pipeline: Any, job: Job) -> list[dict[str, Any]]:
         SettingsError: it was, or a load that broke off made its tables in another mode.
     """
     audits = finished_audits(pipeline, job.name)
+    check_account(pipeline, job)
     if not audits:
         check_columns(pipeline, job)
         return audits
@@ -43,6 +44,22 @@ def check_selection(pipeline: Any, job: Job) -> list[dict[str, Any]]:
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
         )
     return audits
+
+
+def check_account(pipeline: Any, job: Job) -> None:
+    """See that mailings and the contacts beside them are of one account.
+
+    Raises:
+        SettingsError: the dataset holds the others for another.
+    """
+    other = {MAILINGS.name: MAILINGS.listing, MAILINGS.listing: MAILINGS.name}.get(job.name)
+    for audit in finished_audits(pipeline, other)[:1] if other else ():
+        if audit["account_id"] != job.filters.account_id:
+            held, wanted = (name or "the token's own" for name in (audit["account_id"], job.filters.account_id))
+            raise SettingsError(
+                f"{job.name}: the dataset {pipeline.dataset_name} holds {other} of the account {held}, and this load "
+                f"is for {wanted}; to keep both, choose another dataset with --dataset."
+            )
 
 
 def check_policies(job: Job, before: dict[str, Policy]) -> None:

@@ -128,8 +128,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_base_url(self.base_url)
-        if self.account_id is not None and not self.account_id.strip():
-            raise SettingsError(f"{SECTION}.account_id is empty: {where_to_set('account_id')}, or leave it out.")
+        accounts = {
+            "account_id": self.account_id,
+            "contacts.account_id": self.contact_filters.account_id,
+            "templates.account_id": self.template_filters.account_id,
+        }
+        for key, account in accounts.items():
+            if account is not None and not account.strip():
+                raise SettingsError(f"{SECTION}.{key} is empty: {where_to_set(key)}, or leave it out.")
         for key in ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget", "mailings_window"):
             value = getattr(self, key)
             if value is not None and not value > 0:

@@ -64,7 +64,7 @@ class KeptConnection(HTTPConnection):
 
 
 class TimedAdapter(HTTPAdapter):
-    """Connections on which each answer has so many seconds; none once the adapter is closed, be it under way or not."""
+    """Connections on which each answer has so many seconds, and which end when the adapter is closed."""
 
     def __init__(self, seconds: float, **options: Any) -> None:
         self._seconds = seconds
@@ -81,7 +81,10 @@ class TimedAdapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = {name: timed(kind) for name, kind in kinds.items()}
 
     def close(self) -> None:
-        """Break off what is under way: a thread that waits for bytes is not told of a socket that another closes."""
+        """Break off what is under way: a thread that waits for bytes is not told of a socket that another closes.
+
+        What is still connecting ends as soon as it has, or by its own time-out.
+        """
         with self._changing:
             self._closed = True
             for kept in self._sockets:

@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import isinf
 
 import msgspec
 import pyarrow as pa
@@ -15,6 +18,12 @@ NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
 _LONG_NUMBER = re.compile(rb"\d{300}")
 _SUSPECT = re.compile(rb"\\u|\d[eE]|\d{300}")
 _TEXT = msgspec.json.Decoder(str)
+FIRST, LAST = (
+    pa.scalar(moment, ARROW_TYPES["timestamp"])
+    for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+)
+# digits after the point that PostgreSQL's numbers hold
+MOST_DECIMALS = 16_383
 
 
 class Misfit(Exception):
@@ -77,13 +86,26 @@ def json_texts(raws: Sequence[msgspec.Raw]) -> list[str]:
     return joined.decode().split(NUL) if raws else []
 
 
+def check_float(text: str) -> None:
+    """See that every engine can hold a number with a fraction or an exponent.
+
+    Raises:
+        ArithmeticError: it is beyond a double, or has too many decimals.
+    """
+    if isinf(float(text)) or -int(Decimal(text).as_tuple().exponent) > MOST_DECIMALS:
+        raise OverflowError
+
+
+_ANY = msgspec.json.Decoder(float_hook=check_float)
+
+
 def is_portable(raw: bytes) -> bool:
     """Whether every engine can hold the JSON; only escapes, exponents and very long numbers need a closer look."""
     if not _SUSPECT.search(raw):
         return True
     try:
-        msgspec.json.decode(raw)
-    except msgspec.DecodeError:
+        _ANY.decode(raw)
+    except (msgspec.DecodeError, ArithmeticError):
         return False
     return b"\\u0000" not in raw and not _LONG_NUMBER.search(raw)
 
@@ -100,12 +122,18 @@ def json_object(kept: dict[str, str]) -> str | None:
 def parse_timestamps(texts: pa.Array) -> pa.Array:
     """ISO 8601 texts as UTC timestamps in microseconds, a text without offset read as UTC, null where it is neither.
 
-    Service-interface 2.4 documents UTC with milliseconds; a date alone is no timestamp.
+    Service-interface 2.4 documents UTC with milliseconds; a date alone is no timestamp, nor is what lies before the
+    year 1 or after 9999, in UTC, which not every engine can hold.
     """
     try:
-        return pc.cast(texts, ARROW_TYPES["timestamp"])
+        stamps = pc.cast(texts, ARROW_TYPES["timestamp"])
     except pa.ArrowInvalid:
-        return parse_odd_timestamps(texts)
+        stamps = parse_odd_timestamps(texts)
+    ends = pc.min_max(stamps)
+    if ends["min"].is_valid and (pc.less(ends["min"], FIRST).as_py() or pc.greater(ends["max"], LAST).as_py()):
+        known = pc.and_(pc.greater_equal(stamps, FIRST), pc.less_equal(stamps, LAST))
+        return pc.if_else(known, stamps, None)
+    return stamps
 
 
 def parse_odd_timestamps(texts: pa.Array) -> pa.Array:

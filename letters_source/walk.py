@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from letters_source.errors import IncompleteListing, ListingUnpaged
-from letters_source.evidence import Mask, Reading, certify, distinct_rows, is_fenced
+from letters_source.evidence import Mask, Reading, certify, distinct_rows, has_no_id, is_fenced
 
 Proof = Literal["fenced", "certified"]
 """What a walk can show; of several the weaker one is the largest by the alphabet, in Python and in SQL."""
@@ -41,6 +43,15 @@ class Verdict:
         return sum(
             len(reading.keys) * rows if isinstance(rows, bool) else int(rows.sum())
             for reading, rows in zip(self.readings, self.keep, strict=True)
+        )
+
+    @property
+    def rejected(self) -> int:
+        """How many of them have no usable id."""
+        return sum(
+            int(np.count_nonzero(has_no_id(reading.keys).to_numpy(zero_copy_only=False) & rows))
+            for reading, rows in zip(self.readings, self.keep, strict=True)
+            if reading.rejected
         )
 
 
@@ -95,6 +106,7 @@ def walk_listing(read: Read, terms: Terms) -> Verdict:
         IncompleteListing: that could not be shown within `max_walks`, or the service does not page.
     """
     readings: list[Reading] = []
+    before: list[Reading] = []
     for number in range(1, terms.max_walks + 1):
         walk = read_pages(read, Walk(terms.listing, number))
         readings += walk.readings
@@ -102,9 +114,10 @@ def walk_listing(read: Read, terms: Terms) -> Verdict:
         if (number > 1 or not walk.last_page) and (verdict := certified(readings)):
             return verdict
         fence = list(read([0, walk.last_page], number)) if walk.last_page else []
-        if terms.proof == "fenced" and is_fenced(walk.readings, fence):
+        if terms.proof == "fenced" and is_fenced(walk.readings, fence, before):
             return fenced(readings, walk, fence)
         readings += fence
+        before = walk.readings
         if verdict := certified(readings):
             return verdict
     error = incomplete(terms.listing, "its rows moved while they were read", walk.readings)

@@ -302,7 +302,8 @@ def test_timestamps_are_stored_in_utc(sent: str, stored: datetime) -> None:
 
 @pytest.mark.parametrize(
     "sent",
-    ["", "2023-11-21", "21-11-2023", "2023-02-30T00:00:00Z", "2023-11-21T24:00:00Z", "2023-11-21T09:30:15.123456789Z",
+    ["0000-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-05:00",
+     "", "2023-11-21", "21-11-2023", "2023-02-30T00:00:00Z", "2023-11-21T24:00:00Z", "2023-11-21T09:30:15.123456789Z",
      " 2023-11-21T09:30:15Z", "now", "1700559015"],
 )  # fmt: skip
 def test_texts_that_are_no_timestamps_are_kept(sent: str) -> None:
@@ -395,6 +396,9 @@ def test_an_undocumented_field_may_change_its_type_from_row_to_row() -> None:
     ("sent", "kept"),
     [
         ("1e400", '"1e400"'),
+        ("1e-20000", '"1e-20000"'),
+        ("[1e99999999999999999999]", '"[1e99999999999999999999]"'),
+        ("[1e-99999999999999999999]", '"[1e-99999999999999999999]"'),
         ('{"a": -1E999}', r'"{\"a\": -1E999}"'),
         (r'"a\u0000b"', r'"\"a\\u0000b\""'),
         (r'["\u0000"]', r'"[\"\\u0000\"]"'),
@@ -413,6 +417,13 @@ def test_json_that_an_engine_could_not_hold_is_kept_as_its_text(sent: str, kept:
         row, notes = read_text(f'"id": "1", "x": {sent}, "y": 1{more}')
         assert row["undocumented"] == f'{{"x":{kept},"y":1}}'
         assert notes.kept == Counter(["x", "y"])
+
+
+@pytest.mark.parametrize("sent", ['"9e12345 1e-20000"', "1e-16000", "[1.5e3, -2E-5]"])
+def test_json_that_every_engine_holds_is_kept_as_it_is(sent: str) -> None:
+    """Exponents within bounds, and texts that look like numbers."""
+    row, _ = read_text(f'"id": "1", "x": {sent}')
+    assert row["undocumented"] == f'{{"x":{sent}}}'
 
 
 def test_nul_in_a_text_is_replaced_and_kept() -> None:

@@ -29,7 +29,7 @@ from letters_source.loading import hold_open, load_config
 from letters_source.preflight import check_destination, check_duckdb, check_folder, check_writable
 from letters_source.quoting import plain_cause
 
-ALONE = {"load.delete_completed_jobs": True}
+ALONE = {"load.delete_completed_jobs": True, "load.raise_on_failed_jobs": True}
 ONCE = {**ALONE, "load.truncate_staging_dataset": True, "data_writer.compression": "none"}
 STAGED = {**ONCE, "destination.replace_strategy": "insert-from-staging"}
 ELSEWHERE = {name: value for name, value in STAGED.items() if name != "data_writer.compression"}

@@ -80,9 +80,21 @@ def test_rows_without_an_id_count_one_each() -> None:
     """Equal texts of rows without an id are different rows, equal ids are one."""
     walk = [reading(["a", NUL + "{}"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
     assert distinct_rows(walk) == 4
-    assert is_fenced(walk, [])
+    assert is_fenced(walk, [], walk)
     assert distinct_rows([*walk, reading("ab", 4, 4)]) == 4
     assert distinct_rows([reading("", 0, 0)]) == 0
+
+
+def test_a_row_without_an_id_that_two_pages_show_takes_two_equal_walks() -> None:
+    """It may have gone from the one page to the other, and another row the other way, unseen."""
+    walk = [reading(["a", NUL + "{}"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
+    moved = [reading(["a", "c"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
+    assert not is_fenced(walk, [])
+    assert not is_fenced(walk, [], moved)
+    assert not is_fenced(walk, [], walk[:1])
+    assert is_fenced(moved, [], walk)
+    one_page = [reading(["a", NUL + "{}", NUL + "{}"], 3, 0)]
+    assert is_fenced(one_page, [])
 
 
 @pytest.mark.parametrize("keys", ["", "a", "abc"])

@@ -1,6 +1,7 @@
 """Is it found what the service does with filters and with large pages?"""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -83,8 +84,22 @@ def test_free_texts_are_tried_with_what_nobody_has() -> None:
 
     try_filters("contacts", SETTINGS, count)
     texts = {name: value for params in asked for name, value in params.items() if name in ("search", "lastMailedDate")}
-    assert texts == {"search": PROBE, "lastMailedDate": '{"startDate": "1970-01-01", "endDate": "1970-01-01"}'}
+    assert texts == {"search": PROBE, "lastMailedDate": '{"startDate": "1900-01-01", "endDate": "1900-01-01"}'}
     assert {params["tags"] for params in asked if "tags" in params} == {f'["{PROBE}"]'}
+
+
+def test_filters_are_tried_on_top_of_the_configured_ones() -> None:
+    """Some services answer no request without them."""
+    chosen = replace(SETTINGS, template_filters=TemplateFilters(search=1, product_types=("Personal Letters",)))
+    asked: list[Mapping[str, str]] = []
+
+    def count(params: Mapping[str, str]) -> int:
+        asked.append(params)
+        return len(asked)
+
+    assert set(try_filters("templates", chosen, count).values()) == {"heeded"}
+    assert asked[0] == {"search": "1", "productTypes": "Personal Letters", "meta.account_id": "7"}
+    assert all(params.keys() >= asked[0].keys() for params in asked)
 
 
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 250, 1_000, 5_000])

@@ -603,6 +603,24 @@ def test_a_policy_alone_is_that_of_all(resolve: Resolve) -> None:
     assert "pii.all must be keep or hash or mask or drop" in problem(resolve, {"pii": cast("Any", "blur")})
 
 
+@pytest.mark.parametrize("name", ["all", "email", "undocumented"])
+def test_an_empty_policy_is_none(resolve: Resolve, name: str) -> None:
+    """A variable that was left empty must not let values through in clear."""
+    expected = f"sources.letters.pii.{name} must be keep or "
+    assert problem(resolve, None, **{f"PII__{name.upper()}": ""}).startswith(expected)
+    assert problem(resolve, {"pii": cast("Any", {name: ""})}).startswith(expected)
+    assert problem(resolve, {"pii": cast("Any", "")}).startswith("sources.letters.pii.all must be keep or ")
+
+
+@pytest.mark.parametrize("key", ["account_id", "contacts.account_id", "templates.account_id"])
+def test_an_empty_account_is_refused(resolve: Resolve, key: str) -> None:
+    """Another account's rows are not what was meant."""
+    for blank in ("", "  "):
+        message = problem(resolve, None, **{key.replace(".", "__").upper(): blank})
+        assert message.startswith(f"sources.letters.{key} is empty: set SOURCES__LETTERS__")
+        assert message.endswith(" in .dlt/config.toml, or leave it out.")
+
+
 def test_a_false_argument_is_an_argument(resolve: Resolve) -> None:
     """It goes before a true of the configuration, as 0 does before another number."""
     settings = resolve({"history": False, "mailings_lag": 0}, HISTORY="true", MAILINGS_LAG="3")

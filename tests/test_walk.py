@@ -187,7 +187,7 @@ def test_a_service_that_does_not_page_is_refused_at_the_second_page(rows: int) -
     assert str(error) == (
         f"contacts: page {last} repeats page 0, so the service does not heed the page parameter: "
         f"count 50, received {rows}, missing {50 - rows}, walks 1; nothing was loaded. "
-        "Set sources.letters.page_size to that count or more, if the service gives pages so large."
+        "Set sources.letters.page_size to that count or more, or choose fewer rows by filters."
     )
 
 
@@ -447,12 +447,22 @@ def test_rows_that_enter_in_the_middle_can_deceive_the_fence_but_not_the_certifi
 
 
 def test_each_row_without_an_id_counts_and_is_yielded() -> None:
-    """Rows without an id count one each, even where two have the same text."""
+    """Rows without an id count one each, even where two have the same text; if on two pages, they are read again."""
     rows = [*ids(10), NUL + "{}", *ids(9, start=10), NUL + "{}", NUL + "null"]
     reader = quiet(rows)
     verdict = reader.walk()
-    assert reader.asked == [0, 2, 1, 0, 2]
+    assert reader.asked == [0, 2, 1, 0, 2] * 2
     assert sorted(accepted_rows(verdict)) == sorted(rows)
+    assert (verdict.rows, verdict.rejected) == (len(rows), 3)
+
+
+def test_a_row_without_an_id_hides_no_other_that_changes_places_with_it() -> None:
+    """Between the readings of the two pages: count and rows are as ever, but one is missing."""
+    rows = ids(40)
+    rows[15] = NUL + "{}"
+    swapped = [*rows[:15], rows[25], *rows[16:25], rows[15], *rows[26:]]
+    reader = Reader(lambda page, number: (40, cut(swapped if number > 2 else rows, page)))
+    assert sorted(accepted_rows(reader.walk())) == sorted(rows)
 
 
 @pytest.mark.parametrize(("second", "proof"), [("null", "certified"), ("{}", "fenced")])

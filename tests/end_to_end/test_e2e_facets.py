@@ -235,11 +235,11 @@ def test_a_service_that_ignores_all_filters_leaves_the_facets_empty(
     result = world.load(facets=True, only=CONTACTS, page_size=PAGE_SIZE)
     assert held(world) == {ADDRESS: set(), MAILED: set(), RETURNS: set()}
     assert result.tables["contacts"] == 40
-    ignored = "the service gives all 40 rows for every {}; it ignores that filter, so nothing is loaded"
+    ignored = "the service gives all 40 rows for {}; it ignores that, so nothing is loaded for it"
     assert warnings(caplog) == [
-        f"{ADDRESS}: {ignored.format('address_status')}",
-        f"{MAILED}: {ignored.format('last_mailed_status')}",
-        f"{RETURNS}: {ignored.format('is_return_address')}",
+        f"{ADDRESS}: {ignored.format('address_status Failed, Verified')}",
+        f"{MAILED}: {ignored.format('last_mailed_status In Transit, Mailed, Scheduled')}",
+        f"{RETURNS}: {ignored.format('is_return_address True')}",
     ]
     assert {(audit[0], audit[2], audit[3]) for audit in audited(result)} == {
         (ADDRESS, 0, False),
@@ -282,6 +282,55 @@ def grow_at(emulator: Emulator, number: int, when: int) -> None:
     """Add a contact before one of the requests is answered."""
     if number == when:
         emulator.contacts.grow()
+
+
+def test_a_flag_that_is_heeded_one_way_only_tells_no_untruths(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the service takes false for not given, all templates would seem not to be shared."""
+    world = begin(Emulator(0, 0))
+    for number in range(10):
+        world.emulator.templates.insert({"id": str(number)}, traits=Traits(is_shared=number < 3))
+    rows = [row.document for row in world.emulator.templates.rows()]
+    for number in (3, 4):
+        world.emulator.canned.once(When(number=number), Reply.of({"data": {"count": 10, "rows": rows}}))
+    world.load(facets=True, only=("templates",))
+    assert held(world) == {SHARED: {("0", True), ("1", True), ("2", True)}}
+    [warning] = warnings(caplog)
+    assert warning.startswith(f"{SHARED}: the service gives all 10 rows for is_shared False; it ignores that")
+
+
+def test_a_status_that_the_service_does_not_know_tells_no_untruths(
+    begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where it gives the whole listing, as one that nobody has would, too."""
+    world = begin(Emulator(40, 0))
+    for number in (7, 8):
+        world.emulator.canned.once(When(number=number), envelope(world.emulator))
+    world.load(facets=True, only=CONTACTS, last_mailed_statuses=["Mailed", "Scheduled", "In Transit", "Delivered"])
+    expected = traits_of(world.emulator)
+    assert held(world) == {table: expected[table] for table in (ADDRESS, MAILED, RETURNS)}
+    assert 'lastMailedStatus=["letters-source-probe-7f3a"] pageSize=1' in {
+        each[1] for each in asked(world.emulator.hits)
+    }
+    assert [line.partition(";")[0] for line in warnings(caplog)] == [
+        f"{MAILED}: the service gives all 40 rows for last_mailed_status Delivered"
+    ]
+
+
+def test_a_template_that_is_shared_no_more_is_there_once(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """As it was when it was read last; all but one are shared, and it was, too, when those were read."""
+    world = begin(Emulator(0, 0))
+    for number in range(5):
+        world.emulator.templates.insert({"id": str(number)}, traits=Traits(is_shared=True))
+
+    def unshare(emulator: Emulator, number: int) -> None:
+        """Once the shared ones were read."""
+        if number == 3:
+            retrait(emulator.templates, "4", is_shared=False)
+
+    world.emulator.before_answer = unshare
+    world.load(facets=True, only=("templates",))
+    assert held(world) == {SHARED: {*((str(number), True) for number in range(4)), ("4", False)}}
+    assert warnings(caplog) == []
 
 
 def test_all_contacts_may_have_one_status(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:

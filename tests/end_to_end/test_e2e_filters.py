@@ -652,6 +652,17 @@ def test_a_value_that_may_well_choose_all_rows_is_not_warned_of(
     assert result.tables[case.listing] == 3
 
 
+def test_a_service_that_refuses_to_be_asked_without_filters_is_loaded(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether it heeds them is then not asked; that it wants them is heed enough."""
+    world.emulator.canned.once(When("templates", number=2), Reply.of({"message": "productTypes is required"}, 400))
+    result = world.load(only=("templates",), template_filters=TemplateFilters(product_types=("Personal Letters",)))
+    assert result.tables["templates"] > 0
+    assert [hit.status for hit in world.emulator.hits] == [200, 400]
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
+
+
 def test_the_command_tells_of_an_ignored_filter_in_one_line(letters: Letters, reachable: World) -> None:
     """Also when it is quiet; the exit code is that of a load that is done."""
     reachable.emulator.canned.always(When("contacts"), Reply.of(PAGE))

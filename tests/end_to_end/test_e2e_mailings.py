@@ -28,6 +28,7 @@ from letters_source.listing import ContactFilters
 Mailing = tuple[str, date, date]
 Span = tuple[date, date]
 
+LONG_AGO = date(1900, 1, 1)
 ONLY = ("mailings",)
 OURS = {"mailings", "listing_audit"}
 BAD_REQUEST = Reply.of({"message": "no"}, 400)
@@ -50,9 +51,13 @@ def single(days: Iterable[date]) -> list[Span]:
 
 
 def windows_asked(hits: Iterable[Hit]) -> list[Span]:
-    """The windows that mailings were asked for, in order; a request for anything else would be told by its day."""
+    """The windows that mailings were asked for, in order; a request for anything else would be told by its day.
+
+    Left out is the day long ago that each load asks for, to see whether days are heeded.
+    """
     asked = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
-    return [(date.fromisoformat(each["startDate"]), date.fromisoformat(each["endDate"])) for each in asked]
+    spans = [(date.fromisoformat(each["startDate"]), date.fromisoformat(each["endDate"])) for each in asked]
+    return [span for span in spans if span != (LONG_AGO, LONG_AGO)]
 
 
 def mailings(world: World) -> set[Mailing]:
@@ -245,6 +250,24 @@ def test_a_contact_that_is_mailed_again_keeps_its_earlier_mailing(begin: Begin, 
     assert mailings(world) == {(contact, day, day) for contact, day in expected}
 
 
+def test_days_that_the_service_ignores_make_no_mailings(
+    begin: Begin, today: date, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All contacts would seem to be mailed each day; the next load asks again, and brings what the service heeds."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=4)
+    mail(world.emulator, days_from(since, today))
+    rows = [row.document for row in world.emulator.contacts.rows()]
+    world.emulator.canned.always(When("contacts"), Reply.of({"data": {"count": len(rows), "rows": rows}}))
+    settings = {"only": ONLY, "mailings": True, "mailings_since": since}
+    result = world.load(**settings)
+    assert "mailings: the service ignores the days of the last mailing, so nothing is loaded" in caplog.messages
+    assert (result.tables, result.audits) == ({"mailings": 0, "listing_audit": 0}, ())
+    assert len(world.emulator.hits) == 1
+    world.emulator.canned.clear()
+    world.load(**settings)
+    assert mailings(world) == shown(world.emulator, since)
+
+
 def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -> None:
     """The second load asks for the days of the lag and today, and brings what was there; other rows keep their load."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=9)
@@ -253,7 +276,7 @@ def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -
     first = world.load(**settings)
     once = mailings(world)
     second = world.load(**settings)
-    assert windows_asked(world.emulator.hits[10:]) == single(days_from(today - timedelta(days=3), today))
+    assert windows_asked(world.emulator.hits)[10:] == single(days_from(today - timedelta(days=3), today))
     assert mailings(world) == once == shown(world.emulator, since)
     assert first.tables["mailings"] == second.tables["mailings"] == 30
     loads = dict(query(world.place, f"select mailed_on, any_value(_dlt_load_id) from {DATASET}.mailings group by all"))
@@ -268,18 +291,18 @@ def test_without_a_lag_the_last_day_is_asked_for_again(begin: Begin, today: date
     world.load(**settings)
     mail(world.emulator, [today])
     world.load(**settings)
-    assert windows_asked(world.emulator.hits[4:]) == [(today, today)]
+    assert windows_asked(world.emulator.hits)[4:] == [(today, today)]
     assert mailings(world) == {("0", today, today)}
 
 
 def test_a_day_of_several_pages_is_read_whole(begin: Begin) -> None:
-    """Each page once, and the fence."""
+    """Each page once, the fence, and the row that shows whether days are heeded."""
     world, day = begin(Emulator(0, 0)), date(2024, 5, 17)
     mail(world.emulator, [day] * 25)
     with scheduled(day, day + timedelta(days=1)):
         world.load(only=ONLY, mailings=True, page_size=10)
     pages = sorted(dict(parse_qsl(hit.query))["page"] for hit in world.emulator.hits)
-    assert pages == ["0", "0", "1", "2", "2"]
+    assert pages == ["0", "0", "0", "1", "2", "2"]
     assert mailings(world) == shown(world.emulator, day)
 
 
@@ -311,7 +334,7 @@ def test_windows_of_seven_days_go_on_after_the_last_load(begin: Begin, today: da
     assert windows_asked(world.emulator.hits) == weeks
     world.load(**settings)
     again = sorted({window_of(day, 7) for day in days_from(today - timedelta(days=9), today)})
-    assert windows_asked(world.emulator.hits[len(weeks) :]) == again
+    assert windows_asked(world.emulator.hits)[len(weeks) :] == again
     assert mailings(world) == shown(world.emulator, weeks[0][0], 7)
 
 
@@ -337,7 +360,7 @@ def test_a_lost_working_folder_is_restored_from_the_destination(begin: Begin, to
     world.load(only=ONLY, mailings=True, mailings_since=since)
     shutil.rmtree(Path(os.environ["DLT_DATA_DIR"]))
     run(make_pipeline("duckdb", world.place), **settings, mailings_lag=4)
-    assert windows_asked(world.emulator.hits[15:]) == single(days_from(today - timedelta(days=4), today))
+    assert windows_asked(world.emulator.hits)[15:] == single(days_from(today - timedelta(days=4), today))
     assert mailings(world) == shown(world.emulator, since)
 
 
@@ -349,7 +372,7 @@ def test_a_removed_file_is_filled_from_the_first_day(begin: Begin, today: date) 
     run(world.pipeline, **settings)
     world.place.unlink()
     run(make_pipeline("duckdb", world.place), **settings)
-    assert windows_asked(world.emulator.hits[15:]) == single(days_from(since, today))
+    assert windows_asked(world.emulator.hits)[15:] == single(days_from(since, today))
     assert mailings(world) == shown(world.emulator, since)
 
 
@@ -447,6 +470,23 @@ def test_an_interval_leaves_what_other_loads_remember(begin: Begin, today: date)
     world.load(**settings, mailings_since=today - timedelta(days=4))
     assert windows_asked(world.emulator.hits[asked:]) == single(days_from(today - timedelta(days=2), today))
     assert mailings(world) >= {("0", since, since), ("1", today, today)}
+
+
+def test_a_clock_that_was_ahead_hides_no_days(begin: Begin, today: date) -> None:
+    """What its load called over was not: the days of the lag and today are asked for as ever."""
+    world, since = begin(Emulator(0, 0)), today - timedelta(days=40)
+    settings = {"only": ONLY, "mailings": True, "mailings_since": since}
+    world.load(**settings)
+    later = "strftime((filters->>'last_mailed_{0}')::date + 30, '%Y-%m-%d')"
+    window = f"json_object('last_mailed_from', {later.format('from')}, 'last_mailed_to', {later.format('to')})"
+    ahead = f"select * replace (started_at + interval 30 day as started_at, {window} as filters)"
+    change(world.place, f"insert into {DATASET}.listing_audit {ahead} from {DATASET}.listing_audit")
+    with world.pipeline.managed_state() as state:
+        remembered: Any = state["sources"]["letters"]["resources"]["mailings_windows"]
+        remembered["incremental"]["day"]["last_value"] = today + timedelta(days=30)
+    asked = len(world.emulator.hits)
+    world.load(**settings)
+    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(today - timedelta(days=7), today))
 
 
 def test_an_interval_begins_with_the_first_day_that_is_set(begin: Begin) -> None:

@@ -1,6 +1,7 @@
 """Does a dataset remember how its rows were chosen and written, and refuse others?"""
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,20 @@ def test_rows_of_another_choice_are_refused(full: World, name: str) -> None:
         f"and this load is {words}; to keep both, choose another dataset with --dataset."
     )
     assert full.emulator.hits[asked:] == []
+
+
+@pytest.mark.parametrize(("first", "then"), [("contacts", "mailings"), ("mailings", "contacts")])
+def test_mailings_are_of_the_account_of_the_contacts(begin: Begin, first: str, then: str) -> None:
+    """Whichever of them the dataset holds."""
+    world = begin(Emulator(60, 3))
+    settings: dict[str, Any] = {"mailings_since": date(2024, 6, 1), "mailings_window": 365}
+    world.load(only=(first,), account_id="501", **settings)
+    assert refused(world, only=(then,), account_id="502", **settings) == (
+        f"{then}: the dataset letters_data holds {first} of the account 501, and this load is for 502; "
+        "to keep both, choose another dataset with --dataset."
+    )
+    assert refused(world, only=(then,), **settings).count("this load is for the token's own;") == 1
+    world.load(only=(then,), account_id="501", **settings)
 
 
 def test_no_listing_is_asked_for_where_one_is_refused(full: World) -> None:

@@ -12,7 +12,7 @@ from worlds import Begin, World
 
 from drifting_walks import Case, walk_over_http
 from letters_source import ContactFilters, IncompleteListing, ListingShrank, ServiceRejected
-from letters_source.emulator import Behaviour, Emulator, Reply, When
+from letters_source.emulator import Behaviour, Emulator, Reply, Row, When
 
 
 def test_f39_a_page_size_that_the_service_clamps_loads_all(world: World) -> None:
@@ -111,7 +111,7 @@ def test_f46_a_listing_without_any_rows_is_refused(world: World) -> None:
     keep(world, 0)
     error = refused(world, ListingShrank)
     assert str(error) == (
-        "contacts: the service lists 0 rows, and the last load had 40; nothing was loaded. "
+        "contacts: the service lists 0 rows with an id, and the last load had 40; nothing was loaded. "
         "If the others are really gone, set sources.letters.allow_empty to true for one load."
     )
     assert isinstance(error, ListingShrank)
@@ -137,7 +137,7 @@ def test_f46_a_listing_that_lost_more_than_half_is_refused(world: World) -> None
     """Half of it may go; what allows more is named with a value that does."""
     keep(world, 19)
     assert str(refused(world, ListingShrank)) == (
-        "contacts: the service lists 19 rows, and the last load had 40; nothing was loaded. "
+        "contacts: the service lists 19 rows with an id, and the last load had 40; nothing was loaded. "
         "If the others are really gone, set sources.letters.max_shrink, now 0.5, to 0.53 for one load."
     )
     refused(world, ListingShrank, max_shrink=0.52, allow_empty=True)
@@ -146,14 +146,29 @@ def test_f46_a_listing_that_lost_more_than_half_is_refused(world: World) -> None
 
 
 def test_f46_a_listing_that_lost_half_is_loaded(begin: Begin) -> None:
-    """Loads are compared one by one, and rows without an id count."""
+    """Loads are compared one by one, and rows without an id do not count."""
     world = begin(Emulator(39, 1))
     world.emulator.contacts.insert({"city": "without an id"}, at=0)
     world.load()
     for rows in (20, 10, 5):
-        keep(world, rows)
+        keep(world, 1 + rows)
         world.load()
-    assert len(world.tables()["contacts"]) == 4
+    assert len(world.tables()["contacts"]) == 5
+
+
+@pytest.mark.parametrize("mode", ["replace", "sync", "history"])
+def test_f46_a_listing_that_lost_all_its_ids_is_refused(begin: Begin, mode: str) -> None:
+    """As where the service names them otherwise from a day on; its rows are as many as ever."""
+    world = begin(Emulator(40, 7))
+    chosen = {} if mode == "replace" else {mode: True}
+    world.load(**chosen)
+    renamed = [{"_id": row.id, **row.document} for row in world.emulator.contacts.rows()]
+    for row in renamed:
+        del row["id"]
+    refill(world.emulator.contacts, map(Row.of, renamed))
+    assert str(refused(world, ListingShrank, **chosen)).startswith(
+        "contacts: the service lists 0 rows with an id, and the last load had 40; nothing was loaded."
+    )
 
 
 def test_f46_the_guards_can_be_set_in_the_environment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 import dlt
+import orjson
 import psycopg2
 import pytest
 from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed, typed_columns
@@ -15,11 +16,21 @@ from shelves import amend, clear
 from terminals import Letters, run_python
 from worlds import Begin, World
 
-from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run, run_accounts
+from letters_source import (
+    DestinationInUse,
+    IncompleteListing,
+    LoadFailed,
+    Result,
+    SettingsError,
+    make_pipeline,
+    run,
+    run_accounts,
+)
 from letters_source.dagster.checks import find_problems
 from letters_source.destination import account_pipelines
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.listing import ContactFilters
+from letters_source.lock import locked_dataset
 from letters_source.tables import TABLES, tables_of
 from letters_source.verify import verify_load
 
@@ -258,6 +269,26 @@ def test_a_pipeline_of_ones_own_will_do(load: Load) -> None:
     run(pipeline, **load.world.settings)
     assert load.query("select count(*) from mine.contacts") == [(60,)]
     assert primary_keys(load, "mine") == KEYS
+
+
+def test_a_dataset_takes_one_load_at_a_time(load: Load) -> None:
+    """Whichever machine it comes from, each with a working folder of its own; other datasets are free."""
+    with locked_dataset(make_pipeline("postgres"), 0):
+        with pytest.raises(
+            DestinationInUse, match=r"^A load into the dataset letters_data is already running; load when"
+        ):
+            load()
+        assert load.world.emulator.hits == []
+        load("letters_other")
+    load()
+
+
+def test_values_that_a_database_cannot_hold_are_kept(load: Load) -> None:
+    """Years beyond 1 to 9999, and numbers of too many decimals."""
+    load.contacts.insert({"id": "odd", "createdAt": "0000-01-01T00:00:00Z", "x": orjson.Fragment("1e-20000")})
+    load()
+    kept = load.query("select created_at, undocumented from letters_data.contacts where id = 'odd'")
+    assert kept == [(None, {"createdAt": "0000-01-01T00:00:00Z", "x": "1e-20000"})]
 
 
 def test_accounts_have_a_dataset_each(load: Load) -> None:
