@@ -106,11 +106,11 @@ def walk(job: Job, spool: Spool | None = None) -> Outcome:
     return Outcome(verdict, reader.notes, client.traffic, started_at, monotonic() - start)
 
 
-def ask_count(job: Job) -> int:
-    """How many rows the service counts: one request, of one row."""
+def ask_count(job: Job, page_size: int = 1) -> int:
+    """How many rows the service counts: one request, of one row unless more are asked for."""
     settings = job.settings
     with Client(settings.base_url, job.tokens, Throttle(1), settings.retry_budget) as client:
-        return fetch_page(replace(job, settings=replace(settings, page_size=1)), client, 0).count
+        return fetch_page(replace(job, settings=replace(settings, page_size=page_size)), client, 0).count
 
 
 def report_ignored(job: Job, count: int) -> None:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.audit import Audit, Loaded, audit_row
+from letters_source.errors import ServiceRejected
 from letters_source.extract import ask_count
 from letters_source.ids import Members, read_ids
 from letters_source.job import Job
-from letters_source.listing import ADDRESS_STATUSES, LAST_MAILED_STATUSES, given, refined
-from letters_source.probe import NOBODY
+from letters_source.listing import ADDRESS_STATUSES, LAST_MAILED_STATUSES, NOBODY, given, refined
 from letters_source.tables import (
     CONTACTS__ADDRESS_STATUSES,
     CONTACTS__LAST_MAILED_STATUSES,
@@ -22,7 +22,7 @@ from letters_source.tables import (
     Table,
 )
 
-DOCUMENTED = (*ADDRESS_STATUSES, *LAST_MAILED_STATUSES)
+DOCUMENTED_STATUSES = (*ADDRESS_STATUSES, *LAST_MAILED_STATUSES)
 
 logger = logging.getLogger("letters_source")
 
@@ -102,17 +102,26 @@ def narrowed(job: Job, facet: Facet, value: Any) -> Job:
 
 
 def ignored_values(job: Job, facet: Facet, counted: Mapping[Any, int], whole: int) -> list[Any]:
-    """The values that the service does not heed: all of them, or some that give the whole listing beside others.
+    """The values that the service does not heed: all of them, or single ones.
 
-    That is a flag where it still does, as the other one excludes it, and an undocumented status where one that nobody
-    has does.
+    Single ones give the whole listing although others have rows, too. An undocumented status is compared with one that
+    nobody has: all rows may really have it, and one more have come meanwhile.
     """
     if is_ignored(job, facet, counted, whole):
         return list(counted)
     total = sum(counted.values())
-    suspects = [value for value, count in counted.items() if whole == count < total and value not in DOCUMENTED]
-    asked = {value: value if isinstance(value, bool) else NOBODY for value in suspects}
-    return [value for value in suspects if ask_count(narrowed(job, facet, asked[value])) == ask_count(job)]
+    if total <= whole:
+        return []
+    suspects = [value for value, count in counted.items() if 2 * count > whole and value not in DOCUMENTED_STATUSES]
+    return [value for value in suspects if gives_all(job, facet, value if isinstance(value, bool) else NOBODY)]
+
+
+def gives_all(job: Job, facet: Facet, value: Any) -> bool:
+    """Whether a value gives the whole listing, as it is now."""
+    try:
+        return ask_count(narrowed(job, facet, value)) == ask_count(job)
+    except ServiceRejected:
+        return False
 
 
 def each_once(found: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.audit import Loaded, Outcome, log_outcome
-from letters_source.evidence import NUL
+from letters_source.evidence import has_no_id
 from letters_source.extract import walk
 from letters_source.job import Job
 
@@ -51,7 +51,7 @@ def read_ids(job: Job) -> Found:
         ),
         pa.string(),
     )
-    ids = keys.filter(pc.invert(pc.starts_with(keys, NUL)))
+    ids = keys.filter(pc.invert(has_no_id(keys)))
     found = Found(job, outcome, ids, len(keys) - len(ids))
     log_outcome(job, outcome, Loaded(len(ids), found.rejected))
     return found

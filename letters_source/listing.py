@@ -17,6 +17,10 @@ LONGEST_IDENTIFIER = 15
 ADDRESS_STATUSES = ("Failed", "Verified")
 LAST_MAILED_STATUSES = ("In Transit", "Mailed", "Scheduled")
 """The documented ones; the interface leaves the list open."""
+# what no label, creator, status or contact is likely to have or be
+NOBODY = "letters-source-probe-7f3a"
+# a day on which nobody was mailed, and none that stands for no day, such as the first of a century
+LONG_AGO = date(1903, 7, 19)
 PRODUCT_TYPES = ("Professional Letters", "Personal Letters")
 
 

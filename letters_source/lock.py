@@ -55,7 +55,13 @@ def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
         DestinationInUse: another load holds it.
     """
     with pipeline.sql_client() as client:
-        client.execute_sql("BEGIN")
+        # neither left alone nor left behind: the server shall not end it for waiting, but soon when its machine is gone
+        for statement in (
+            "BEGIN",
+            "SET LOCAL idle_in_transaction_session_timeout = 0",
+            "SET LOCAL tcp_keepalives_idle = 60",
+        ):
+            client.execute_sql(statement)
         patiently(partial(take_dataset, client), wait)
         yield
 

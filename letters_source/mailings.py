@@ -8,18 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from letters_source.audit import Audit, Loaded, audit_row
-from letters_source.errors import ServiceRejected
+from letters_source.errors import ServiceError, ServiceRejected
 from letters_source.extract import ask_count
 from letters_source.ids import Members, read_ids
 from letters_source.job import Job
-from letters_source.listing import refined
+from letters_source.listing import LONG_AGO, refined
 from letters_source.reader import ignore
 from letters_source.tables import MAILINGS
 
 DAYS = ("last_mailed_from", "last_mailed_to")
 """The filters of a window."""
-LONG_AGO = dict.fromkeys(DAYS, date(1900, 1, 1))
-"""A window in which nobody was mailed."""
 MERGE = "merge"
 """How mailings are written: those of a window are added, or replace what an earlier load told of them."""
 
@@ -69,16 +67,23 @@ def first_open_day(held: Iterable[Window], since: date) -> date:
     return day
 
 
-def is_heeded(job: Job) -> bool:
-    """Whether the service heeds the days of a window; those that it does not heed would make mailings of all contacts.
+def check_heeded(job: Job) -> None:
+    """See that the service heeds the days of a window: one on which nobody was mailed has no rows.
 
-    That takes a request of one row.
+    Raises:
+        ServiceError: it does not; all contacts would seem to be mailed each day.
     """
+    asked = replace(job, filters=refined(job.filters, last_mailed_from=LONG_AGO, last_mailed_to=LONG_AGO))
     try:
-        return not ask_count(replace(job, filters=refined(job.filters, **LONG_AGO)))
+        mailed = ask_count(asked, job.settings.page_size)
     except ServiceRejected:
-        # it does read them
-        return True
+        # of the day, which it then heeds, or of all that the windows ask for, too
+        return
+    if mailed:
+        raise ServiceError(
+            f"{job.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
+            "mailed each day; set sources.letters.mailings to false, or another date_format."
+        )
 
 
 def read_window(job: Job, window: Window) -> Iterator[Members | Audit]:

@@ -19,7 +19,7 @@ from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LAST_MAILED_STATUSES, unknown_statuses
 from letters_source.lookup import where_to_set, wrong
-from letters_source.mailings import MERGE, first_open_day, held_window, is_heeded, plan_windows, read_window
+from letters_source.mailings import MERGE, check_heeded, first_open_day, held_window, plan_windows, read_window
 from letters_source.selection import check_selection
 from letters_source.tables import LISTING_AUDIT, MAILINGS, facets_of
 
@@ -63,9 +63,8 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
     yield {"item": NO_AUDIT}
     yield {"item": Members(MAILINGS.name, MAILINGS.schema.empty_table())}
     windows = plan_windows(start, end, job.settings.mailings_window)
-    if windows and not is_heeded(job):
-        logger.warning("%s: the service ignores the days of the last mailing, so nothing is loaded", job.name)
-        return
+    if windows:
+        check_heeded(job)
     for window in windows:
         # dlt drops what lies before the day that it goes on from
         day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))

@@ -7,17 +7,16 @@ from letters_source.errors import ServiceRejected
 from letters_source.listing import (
     ADDRESS_STATUSES,
     LAST_MAILED_STATUSES,
+    LONG_AGO,
+    NOBODY,
     PRODUCT_TYPES,
     refined,
 )
-from letters_source.mailings import LONG_AGO
 from letters_source.settings import Settings
 
 Effect = Literal["heeded", "no difference", "refused", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
 
-# what no label, creator or contact is likely to have
-NOBODY = "letters-source-probe-7f3a"
 LARGEST_PAGE = 16_384
 
 TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
@@ -31,7 +30,7 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
         "search": ({"search": NOBODY},),
         "address_status": tuple({"address_status": (status,)} for status in ADDRESS_STATUSES),
         "last_mailed_status": tuple({"last_mailed_status": (status,)} for status in LAST_MAILED_STATUSES),
-        "last_mailed_date": (LONG_AGO,),
+        "last_mailed_date": ({"last_mailed_from": LONG_AGO, "last_mailed_to": LONG_AGO},),
         "tags": ({"tags": (NOBODY,)},),
         "with_property_addresses": ({"with_property_addresses": True}, {"with_property_addresses": False}),
         "is_return_address": ({"is_return_address": True}, {"is_return_address": False}),

@@ -115,6 +115,8 @@ def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> 
     """
     for section in sections:
         check_section(section, providers, [key.name for key in fields(given)])
+    if given.account_id is not None:
+        given = replace(given, account_id=convert(f"{sections[-1]}.account_id", given.account_id, str))
     found = {
         key.name: look_up(key.name, get_type_hints(type(given))[key.name], sections, providers)
         for key in fields(given)

@@ -22,7 +22,7 @@ FIRST, LAST = (
     pa.scalar(moment, ARROW_TYPES["timestamp"])
     for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 )
-# digits after the point that PostgreSQL's numbers hold
+# digits after the point that PostgreSQL's numbers hold; before it they hold more
 MOST_DECIMALS = 16_383
 
 
@@ -90,9 +90,9 @@ def check_float(text: str) -> None:
     """See that every engine can hold a number with a fraction or an exponent.
 
     Raises:
-        ArithmeticError: it is beyond a double, or has too many decimals.
+        ArithmeticError: it is beyond a double, or its exponent beyond PostgreSQL.
     """
-    if isinf(float(text)) or -int(Decimal(text).as_tuple().exponent) > MOST_DECIMALS:
+    if isinf(float(text)) or abs(int(Decimal(text).as_tuple().exponent)) > MOST_DECIMALS:
         raise OverflowError
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from letters_source.errors import IncompleteListing, ListingUnpaged
-from letters_source.evidence import Mask, Reading, certify, distinct_rows, has_no_id, is_fenced
+from letters_source.evidence import Mask, Reading, certify, distinct_rows, has_no_id, is_fenced, repeats_rejected
 
 Proof = Literal["fenced", "certified"]
 """What a walk can show; of several the weaker one is the largest by the alphabet, in Python and in SQL."""
@@ -120,6 +120,9 @@ def walk_listing(read: Read, terms: Terms) -> Verdict:
         before = walk.readings
         if verdict := certified(readings):
             return verdict
+    if repeats_rejected(walk.readings):
+        reason = "two pages show the same row without an id, which takes two equal walks and proof fenced"
+        raise incomplete(terms.listing, reason, walk.readings)
     error = incomplete(terms.listing, "its rows moved while they were read", walk.readings)
     if error.missing and len({reading.count for reading in readings}) == 1:
         error = incomplete(terms.listing, "its rows do not add up to its count", walk.readings)

@@ -84,7 +84,7 @@ def test_free_texts_are_tried_with_what_nobody_has() -> None:
 
     try_filters("contacts", SETTINGS, count)
     texts = {name: value for params in asked for name, value in params.items() if name in ("search", "lastMailedDate")}
-    assert texts == {"search": PROBE, "lastMailedDate": '{"startDate": "1900-01-01", "endDate": "1900-01-01"}'}
+    assert texts == {"search": PROBE, "lastMailedDate": '{"startDate": "1903-07-19", "endDate": "1903-07-19"}'}
     assert {params["tags"] for params in asked if "tags" in params} == {f'["{PROBE}"]'}
 
 

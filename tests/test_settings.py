@@ -621,6 +621,14 @@ def test_an_empty_account_is_refused(resolve: Resolve, key: str) -> None:
         assert message.endswith(" in .dlt/config.toml, or leave it out.")
 
 
+def test_an_account_in_filters_may_be_a_number(resolve: Resolve) -> None:
+    """As anywhere else; what is neither number nor text is named."""
+    given: Any = {"contact_filters": ContactFilters(account_id=cast("Any", 501))}
+    assert resolve(given).filters("contacts").account_id == "501"
+    given = {"template_filters": TemplateFilters(account_id=cast("Any", ["501"]))}
+    assert problem(resolve, given).startswith("sources.letters.templates.account_id must be a text, got ['501']: set ")
+
+
 def test_a_false_argument_is_an_argument(resolve: Resolve) -> None:
     """It goes before a true of the configuration, as 0 does before another number."""
     settings = resolve({"history": False, "mailings_lag": 0}, HISTORY="true", MAILINGS_LAG="3")

@@ -456,6 +456,15 @@ def test_each_row_without_an_id_counts_and_is_yielded() -> None:
     assert (verdict.rows, verdict.rejected) == (len(rows), 3)
 
 
+def test_equal_rows_without_an_id_on_two_pages_take_two_walks() -> None:
+    """With one, the reason is told."""
+    rows = [NUL + "{}", *ids(18), NUL + "{}"]
+    assert str(quiet(rows).refusal(max_walks=1)).startswith(
+        "contacts: two pages show the same row without an id, which takes two equal walks and proof fenced: count 20"
+    )
+    assert quiet(rows).walk(max_walks=2).proof == "fenced"
+
+
 def test_a_row_without_an_id_hides_no_other_that_changes_places_with_it() -> None:
     """Between the readings of the two pages: count and rows are as ever, but one is missing."""
     rows = ids(40)

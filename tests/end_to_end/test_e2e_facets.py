@@ -298,6 +298,36 @@ def test_a_flag_that_is_heeded_one_way_only_tells_no_untruths(begin: Begin, capl
     assert warning.startswith(f"{SHARED}: the service gives all 10 rows for is_shared False; it ignores that")
 
 
+def test_a_flag_that_is_ignored_hides_no_rows_of_the_other(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """Also where a template comes in meanwhile, and all are one more than the listing had."""
+    world = begin(Emulator(0, 0))
+    for number in range(11):
+        world.emulator.templates.insert({"id": str(number)}, traits=Traits(is_shared=number < 3))
+    documents = [row.document for row in world.emulator.templates.rows()]
+    for number, rows in ((1, documents[:10]), (3, documents), (4, documents)):
+        world.emulator.canned.once(When(number=number), Reply.of({"data": {"count": len(rows), "rows": rows}}))
+    world.load(facets=True, only=("templates",))
+    assert held(world) == {SHARED: {("0", True), ("1", True), ("2", True)}}
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_status_that_all_have_is_loaded_where_the_service_refuses_others(
+    begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One contact comes in meanwhile, so that they are more than the listing had."""
+    world = begin(Emulator(0, 0))
+    for number in range(5):
+        world.emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_status="Delivered"))
+    world.emulator.before_answer = lambda emulator, number: grow_at(emulator, number, 2)
+    rows = [{"id": str(number)} for number in range(6)]
+    world.emulator.canned.once(When(number=4), Reply.of({"data": {"count": 6, "rows": rows}}))
+    world.emulator.canned.once(When(number=5), Reply.of({"data": {"count": 0, "rows": []}}))
+    world.emulator.canned.always(When(number=6), Reply.of({"message": "unknown status"}, 400))
+    world.load(facets=True, only=CONTACTS, last_mailed_statuses=["Delivered", "Mailed"])
+    assert held(world)[MAILED] == {(str(number), "Delivered") for number in range(6)}
+    assert warnings(caplog) == []
+
+
 def test_a_status_that_the_service_does_not_know_tells_no_untruths(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:

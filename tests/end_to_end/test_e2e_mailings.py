@@ -21,14 +21,13 @@ from shelves import clear
 from terminals import COMMAND, open_process
 from worlds import Begin, World
 
-from letters_source import LoadFailed, ServiceRejected, SettingsError, letters, make_pipeline, run
+from letters_source import LoadFailed, ServiceError, ServiceRejected, SettingsError, letters, make_pipeline, run
 from letters_source.emulator import Emulator, Hit, Reply, Traits, When
-from letters_source.listing import ContactFilters
+from letters_source.listing import LONG_AGO, ContactFilters
 
 Mailing = tuple[str, date, date]
 Span = tuple[date, date]
 
-LONG_AGO = date(1900, 1, 1)
 ONLY = ("mailings",)
 OURS = {"mailings", "listing_audit"}
 BAD_REQUEST = Reply.of({"message": "no"}, 400)
@@ -250,18 +249,16 @@ def test_a_contact_that_is_mailed_again_keeps_its_earlier_mailing(begin: Begin, 
     assert mailings(world) == {(contact, day, day) for contact, day in expected}
 
 
-def test_days_that_the_service_ignores_make_no_mailings(
-    begin: Begin, today: date, caplog: pytest.LogCaptureFixture
-) -> None:
-    """All contacts would seem to be mailed each day; the next load asks again, and brings what the service heeds."""
+def test_days_that_the_service_ignores_make_no_mailings(begin: Begin, today: date) -> None:
+    """All contacts would seem to be mailed each day; once the service heeds them, they are loaded."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=4)
     mail(world.emulator, days_from(since, today))
     rows = [row.document for row in world.emulator.contacts.rows()]
     world.emulator.canned.always(When("contacts"), Reply.of({"data": {"count": len(rows), "rows": rows}}))
     settings = {"only": ONLY, "mailings": True, "mailings_since": since}
-    result = world.load(**settings)
-    assert "mailings: the service ignores the days of the last mailing, so nothing is loaded" in caplog.messages
-    assert (result.tables, result.audits) == ({"mailings": 0, "listing_audit": 0}, ())
+    with pytest.raises(ServiceError, match=r"^mailings: the service ignores the days of the last mailing, so that all"):
+        world.load(**settings)
+    assert not world.place.exists()
     assert len(world.emulator.hits) == 1
     world.emulator.canned.clear()
     world.load(**settings)
