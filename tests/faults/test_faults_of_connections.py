@@ -209,7 +209,10 @@ def test_f32_a_certificate_that_nobody_vouches_for_is_refused(world: World, self
     """No request is sent, and what is wrong is told; the service never gets the tokens in plain text instead."""
     with record(answer(ONE), tls=self_signed) as service:
         message = str(refused(world, ServiceUnreachable, base_url=service.base_url, only=("contacts",)))
-    assert message == "contacts page 0: no trusted TLS connection: the service's certificate cannot be verified."
+    assert message == (
+        "contacts page 0: no trusted TLS connection: the service's certificate cannot be verified; "
+        "check sources.letters.base_url."
+    )
     assert (service.connections, service.sent) == (1, [])
 
 
