@@ -24,6 +24,7 @@ from letters_source.options import (
     not_empty,
     output_options,
     settings_options,
+    several,
     with_filters,
 )
 
@@ -74,9 +75,7 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
     "--dataset", metavar="NAME", callback=not_empty, help="The schema that the tables go to.  [default: letters_data]"
 )
 @click.option("--only", metavar="PARTS", help="templates, contacts or mailings, with commas.")
-@click.option(
-    "--account-id", metavar="ID", multiple=True, callback=not_empty, help="The account; several go to a dataset each."
-)
+@several("--account-id", metavar="ID", words="The account; several go to a dataset each.")
 @flag("--facets", "Also what can be filtered by but is not in the rows, such as statuses.")
 @flag("--history", "Keep former versions of rows, with the time from when and until when.")
 @flag("--sync", "Write changed rows only, for destinations that charge by write.")

@@ -57,14 +57,14 @@ def read_listing(job: Job, folder: Path | None, before: int) -> Generator[Rows |
     """
     with Spool(row_schema(job.listing.name), folder) as spool:
         outcome = walk(job, spool)
-        check_shrinking(job, before, outcome.verdict.rows - outcome.verdict.rejected)
-        readings, keep = outcome.verdict.readings, outcome.verdict.keep
-        wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
-        total = rejected = 0
-        for rows in ahead(spool.tables(sorted(wanted, key=lambda item: (readings[item[0]].page, item[0])))):
-            total, rejected = total + rows.num_rows, rejected + rows["id"].null_count
+        verdict = outcome.verdict
+        rejected = verdict.rejected
+        accepted = verdict.rows - rejected
+        check_shrinking(job, before, accepted)
+        wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
+        for rows in ahead(spool.tables(sorted(wanted, key=lambda item: (verdict.readings[item[0]].page, item[0])))):
             yield Rows(job.listing.name, rows)
-    loaded = Loaded(total - rejected, rejected, sum((outcome.notes[number] for number, _ in wanted), Notes()))
+    loaded = Loaded(accepted, rejected, sum((outcome.notes[number] for number, _ in wanted), Notes()))
     log_outcome(job, outcome, loaded)
     # Arrow keeps what decoding has freed, a hundred megabytes, which the destination's engine needs next
     pa.default_memory_pool().release_unused()

@@ -73,6 +73,7 @@ def read_facet(job: Job, table: Table, whole: int) -> Iterator[Members | Audit]:
     members = [
         found.ids.slice(0, 0) if value in ignored else found.ids for value, found in zip(values, answers, strict=True)
     ]
+    # where the value is no part of the key
     if len(table.key) == 1:
         members = each_once(members)
     adds_up = sum(counts) == whole if len(counts) > 1 else None

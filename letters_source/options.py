@@ -49,6 +49,11 @@ def flag(name: str, words: str) -> Callable[[F], F]:
     return click.option(name, is_flag=True, default=None, help=words)
 
 
+def several(*names: str, metavar: str, words: str) -> Callable[[F], F]:
+    """An option that may be repeated."""
+    return click.option(*names, metavar=metavar, multiple=True, callback=not_empty, help=words)
+
+
 def settings_options(command: Any) -> Any:
     """The options that are settings; all other settings come from dlt's configuration."""
     for option in (
@@ -65,30 +70,11 @@ def settings_options(command: Any) -> Any:
 
 CONTACT_OPTIONS = (
     click.option("--search", metavar="TEXT", callback=not_empty, help="Contacts that this text finds."),
-    click.option(
-        "--address-status",
-        metavar="STATUS",
-        multiple=True,
-        callback=not_empty,
-        help="Contacts with it: Failed or Verified.",
-    ),
-    click.option(
-        "--last-mailed-status",
-        metavar="STATUS",
-        multiple=True,
-        callback=not_empty,
-        help="Contacts with it, for example Mailed.",
-    ),
+    several("--address-status", metavar="STATUS", words="Contacts with it: Failed or Verified."),
+    several("--last-mailed-status", metavar="STATUS", words="Contacts with it, for example Mailed."),
     click.option("--last-mailed-from", type=day, help="Contacts last mailed from this day."),
     click.option("--last-mailed-to", type=day, help="Contacts last mailed until this day."),
-    click.option(
-        "--tag",
-        "tags",
-        metavar="LABEL",
-        multiple=True,
-        callback=not_empty,
-        help="Contacts with this label, by id or title.",
-    ),
+    several("--tag", "tags", metavar="LABEL", words="Contacts with this label, by id or title."),
     click.option(
         "--with-property-addresses/--without-property-addresses", default=None, help="Whether to include them."
     ),
@@ -97,14 +83,7 @@ CONTACT_OPTIONS = (
     ),
 )
 TEMPLATE_OPTIONS = (
-    click.option(
-        "--product-type",
-        "product_types",
-        metavar="TYPE",
-        multiple=True,
-        callback=not_empty,
-        help="Templates of this product.",
-    ),
+    several("--product-type", "product_types", metavar="TYPE", words="Templates of this product."),
     click.option("--creator", metavar="NAME", callback=not_empty, help="Templates by this creator."),
     click.option("--shared/--not-shared", "is_shared", default=None, help="Templates that are shared, or are not."),
 )

@@ -55,6 +55,7 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
 
     Raises:
         SettingsError: no first day is set, or as for `read_pages`.
+        ServiceError: the service ignores the days of a window.
     """
     check_load(job, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)

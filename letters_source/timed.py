@@ -109,6 +109,6 @@ def timed_pool(
     kind: type[HTTPConnectionPool], seconds: float, keep: Callable[[socket], None]
 ) -> type[HTTPConnectionPool]:
     """A kind of pool whose connections give each answer so many seconds, and tell of their sockets."""
-    hands = {"response_class": staticmethod(partial(TimedResponse, seconds=seconds)), "keep": staticmethod(keep)}
-    connection = type("TimedConnection", (KeptConnection, kind.ConnectionCls), hands)
+    members = {"response_class": staticmethod(partial(TimedResponse, seconds=seconds)), "keep": staticmethod(keep)}
+    connection = type("TimedConnection", (KeptConnection, kind.ConnectionCls), members)
     return type("TimedPool", (kind,), {"ConnectionCls": connection})
