@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 from dagster_runs import OWN, check, checked, load_definitions, materialize, materialized, reach
 from holdings import change, query
+from postgres import serve_postgres
 from shelves import amend
 from worlds import Begin, World, serve_world
 
@@ -111,6 +112,23 @@ def test_undocumented_fields_are_warned_of(world: World) -> None:
     }
     severities = {each.severity for each in result.get_asset_check_evaluations() if not each.passed}
     assert severities == {dg.AssetCheckSeverity.WARN}
+
+
+def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their JSON comes as objects there, and as text from DuckDB."""
+    world.emulator.behaviour = Behaviour(extra_fields={"score": 1.5})
+    defs = load_definitions()
+    there = dg.Definitions(
+        defs.assets, asset_checks=defs.asset_checks, resources={"letters": LettersResource(destination="postgres")}
+    )
+    with serve_postgres() as url:
+        monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", url)
+        result = materialize(there, OWN)
+    assert result.success
+    assert checked(result) == {
+        ("contacts", "documented"): "contacts: kept in the column undocumented: score in 145 rows.",
+        ("templates", "documented"): "templates: kept in the column undocumented: score in 7 rows.",
+    }
 
 
 def test_history_is_checked_as_it_stands_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

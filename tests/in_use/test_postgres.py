@@ -5,7 +5,6 @@ from datetime import UTC, date
 from threading import Event, Thread
 from typing import Any
 
-import dagster as dg
 import dlt
 import orjson
 import psycopg2
@@ -26,7 +25,6 @@ from letters_source import (
     run,
     run_accounts,
 )
-from letters_source.dagster.checks import find_problems
 from letters_source.destination import account_pipelines
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.listing import ContactFilters
@@ -233,15 +231,6 @@ def test_mailings_and_facets_are_loaded(load: Load) -> None:
     assert first.tables["contacts__address_statuses"] > 0
     assert {**again.tables, "listing_audit": 0} == {**first.tables, "listing_audit": 0}
     assert {"mailings", "contacts__address_statuses", "templates__shared"} < set(primary_keys(load))
-
-
-def test_checks_of_dagster_read_the_audits(load: Load) -> None:
-    """Their JSON comes as objects here, and as text from DuckDB."""
-    load.world.emulator.behaviour = Behaviour(extra_fields={"score": 1.5})
-    load()
-    keys = [dg.AssetCheckKey(dg.AssetKey(["letters_data", "contacts"]), name) for name in ("complete", "documented")]
-    found = find_problems(keys, make_pipeline("postgres"))
-    assert list(found.values()) == ["", "contacts: kept in the column undocumented: score in 60 rows."]
 
 
 def test_what_was_dropped_is_made_again(load: Load) -> None:
