@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from letters_source.destination import account_pipelines, make_pipeline
+    from letters_source.destination.pipeline import account_pipelines, make_pipeline
     from letters_source.errors import (
         DestinationError,
         DestinationInUse,
@@ -53,9 +53,9 @@ _HOMES = {
     "ContactFilters": "listing",
     "Result": "load",
     "TemplateFilters": "listing",
-    "account_pipelines": "destination",
+    "account_pipelines": "destination.pipeline",
     "letters": "source",
-    "make_pipeline": "destination",
+    "make_pipeline": "destination.pipeline",
     "run": "load",
     "run_accounts": "load",
 }

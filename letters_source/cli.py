@@ -96,7 +96,7 @@ def load(*, destination: Any, to: str | None, only: str | None, quiet: bool, deb
     A dataset remembers its filters, account and mode: rows that were chosen otherwise go to another --dataset.
     """
     with lasting():
-        from letters_source.destination import account_pipelines, make_pipeline, schema_of_views
+        from letters_source.destination.pipeline import account_pipelines, make_pipeline, schema_of_views
         from letters_source.show import load_accounts_shown, load_shown, start_logging
         from letters_source.tables import DATASET
 
@@ -173,7 +173,7 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
     from letters_source.tables import DATASET
 
     with needed("report"):
-        from letters_source.report import write_report
+        from letters_source.report.page import write_report
 
     size = write_report(page, source, dataset or DATASET)
     if not quiet:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination import make_pipeline
+from letters_source.destination.pipeline import make_pipeline
 from letters_source.emulator import Emulator
 from letters_source.errors import DestinationError
 from letters_source.show import load_shown

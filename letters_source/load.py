@@ -9,25 +9,25 @@ from typing import Any, Unpack
 import dlt
 from dlt.extract import DltSource
 
-from letters_source.comments import describe_tables
-from letters_source.destination import make_pipeline, schema_of_views
-from letters_source.engines import for_loading
+from letters_source.destination.comments import describe_tables
+from letters_source.destination.engines import for_loading
+from letters_source.destination.keys import create_keys
+from letters_source.destination.loading import file_format, hold_open, load_config
+from letters_source.destination.lock import prepared
+from letters_source.destination.pipeline import make_pipeline, schema_of_views
+from letters_source.destination.published import check_published, place_of_copy, publish_copy
+from letters_source.destination.umask import private_files
+from letters_source.destination.unfinished import remove_unfinished
+from letters_source.destination.verify import count_rows, verify_load
+from letters_source.destination.views import create_account_views, create_current_views
 from letters_source.errors import SettingsError
 from letters_source.failures import plain_errors
-from letters_source.keys import create_keys
 from letters_source.listing import LISTINGS
-from letters_source.loading import file_format, hold_open, load_config
-from letters_source.lock import prepared
-from letters_source.published import check_published, place_of_copy, publish_copy
 from letters_source.reader import Watch, ignore
 from letters_source.resolve import resolve_settings
 from letters_source.settings import Overrides
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
-from letters_source.umask import private_files
-from letters_source.unfinished import remove_unfinished
-from letters_source.verify import count_rows, verify_load
-from letters_source.views import create_account_views, create_current_views
 
 PARTS = (*LISTINGS, MAILINGS.name)
 

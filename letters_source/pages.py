@@ -9,18 +9,18 @@ from typing import Any
 import dlt
 
 from letters_source.audit import Audit
-from letters_source.destination import is_files, merge_strategies, table_format
+from letters_source.destination.held import finished_audits, running_pipeline
+from letters_source.destination.pipeline import is_files, merge_strategies, table_format
+from letters_source.destination.selection import check_selection
 from letters_source.errors import SettingsError
 from letters_source.extract import Rows, read_listing, report_ignored
 from letters_source.facets import read_facet
 from letters_source.guard import rows_before
-from letters_source.held import finished_audits, running_pipeline
 from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LAST_MAILED_STATUSES, unknown_statuses
 from letters_source.lookup import where_to_set, wrong
 from letters_source.mailings import MERGE, check_heeded, first_open_day, held_window, plan_windows, read_window
-from letters_source.selection import check_selection
 from letters_source.tables import LISTING_AUDIT, MAILINGS, facets_of
 
 logger = logging.getLogger("letters_source")

@@ -17,6 +17,7 @@ from dlt.common.storages.load_package import load_package_state
 from dlt.extract import DltResource
 
 from letters_source.audit import Audit
+from letters_source.destination.versions import listed_rows, with_hash, write_disposition
 from letters_source.extract import Rows
 from letters_source.flatten import accepted, to_rejected, to_table
 from letters_source.ids import Members
@@ -37,7 +38,6 @@ from letters_source.tables import (
     tables_of,
 )
 from letters_source.tokens import TokenSource, check_tokens
-from letters_source.versions import listed_rows, with_hash, write_disposition
 
 JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
 

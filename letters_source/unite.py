@@ -6,14 +6,14 @@ from pathlib import Path
 import dlt
 import duckdb
 
-from letters_source.destination import absolute_place, account_pipelines, make_pipeline, schema_of_views
+from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
+from letters_source.destination.preflight import check_duckdb
+from letters_source.destination.quoting import literal, plain_cause
+from letters_source.destination.umask import private_files
+from letters_source.destination.views import create_account_views
 from letters_source.errors import LoadFailed
 from letters_source.failures import plain_errors
-from letters_source.preflight import check_duckdb
-from letters_source.quoting import literal, plain_cause
 from letters_source.tables import DATASET
-from letters_source.umask import private_files
-from letters_source.views import create_account_views
 
 
 def own_pipeline(to: Path | str, account: str, accounts: Sequence[str]) -> dlt.Pipeline:

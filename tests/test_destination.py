@@ -15,7 +15,9 @@ from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.destinations.exceptions import DatabaseException
 
-from letters_source.destination import (
+from letters_source.destination.engines import for_loading
+from letters_source.destination.loading import hold_open, load_config
+from letters_source.destination.pipeline import (
     DUCKDB_CONFIG,
     Kind,
     account_pipelines,
@@ -23,11 +25,9 @@ from letters_source.destination import (
     local_folder,
     make_pipeline,
 )
-from letters_source.engines import for_loading
+from letters_source.destination.preflight import check_destination, check_duckdb, check_folder, check_writable
+from letters_source.destination.quoting import plain_cause
 from letters_source.errors import DestinationError, LoadFailed
-from letters_source.loading import hold_open, load_config
-from letters_source.preflight import check_destination, check_duckdb, check_folder, check_writable
-from letters_source.quoting import plain_cause
 
 ALONE = {"load.delete_completed_jobs": True, "load.raise_on_failed_jobs": True}
 ONCE = {**ALONE, "load.truncate_staging_dataset": True, "data_writer.compression": "none"}

@@ -8,6 +8,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from letters_source.destination.versions import (
+    ROW_HASH,
+    hash_text,
+    listed_rows,
+    row_texts,
+    with_hash,
+    write_disposition,
+)
 from letters_source.settings import Mode
 from letters_source.tables import (
     CONTACTS,
@@ -22,7 +30,6 @@ from letters_source.tables import (
     Kind,
     Table,
 )
-from letters_source.versions import ROW_HASH, hash_text, listed_rows, row_texts, with_hash, write_disposition
 
 KEYED = [table for table in TABLES if table.key and table.part != "window"]
 VERSIONED: tuple[Mode, ...] = ("sync", "history")

@@ -9,12 +9,12 @@ from pydantic import Field
 
 from letters_source.dagster.checks import find_problems, result_of
 from letters_source.dagster.specs import audited_as, table_of
-from letters_source.destination import Kind, account_pipelines, make_pipeline, schema_of_views
+from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline, schema_of_views
+from letters_source.destination.views import create_account_views
 from letters_source.errors import LettersError, LoadFailed
 from letters_source.failures import plain_errors
 from letters_source.load import Result, run
 from letters_source.tables import DATASET, MAILINGS, Table
-from letters_source.views import create_account_views
 
 
 class LettersResource(dg.ConfigurableResource[Any]):

@@ -8,7 +8,7 @@ import dlt
 from dagster_dlt import DagsterDltTranslator
 from dagster_dlt.translator import DltResourceTranslatorData
 
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.source import hints, is_wanted
 from letters_source.tables import DATASET, TABLES, Column, Table, tables_of
 

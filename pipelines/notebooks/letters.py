@@ -16,9 +16,9 @@ with app.setup(hide_code=True):
     import marimo as mo
 
     from letters_source import SettingsError
-    from letters_source.opening import open_tables
-    from letters_source.pictures import PICTURES, Picture, bars
-    from letters_source.queries import Rows, read
+    from letters_source.report.opening import open_tables
+    from letters_source.report.pictures import PICTURES, Picture, bars
+    from letters_source.report.queries import Rows, read
     from letters_source.tables import DATASET
 
     CARDS = 24

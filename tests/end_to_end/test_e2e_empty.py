@@ -5,7 +5,7 @@ import pytest
 from holdings import COLUMNS, query, typed_columns
 from worlds import Begin
 
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 from letters_source.tables import LOAD_ID, TABLES
 

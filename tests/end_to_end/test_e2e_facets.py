@@ -16,7 +16,7 @@ from shelves import retrait
 from worlds import Begin, World, serve_world
 
 from letters_source import Result
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator, Hit, Reply, Row, Traits, When
 from letters_source.listing import ContactFilters, TemplateFilters
 

@@ -16,10 +16,10 @@ from worlds import Begin, World, serve_world
 
 import letters_source
 from letters_source import IncompleteListing, LoadFailed, Result
+from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Drift, Emulator, Traits
 from letters_source.listing import ContactFilters, TemplateFilters
 from letters_source.tables import tables_of
-from letters_source.verify import verify_load
 
 Chains = dict[tuple[Any, ...], list[tuple[int, int | None]]]
 """The versions of each row by its key, each as the numbers of the loads that began and ended it."""

@@ -17,9 +17,9 @@ from terminals import Letters
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, SettingsError, letters, make_pipeline, run
-from letters_source.destination import account_pipelines
+from letters_source.destination.held import finished_audits, opened, read_columns, running_pipeline
+from letters_source.destination.pipeline import account_pipelines
 from letters_source.emulator import Emulator, Hit, Traits
-from letters_source.held import finished_audits, opened, read_columns, running_pipeline
 from letters_source.listing import LONG_AGO, ContactFilters
 from letters_source.load import run_accounts
 from letters_source.privacy import PERSONAL

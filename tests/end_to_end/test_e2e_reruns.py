@@ -7,7 +7,7 @@ from holdings import LISTED, change, held_tables, parsed, query, table_names
 from worlds import Begin, World
 
 from letters_source import NotAuthorised, SettingsError
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 
 

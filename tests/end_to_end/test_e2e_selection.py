@@ -16,7 +16,7 @@ from worlds import Begin, World, serve_world
 
 import letters_source
 from letters_source import IncompleteListing, LoadFailed, SettingsError
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.failures import causes
 from letters_source.listing import ContactFilters, TemplateFilters

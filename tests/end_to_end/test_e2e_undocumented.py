@@ -8,7 +8,7 @@ import pytest
 from holdings import held_tables, query
 from worlds import Begin, World
 
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Behaviour, Emulator
 
 

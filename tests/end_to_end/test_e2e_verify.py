@@ -7,9 +7,9 @@ from holdings import change
 from worlds import World, serve_world
 
 from letters_source import LoadFailed, Result
+from letters_source.destination.verify import verify_load
 from letters_source.emulator import Emulator
 from letters_source.tables import tables_of
-from letters_source.verify import verify_load
 
 CONTACTS = tables_of("contacts")
 BOTH = (*tables_of("templates"), *CONTACTS)

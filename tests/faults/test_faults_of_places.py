@@ -20,9 +20,9 @@ from terminals import COMMAND, Outcome, open_process, run_process
 from worlds import Begin, World
 
 from letters_source import DestinationError, DestinationInUse, make_pipeline, run
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
+from letters_source.destination.preflight import LEAST_ROOM, check_space
 from letters_source.emulator import Behaviour, Emulator
-from letters_source.preflight import LEAST_ROOM, check_space
 from recording_server import answer, record
 
 WAIT_SECONDS = 120

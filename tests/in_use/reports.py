@@ -6,7 +6,7 @@ from pathlib import Path
 
 from worlds import World
 
-from letters_source.report import write_report
+from letters_source.report.page import write_report
 
 BARS = {"states", "labels", "paper", "envelope", "postage", "delivery"}
 USUAL = BARS | {"created"}

@@ -19,10 +19,10 @@ from terminals import Letters, run_python
 from worlds import Begin, World, serve_world
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
+from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.listing import ContactFilters
 from letters_source.tables import tables_of
-from letters_source.verify import verify_load
 
 Form = Literal["delta", "iceberg"]
 FORMS: tuple[Form, ...] = ("delta", "iceberg")

@@ -10,10 +10,10 @@ from notebooks import NOTEBOOK, import_notebook, run_notebook
 from terminals import run_python
 from worlds import Begin
 
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
-from letters_source.opening import open_tables
-from letters_source.pictures import PICTURES
+from letters_source.report.opening import open_tables
+from letters_source.report.pictures import PICTURES
 
 # DuckDB 1.5 makes pandas' frames in a way that pandas 3.1 deprecates
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")

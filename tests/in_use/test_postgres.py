@@ -25,12 +25,12 @@ from letters_source import (
     run,
     run_accounts,
 )
-from letters_source.destination import account_pipelines
+from letters_source.destination.lock import locked_dataset
+from letters_source.destination.pipeline import account_pipelines
+from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.listing import ContactFilters
-from letters_source.lock import locked_dataset
 from letters_source.tables import TABLES, tables_of
-from letters_source.verify import verify_load
 
 KINDS = {
     "VARCHAR": "character varying",

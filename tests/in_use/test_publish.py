@@ -15,7 +15,7 @@ from terminals import Letters, open_process
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, account_pipelines, run_accounts
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 
 State = tuple[int, ...]

@@ -12,7 +12,7 @@ from terminals import Letters, open_process, run_python
 from worlds import Begin, World
 
 from letters_source import account_pipelines, make_pipeline, run, run_accounts
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 
 WITHOUT = "import sys; sys.modules[sys.argv.pop(1)] = None; from letters_source.cli import main; main()"

@@ -17,7 +17,7 @@ from terminals import Letters
 from worlds import Begin, World
 
 from letters_source import Result, SettingsError, make_pipeline, run
-from letters_source.destination import Kind
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 from letters_source.listing import ContactFilters
 

@@ -10,9 +10,9 @@ from typing import Any
 import dlt
 from dlt.common.destination.exceptions import DestinationException
 
-from letters_source.destination import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
+from letters_source.destination.pipeline import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
+from letters_source.destination.sql import keep_open
 from letters_source.errors import LoadFailed
-from letters_source.sql import keep_open
 
 NOTHING_REPLACED = "Delete operation did not match any records"
 """What pyiceberg warns of when a table that is replaced had no rows, as in every first load."""

@@ -11,7 +11,7 @@ from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
-from letters_source.sql import open_sql
+from letters_source.destination.sql import open_sql
 from letters_source.tables import LISTING_AUDIT
 
 LOADS = "_dlt_loads"

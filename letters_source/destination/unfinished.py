@@ -4,9 +4,9 @@ from collections.abc import Collection
 
 import dlt
 
-from letters_source.destination import is_files
-from letters_source.held import LOADS
-from letters_source.sql import open_sql
+from letters_source.destination.held import LOADS
+from letters_source.destination.pipeline import is_files
+from letters_source.destination.sql import open_sql
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, Table
 
 

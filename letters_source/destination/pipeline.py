@@ -11,7 +11,7 @@ from urllib.request import url2pathname
 import dlt
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
-from letters_source.engines import DuckDB, Postgres
+from letters_source.destination.engines import DuckDB, Postgres
 from letters_source.errors import DestinationError
 from letters_source.lookup import readable_files
 from letters_source.tables import DATASET

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import duckdb
 
+from letters_source.destination.quoting import literal, plain_cause
 from letters_source.errors import SettingsError
-from letters_source.quoting import literal, plain_cause
 from letters_source.tables import DATASET, TABLES, VALID_TO, Kind, Table
 
 STORED = "stored"

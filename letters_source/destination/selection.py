@@ -4,15 +4,15 @@ import json
 import logging
 from typing import Any
 
+from letters_source.destination.held import finished_audits, read_columns
+from letters_source.destination.versions import ROW_HASH
 from letters_source.errors import SettingsError
-from letters_source.held import finished_audits, read_columns
 from letters_source.job import Job
 from letters_source.listing import given
 from letters_source.lookup import where_to_set
 from letters_source.mailings import DAYS, MERGE, window_of
 from letters_source.privacy import CHOICES, PERSONAL, Policy
 from letters_source.tables import MAILINGS, tables_of
-from letters_source.versions import ROW_HASH
 
 logger = logging.getLogger("letters_source")
 

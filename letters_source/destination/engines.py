@@ -18,8 +18,8 @@ class Engine(Destination[Any, Any]):
     def client_class(self) -> Any:
         """dlt's client, but all tables of a load change together, and what was dropped is made again."""
         # they bring half of dlt along, which commands that load nothing need not wait for
-        from letters_source.restored import Restored
-        from letters_source.together import Together
+        from letters_source.destination.restored import Restored
+        from letters_source.destination.together import Together
 
         base: Any = super()
         return with_mixins(base.client_class, Restored, Together)
@@ -33,7 +33,7 @@ class DuckDB(Engine, duckdb):
     @property
     def client_class(self) -> Any:
         """The same, and rows that no staging moves on are written at once."""
-        from letters_source.checkpoint import EarlyCheckpoint
+        from letters_source.destination.checkpoint import EarlyCheckpoint
 
         return with_mixins(super().client_class, EarlyCheckpoint)
 

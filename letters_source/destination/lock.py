@@ -11,9 +11,9 @@ from typing import Any
 import dlt
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from letters_source.destination import engine, local_folder
+from letters_source.destination.pipeline import engine, local_folder
+from letters_source.destination.preflight import check_destination
 from letters_source.errors import DestinationInUse
-from letters_source.preflight import check_destination
 
 # how often to look whether a place is free again: a load takes seconds at least
 LOOK_SECONDS = 0.2

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from letters_source.queries import LABELED, PRODUCTS, Rows, facet, loads, most, periods, share, utc
+from letters_source.report.queries import LABELED, PRODUCTS, Rows, facet, loads, most, periods, share, utc
 
 WIDTH = 340
 """Pixels: about a phone's."""

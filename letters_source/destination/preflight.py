@@ -15,9 +15,9 @@ from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import raise_open_connection_error
 
-from letters_source.destination import duckdb_file, engine, is_files, local_folder, shown_place, table_format
+from letters_source.destination.pipeline import duckdb_file, engine, is_files, local_folder, shown_place, table_format
+from letters_source.destination.quoting import plain_cause
 from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable
-from letters_source.quoting import plain_cause
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # an empty account's load takes 5 MiB in DuckDB, and as much in the working folder and the log together

@@ -14,10 +14,10 @@ import duckdb
 from jinja2 import Environment, StrictUndefined
 
 from letters_source.errors import SettingsError
-from letters_source.opening import open_tables
-from letters_source.pictures import HISTORY, PICTURES, Picture
-from letters_source.queries import FIGURES, GALLERY, LOADS, NEWEST, Rows, read
-from letters_source.svg import draw_svg
+from letters_source.report.opening import open_tables
+from letters_source.report.pictures import HISTORY, PICTURES, Picture
+from letters_source.report.queries import FIGURES, GALLERY, LOADS, NEWEST, Rows, read
+from letters_source.report.svg import draw_svg
 from letters_source.tables import DATASET
 
 VERDICTS = {"certified": "Complete, proven", "fenced": "Complete, checked"}
@@ -56,15 +56,15 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
 
 def render(connection: duckdb.DuckDBPyConnection, source: str, dataset: str) -> str:
     """The page as HTML text."""
-    style = resource("report.css")
+    style = resource("page.css")
     # a browser heeds this style alone, whatever a text on the page may smuggle in
     digest = b64encode(sha256(style.encode()).digest()).decode()
-    page = environment().from_string(resource("report.html"))
+    page = environment().from_string(resource("page.html"))
     return page.render(source=source, dataset=dataset, style=style, style_hash=digest, **contents(connection))
 
 
 def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
-    """What the page shows, by the names that `report.html` has for it."""
+    """What the page shows, by the names that `page.html` has for it."""
     newest = read(connection, NEWEST)
     found = [(picture, read(connection, picture.query)) for picture in PICTURES]
     groups, figures = draw_groups(found), read(connection, FIGURES)[0]
@@ -90,7 +90,7 @@ def environment() -> Environment:
 
 def resource(name: str) -> str:
     """A text file of this package."""
-    return files("letters_source").joinpath(name).read_text("utf-8")
+    return files("letters_source.report").joinpath(name).read_text("utf-8")
 
 
 def summarise(newest: Rows, figures: Mapping[str, int]) -> dict[str, Any]:
