@@ -55,6 +55,7 @@ class Client:
             self.session.mount(scheme, adapter)
 
     def __enter__(self) -> Self:
+        self.throttle.start()
         return self
 
     def __exit__(self, *_: object) -> None:

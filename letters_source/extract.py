@@ -24,7 +24,6 @@ from letters_source.listing import ContactFilters, TemplateFilters, encode_page,
 from letters_source.reader import PageReader
 from letters_source.shape import Notes, row_schema
 from letters_source.spool import Spool
-from letters_source.throttle import Throttle
 from letters_source.walk import Terms, walk_listing
 
 # filters that may well select all: the flag that enables search, and rows that are included beside others
@@ -85,11 +84,10 @@ def walk(job: Job, spool: Spool | None = None) -> Outcome:
     """Read the listing until it is shown to be whole, its rows into the spool; without one, for the ids alone."""
     settings = job.settings
     started_at, start = datetime.now(UTC), monotonic()
-    throttle = Throttle(settings.max_workers, settings.requests_per_second)
     terms = Terms(job.title, settings.proof, settings.max_walks)
     with (
         ThreadPoolExecutor(settings.max_workers, f"letters-{job.name}") as pool,
-        Client(settings.base_url, job.tokens, throttle, settings.retry_budget) as client,
+        Client(settings.base_url, job.tokens, job.throttle, settings.retry_budget) as client,
     ):
         fetch = partial(fetch_page, job, client)
         treat = partial(settings.privacy.treat, listing=job.listing.name)
@@ -109,7 +107,7 @@ def walk(job: Job, spool: Spool | None = None) -> Outcome:
 def ask_count(job: Job, page_size: int = 1) -> int:
     """How many rows the service counts: one request, of one row unless more are asked for."""
     settings = job.settings
-    with Client(settings.base_url, job.tokens, Throttle(1), settings.retry_budget) as client:
+    with Client(settings.base_url, job.tokens, job.throttle, settings.retry_budget) as client:
         return fetch_page(replace(job, settings=replace(settings, page_size=page_size)), client, 0).count
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from letters_source.listing import Filters, Listing
 from letters_source.reader import Watch
 from letters_source.settings import Settings
+from letters_source.throttle import Throttle
 from letters_source.tokens import TokenSource
 
 
@@ -13,12 +14,14 @@ class Job:
     """A listing to read, with what it takes.
 
     `name` is what it is read for: its own tables, a facet's or the mailings; `detail` which value or days of those.
+    Tokens and throttle are one for the whole load, as the service's limits are.
     """
 
     name: str
     listing: Listing
     settings: Settings
     tokens: TokenSource
+    throttle: Throttle
     filters: Filters
     watch: Watch
     detail: str = ""

@@ -27,6 +27,10 @@ from letters_source.walk import Proof
 Environment = Literal["demo", "production"]
 Mode = Literal["replace", "sync", "history"]
 
+ABOVE_ZERO = ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget", "mailings_window")
+# far beyond any use; more rows, threads or days would end in somebody else's words
+LARGEST = {"page_size": 1_000_000, "max_workers": 1_000, "mailings_lag": 36_500, "mailings_window": 36_500}
+
 
 class Overrides(TypedDict, total=False):
     """Settings given as arguments; what is not given, or None, comes from dlt's configuration.
@@ -136,15 +140,7 @@ class Settings:
         for key, account in accounts.items():
             if account is not None and not account.strip():
                 raise SettingsError(f"{SECTION}.{key} is empty: {where_to_set(key)}, or leave it out.")
-        for key in ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget", "mailings_window"):
-            value = getattr(self, key)
-            if value is not None and not value > 0:
-                raise wrong(key, "more than 0", value)
-        for key in ("mailings_lag", "lock_wait"):
-            if not getattr(self, key) >= 0:
-                raise wrong(key, "0 or more", getattr(self, key))
-        if not 0 <= self.max_shrink <= 1:
-            raise wrong("max_shrink", "from 0 to 1", self.max_shrink)
+        check_numbers(self)
         if self.proof == "certified" and self.max_walks == 1:
             raise wrong("max_walks", "2 or more with proof certified, which takes two readings", self.max_walks)
         check_days(self.contact_filters)
@@ -172,6 +168,26 @@ class Settings:
         """The filters of a listing, its account among them."""
         filters: Filters = self.contact_filters if listing == "contacts" else self.template_filters
         return replace(filters, account_id=filters.account_id or self.account_id)
+
+
+def check_numbers(settings: Settings) -> None:
+    """See that each number is one that a load can do with.
+
+    Raises:
+        SettingsError: one is not.
+    """
+    for key in ABOVE_ZERO:
+        value = getattr(settings, key)
+        if value is not None and not value > 0:
+            raise wrong(key, "more than 0", value)
+    for key in ("mailings_lag", "lock_wait"):
+        if not getattr(settings, key) >= 0:
+            raise wrong(key, "0 or more", getattr(settings, key))
+    for key, largest in LARGEST.items():
+        if getattr(settings, key) > largest:
+            raise wrong(key, f"{largest} or less", getattr(settings, key))
+    if not 0 <= settings.max_shrink <= 1:
+        raise wrong("max_shrink", "from 0 to 1", settings.max_shrink)
 
 
 def check_base_url(base_url: str) -> None:

@@ -37,6 +37,7 @@ from letters_source.tables import (
     facets_of,
     tables_of,
 )
+from letters_source.throttle import Throttle
 from letters_source.tokens import TokenSource, check_tokens
 
 JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
@@ -61,8 +62,10 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
     tokens = TokenSource(check_tokens(resolved.tokens), partial(read_tokens_again, resolved, settings))
+    throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
     jobs = {
-        name: Job(name, listing, resolved, tokens, resolved.filters(name), watch) for name, listing in LISTINGS.items()
+        name: Job(name, listing, resolved, tokens, throttle, resolved.filters(name), watch)
+        for name, listing in LISTINGS.items()
     }
     resources = [resource for job in jobs.values() for resource in listing_resources(job)]
     return [*resources, *mailings_resources(replace(jobs[MAILINGS.listing], name=MAILINGS.name))]

@@ -1,4 +1,4 @@
-"""When may the next request start? One throttle for all workers of a listing.
+"""When may the next request start? One throttle for all workers and all listings of a load.
 
 It keeps at most `workers` requests under way and starts at most `rate` a second. When the service asks to slow down, it
 parks every worker, halves the window and keeps to a rate a little under the one that had gone well.
@@ -102,8 +102,13 @@ class Throttle:
         if self._stopped:
             raise Stopped
 
+    def start(self) -> None:
+        """Begin, or go on after `stop` with what was learned."""
+        with self._changed:
+            self._stopped = False
+
     def stop(self) -> None:
-        """Wake everyone up; nothing more may be sent."""
+        """Wake everyone up; nothing more may be sent until `start`."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

@@ -13,6 +13,7 @@ from letters_source.job import Job
 from letters_source.listing import LISTINGS
 from letters_source.reader import ignore
 from letters_source.settings import Settings
+from letters_source.throttle import Throttle
 from letters_source.tokens import TokenSource
 from letters_source.walk import Proof, Verdict
 from simulated_service import accepted_rows
@@ -101,4 +102,5 @@ def job_for(base_url: str, emulator: Emulator, case: Case) -> Job:
         max_workers=4,
     )
     tokens = TokenSource(settings.tokens, lambda: settings.tokens)
-    return Job("contacts", LISTINGS["contacts"], settings, tokens, settings.filters("contacts"), ignore)
+    throttle = Throttle(settings.max_workers)
+    return Job("contacts", LISTINGS["contacts"], settings, tokens, throttle, settings.filters("contacts"), ignore)

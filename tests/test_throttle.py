@@ -325,6 +325,18 @@ def test_stopping_wakes_whoever_sleeps() -> None:
             each()
 
 
+def test_what_was_stopped_goes_on_with_what_it_learned() -> None:
+    """The next listing of a load does not run into the limit that the last one met."""
+    throttle = Throttle(2)
+    throttle._learned = 10
+    throttle.stop()
+    with pytest.raises(Stopped), throttle.slot():
+        pass
+    throttle.start()
+    with throttle.slot() as began:
+        assert throttle._next_start == began + 1 / 10
+
+
 def test_a_sleep_ends_by_itself() -> None:
     """Nothing else wakes it."""
     Throttle(1).wait(0)

@@ -1,6 +1,7 @@
 """How many requests does a load take, and what if some of them fail?"""
 
 from collections import Counter
+from datetime import date
 
 import pytest
 from holdings import held_tables
@@ -77,6 +78,17 @@ def test_a_service_that_asks_to_slow_down_is_obeyed(begin: Begin) -> None:
     [audit] = world.load(only=("contacts",), page_size=10).audits
     assert (audit["requests"], audit["retries"], audit["throttled"]) == (3 + 2 + 1, 1, 1)
     assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
+
+
+def test_a_rate_is_that_of_the_whole_load(begin: Begin) -> None:
+    """Listings, facets and windows of mailings share it: no request starts sooner because it is another listing's."""
+    world = begin(Emulator(5, 1))
+    rate = 20
+    result = world.load(
+        requests_per_second=rate, facets=True, mailings=True, mailings_since=date(2024, 1, 1), mailings_window=30
+    )
+    assert len(world.emulator.hits) > 2 * rate
+    assert result.seconds >= (len(world.emulator.hits) - 1) / rate
 
 
 def test_an_account_and_filters_are_sent_and_audited(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
