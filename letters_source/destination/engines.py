@@ -26,16 +26,17 @@ class Engine(Destination[Any, Any]):
 
 
 class DuckDB(Engine, duckdb):
-    """dlt's duckdb, whose tables change together and are written early."""
+    """dlt's duckdb, whose tables change together and are written early, and which has enough memory."""
 
     destination_type = "dlt.destinations.duckdb"
 
     @property
     def client_class(self) -> Any:
-        """The same, and rows that no staging moves on are written at once."""
+        """The same, rows that no staging moves on are written at once, and large ones find room."""
         from letters_source.destination.checkpoint import EarlyCheckpoint
+        from letters_source.destination.memory import EnoughMemory
 
-        return with_mixins(super().client_class, EarlyCheckpoint)
+        return with_mixins(super().client_class, EarlyCheckpoint, EnoughMemory)
 
 
 class Postgres(Engine, postgres):

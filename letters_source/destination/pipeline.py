@@ -37,7 +37,8 @@ DEFAULT_PLACES: dict[Kind, str] = {
 }
 # the limit and the free order keep a load's memory flat whatever the size of a listing: 10 million rows fit; each
 # thread needs a share of it, and with one for each of a server's eight cores a million contacts do not fit
-DUCKDB_CONFIG = {"memory_limit": "120MB", "threads": 2, "preserve_insertion_order": False}
+MEMORY_MB = 120
+DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 2, "preserve_insertion_order": False}
 # each file of rows that is loaded at once needs a share too; dlt, told to write smaller ones, would load twenty
 FILES_AT_ONCE = 2
 

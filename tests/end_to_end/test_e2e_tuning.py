@@ -1,0 +1,96 @@
+"""Does DuckDB write rows at once where they stay where they are written, and has it memory enough for large ones?"""
+
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dlt
+import duckdb
+import pytest
+from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
+from shelves import amend
+from worlds import Begin, World
+
+from letters_source import run
+from letters_source.emulator import Emulator
+
+EARLY, LATE = "16.0 MiB", "953.6 MiB"
+"""DuckDB's own threshold for writing out its log, and dlt's 1gb as DuckDB tells it."""
+LITTLE = "114.4 MiB"
+"""Our limit of its memory, 120MB."""
+
+
+@pytest.fixture
+def world(begin: Begin) -> World:
+    """30 contacts and 7 templates."""
+    return begin(Emulator(30, 7))
+
+
+def setting_after_load(name: str, pipeline: dlt.Pipeline, file: Path, **settings: Any) -> str:
+    """A setting of a file's database once a load is done.
+
+    It is lost with the last connection of a process: one is opened while pages are read, by when the file is there.
+    """
+    with ExitStack() as stack:
+        opened: list[duckdb.DuckDBPyConnection] = []
+
+        def look_on(*_: Any) -> None:
+            if not opened:
+                opened.append(stack.enter_context(duckdb.connect(str(file))))
+
+        run(pipeline, watch=look_on, **settings)
+        [(found,)] = opened[0].execute("SELECT current_setting(?)", [name]).fetchall()
+    return str(found)
+
+
+threshold = partial(setting_after_load, "checkpoint_threshold")
+memory = partial(setting_after_load, "memory_limit")
+
+
+def test_rows_are_written_early_unless_they_go_through_staging(world: World) -> None:
+    """Only into a new file do they go straight into their tables; each load is set for itself."""
+    assert threshold(world.pipeline, world.place, **world.settings) == EARLY
+    assert threshold(world.pipeline, world.place, **world.settings) == LATE
+    assert world.is_exact()
+
+
+@pytest.mark.parametrize("mode", ["history", "sync"])
+def test_what_is_merged_goes_through_staging_in_a_new_file_too(world: World, mode: str) -> None:
+    """DuckDB would write out rows that are moved on."""
+    assert threshold(world.pipeline, world.place, **world.settings, **{mode: True}) == LATE
+
+
+@pytest.mark.parametrize(("pragmas", "expected"), [(None, EARLY), (["checkpoint_threshold='32MiB'"], "32.0 MiB")])
+def test_destinations_of_users_own_keep_their_pragmas(
+    world: World, tmp_path: Path, pragmas: list[str] | None, expected: str
+) -> None:
+    """They count more than ours, which do not get into the user's credentials."""
+    credentials = DuckDbCredentials(str(tmp_path / "mine.duckdb"))
+    credentials.pragmas = pragmas
+    pipeline = dlt.pipeline("mine", destination=dlt.destinations.duckdb(credentials), dataset_name="my_data")
+    assert threshold(pipeline, tmp_path / "mine.duckdb", **world.settings) == expected
+    assert credentials.pragmas == pragmas
+
+
+def test_large_rows_find_room(world: World) -> None:
+    """Two dozen megabytes in six rows do not fit into the limit that millions of small ones need."""
+    assert memory(world.pipeline, world.place, **world.settings) == LITTLE
+    for number, template in enumerate(world.emulator.templates.ids()[:6]):
+        amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": f"{number} " * 2_000_000}})
+    [limit, unit] = memory(world.pipeline, world.place, page_size=1, **world.settings).split()
+    assert (float(limit) > 250, unit) == (True, "MiB")
+    assert world.is_exact()
+    world.place.unlink()
+    world.load(page_size=1)
+    assert world.is_exact()
+
+
+def test_a_limit_of_users_own_stays(world: World, tmp_path: Path) -> None:
+    """Theirs is not raised: they know what else their machine has to do."""
+    for template in world.emulator.templates.ids():
+        amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": "x" * 1_000_000}})
+    credentials = DuckDbCredentials(str(tmp_path / "mine.duckdb"))
+    credentials.global_config = {"memory_limit": "1GB"}
+    pipeline = dlt.pipeline("mine", destination=dlt.destinations.duckdb(credentials), dataset_name="my_data")
+    assert memory(pipeline, tmp_path / "mine.duckdb", **world.settings) == "953.6 MiB"
