@@ -72,8 +72,9 @@ def log_outcome(job: Job, outcome: Outcome, loaded: Loaded) -> None:
     )
     if loaded.rejected:
         logger.warning("%s: %d rows have no usable id and went to rejected_rows", listing, loaded.rejected)
+    fate = "dropped" if job.settings.privacy.undocumented == "drop" else "kept in the column undocumented"
     for name, times in sorted(notes.kept.items()):
-        logger.warning("%s: %s did not fit in %d rows and was kept in the column undocumented", listing, name, times)
+        logger.warning("%s: %s did not fit in %d rows and was %s", listing, name, times, fate)
     if notes.halves:
         logger.warning("%s: %d halves of surrogate pairs were replaced by U+FFFD", listing, notes.halves)
     for name, times in sorted(notes.numbers.items()):

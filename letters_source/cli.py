@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -220,6 +221,8 @@ def main() -> None:
     os.environ.setdefault("RUNTIME__LOG_LEVEL", "WARNING" if "--debug" in sys.argv else "CRITICAL")
     # Arrow's own allocator keeps what is freed: a load takes 3 to 4 % longer with it, and 40 MB more
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    # dlt's, each time; where its folders are is README's to say
+    warnings.filterwarnings("ignore", "XDG_DATA_HOME is set", UserWarning)
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     if "--debug" not in sys.argv:
         sys.excepthook = tell_unexpected

@@ -1,5 +1,6 @@
 """What does the demo load, and where may it?"""
 
+import os
 from pathlib import Path
 
 import duckdb
@@ -36,7 +37,7 @@ def check_ours(file: Path) -> None:
         DestinationError: another pipeline loaded the file's dataset.
     """
     # DuckDB would wait at a pipe for ever
-    if not file.is_file():
+    if not (os.path.exists(file) and file.is_file()):
         return
     try:
         with duckdb.connect(str(file), read_only=True) as connection:

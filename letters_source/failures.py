@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import duckdb
+import pyarrow as pa
 from dlt.common.configuration.exceptions import ConfigurationException
 from dlt.common.destination.exceptions import DestinationException
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.errors import LettersError, LoadFailed
 
+ENGINES = (duckdb.Error, pa.ArrowException)
+"""What the engines raise that look at tables."""
 QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose words hold the value that they are about."""
 
@@ -29,7 +33,7 @@ def plain_errors() -> Iterator[None]:
         if any(isinstance(cause, KeyboardInterrupt) for cause in causes(failure)):
             raise KeyboardInterrupt from None
         raise
-    except (PipelineStepFailed, DestinationException, ConfigurationException) as failure:
+    except (PipelineStepFailed, DestinationException, ConfigurationException, *ENGINES) as failure:
         ours = (cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt))
         step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
         raise next(ours, LoadFailed(f"{step}{innermost(failure)}")) from failure
@@ -40,7 +44,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
     current: BaseException | None = error
     while current:
         yield current
-        current = current.__cause__ or current.__context__
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 
 
 def innermost(error: BaseException) -> str:

@@ -36,7 +36,8 @@ def check_shrinking(job: Job, before: int, now: int) -> None:
     settings = job.settings
     if before and not now and not settings.allow_empty:
         raise ListingShrank(job.title, before, now, f"set {SECTION}.allow_empty to true")
-    if now and before - now > settings.max_shrink * before:
-        share = math.ceil((before - now) / before * 100) / 100
+    lost = (before - now) / before if before else 0
+    if now and lost > settings.max_shrink:
+        share = math.ceil(lost * 100) / 100
         remedy = f"set {SECTION}.max_shrink, now {settings.max_shrink:g}, to {share:g}"
         raise ListingShrank(job.title, before, now, remedy)

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import RLock
 from time import monotonic
 from typing import Any, Unpack
 
@@ -13,11 +15,11 @@ from letters_source.destination.comments import describe_tables
 from letters_source.destination.engines import for_loading
 from letters_source.destination.keys import create_keys
 from letters_source.destination.loading import file_format, hold_open, load_config
-from letters_source.destination.lock import prepared
+from letters_source.destination.lock import prepared, when_free
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.published import check_published, place_of_copy, publish_copy
 from letters_source.destination.umask import private_files
-from letters_source.destination.unfinished import remove_unfinished
+from letters_source.destination.unfinished import settle_unfinished
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.destination.views import create_account_views, create_current_views
 from letters_source.errors import SettingsError
@@ -30,6 +32,8 @@ from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
 
 PARTS = (*LISTINGS, MAILINGS.name)
+ONE_AT_A_TIME = RLock()
+"""dlt's configuration is one for a process: a load that ends would take away what another set for its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ def run(
 
     Whatever stops it before the destination is written leaves all tables as they were; in DuckDB and PostgreSQL, so
     does whatever stops it later, or all tables of listings are new. A first load into a new DuckDB file, and loads into
-    other destinations, may leave some tables new when they are stopped then; loading again mends it.
+    other destinations, may leave some tables new when they are stopped then; loading again mends it. Loads in threads
+    of one process wait for one another.
 
     Args:
         pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None. Its working folder is emptied, so it
@@ -79,8 +84,9 @@ def run(
     tables = [table for table in TABLES if loads_into(source, table)]
     pipeline = pipeline or make_pipeline()
     copy = place_of_copy(publish)
-    with plain_errors(), private_files, prepared(pipeline, resolve_settings(settings).lock_wait):
-        with dlt.config.values(load_config(pipeline)), hold_open(pipeline):
+    wait = resolve_settings(settings).lock_wait
+    with ONE_AT_A_TIME, plain_errors(), private_files, prepared(pipeline, wait):
+        with dlt.config.values(load_config(pipeline)), hold_open(pipeline, wait):
             if copy:
                 check_published(pipeline, copy)
             destination = for_loading(pipeline.destination)
@@ -90,17 +96,17 @@ def run(
             counts = count_rows(pipeline, tables)
         # not before the file is let go: one that is new would be removed with a copy that fails
         if copy:
-            publish_copy(pipeline, copy)
+            when_free(partial(publish_copy, pipeline, copy), wait)
     return Result(load_id, counts, audits, monotonic() - start)
 
 
 def settle(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
-    """Remove what unfinished loads left, verify this one, and add comments, keys and views; returns its audits.
+    """Settle what unfinished loads left, verify this one, and add comments, keys and views; returns its audits.
 
     Raises:
         LoadFailed: as `verify_load` does.
     """
-    remove_unfinished(pipeline, tables)
+    settle_unfinished(pipeline, load_id, tables)
     audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
     describe_tables(pipeline, tables)
     create_keys(pipeline, tables)
@@ -139,10 +145,11 @@ def run_accounts(
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
-    with plain_errors(), private_files:
-        create_account_views(pipelines, views)
+    wait = resolve_settings(settings).lock_wait
+    with ONE_AT_A_TIME, plain_errors(), private_files:
+        when_free(partial(create_account_views, pipelines, views), wait)
         if copy:
-            publish_copy(next(iter(pipelines.values())), copy)
+            when_free(partial(publish_copy, next(iter(pipelines.values())), copy), wait)
     return results
 
 

@@ -122,7 +122,7 @@ def check_spelling(section: str, providers: Providers, known: Collection[str]) -
         SettingsError: one is, and would go unheeded.
     """
     for name in sorted(names_in(section, providers) - set(known)):
-        if near := get_close_matches(name, known, 1, NEAR):
+        if near := get_close_matches(name.lower(), known, 1, NEAR):
             raise SettingsError(f"{section}.{name} is no setting: did you mean {near[0]}?")
 
 

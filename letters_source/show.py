@@ -32,7 +32,7 @@ def stdout() -> "Console":
     """Where results are shown."""
     from rich.console import Console
 
-    return Console(soft_wrap=True)
+    return Console(soft_wrap=True, markup=False, emoji=False)
 
 
 @cache
@@ -40,13 +40,18 @@ def stderr() -> "Console":
     """Where progress and the log are shown."""
     from rich.console import Console
 
-    return Console(stderr=True, soft_wrap=True)
+    return Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
+
+
+def is_watched() -> bool:
+    """Whether a person sees what goes to stderr, which may be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def start_logging(*, quiet: bool, debug: bool) -> None:
     """Our log on stderr: warnings; where nobody sees bars, a line a listing too; with `debug` a line a page."""
     logger = logging.getLogger("letters_source")
-    watched = sys.stderr.isatty()
+    watched = is_watched()
     logger.addHandler(terminal_handler(show_time=debug) if watched else plain_handler())
     usual = logging.WARNING if quiet or watched else logging.INFO
     logger.setLevel(logging.DEBUG if debug else usual)
@@ -109,12 +114,13 @@ class Bars:
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Watch]:
     """Bars on stderr while the block runs, where a person can see them."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not is_watched():
         yield ignore
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("rows"))
+    name = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), name, BarColumn(), MofNCompleteColumn(), TextColumn("rows"))
     with Progress(*columns, TimeElapsedColumn(), console=stderr()) as bars:
         yield Bars(bars).watch
 
@@ -137,7 +143,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     if code and result.tables.get("contacts"):
         # uv tells what it runs; there the environment's Python is not on the path
         python = "uv run python" if "UV" in os.environ else "python"
-        stdout().print(f"Try: {python} -c {shlex.quote(code)}", highlight=False, markup=False)
+        stdout().print(f"Try: {python} -c {shlex.quote(code)}", highlight=False)
 
 
 def show_published(settings: Mapping[str, Any]) -> None:

@@ -289,7 +289,7 @@ LISTING_AUDIT = Table(
         Column(
             "undocumented_fields",
             "",
-            "How often each field was kept in undocumented, in those pages; null for none.",
+            "How often each field was undocumented or did not fit, in those pages; null for none.",
             "json",
         ),
         Column("walks", "", "How often the whole listing was read.", "bigint"),

@@ -19,6 +19,11 @@ from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """How many tests run side by side with `-n auto`: as many as there are cores, but four need memory enough."""
+    return min(4, os.cpu_count() or 1)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--images FOLDER`: where pictures of pages go; without it they are made all the same, and forgotten."""
     parser.addoption("--images", type=Path, help="put the pictures of pages into this folder, for the documents")

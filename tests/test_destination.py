@@ -201,6 +201,13 @@ def test_no_account_and_no_file_is_named_as_the_views_that_unite_accounts(accoun
     account_pipelines("duckdb", to, "mine", ["501"])
 
 
+def test_accounts_may_be_numbers(work: Path) -> None:
+    """Schedulers read them from JSON."""
+    numbers: Any = [501, 502]
+    found = account_pipelines("duckdb", None, "letters_data", numbers)
+    assert [pipeline.dataset_name for pipeline in found.values()] == ["letters_data_501", "letters_data_502"]
+
+
 def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
     """With settings that keep memory flat."""
     pipeline = make_pipeline()
@@ -311,6 +318,23 @@ def test_a_working_folder_that_cannot_be_used_is_named(work: Path, taken: str) -
         DestinationError, match=f"^dlt's working folder cannot be used: .+: {work}/dlt.*; set DLT_DATA_DIR"
     ):
         make_pipeline()
+
+
+def test_a_working_folder_with_a_file_that_was_cut_off_is_named(work: Path) -> None:
+    """A machine that lost its power may leave one."""
+    state = work / "dlt/pipelines/letters/state.json"
+    make_pipeline()
+    state.write_bytes(b"")
+    with pytest.raises(DestinationError, match=rf"^dlt's working folder holds .+ cut off: remove {state.parent}\.$"):
+        make_pipeline()
+
+
+@pytest.mark.parametrize("sign", "[]*?")
+def test_a_folder_that_dlt_would_take_for_a_pattern_is_refused(work: Path, sign: str) -> None:
+    """It would not find what it has written there."""
+    (work / f"a{sign}b").mkdir()
+    message = refusal(lambda: check_destination(make_pipeline("parquet", f"a{sign}b/c")))
+    assert message.startswith(f"{work}/a{sign}b/c: dlt takes [, ], * and ? for a pattern")
 
 
 @pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])

@@ -8,6 +8,7 @@ from time import sleep
 
 import duckdb
 import pytest
+from dlt.common.destination.exceptions import DestinationException
 
 from letters_source.errors import (
     DestinationInUse,
@@ -53,6 +54,20 @@ def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
         Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt), plain_errors():
             endless()
+
+
+def fail_hiding_why() -> None:
+    """Raise what matters, and hide what led to it."""
+    try:
+        next(iter(()))
+    except StopIteration:
+        raise DestinationException("what matters") from None
+
+
+def test_what_an_error_hides_on_purpose_is_not_told() -> None:
+    """Nor taken for what came first."""
+    with pytest.raises(LoadFailed, match=r"^what matters$"), plain_errors():
+        fail_hiding_why()
 
 
 def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:

@@ -569,6 +569,13 @@ def test_a_setting_that_is_misspelt_in_a_file_is_named(resolve: Resolve, project
     Container()[PluggableRunContext].reload_providers()
     message = problem(resolve, {"environment": "production"})
     assert message == "sources.letters.production.max_worker is no setting: did you mean max_workers?"
+    with (project / ".dlt/config.toml").open("a") as config:
+        config.write("[sources.letters.PII]\nall = 'drop'\n")
+    Container()[PluggableRunContext].reload_providers()
+    assert problem(resolve, None) == "sources.letters.PII is no setting: did you mean pii?"
+    config_file = project / ".dlt/config.toml"
+    config_file.write_text(config_file.read_text().partition("[sources.letters.PII]")[0])
+    Container()[PluggableRunContext].reload_providers()
     assert resolve({"environment": "demo"}).max_workers == 8
 
 

@@ -49,7 +49,7 @@ def find_undocumented(_: Any, table: Table, audits: Audits) -> None:
     found = {name: times for audit in audits for name, times in (audit["undocumented_fields"] or {}).items()}
     if found:
         fields = ", ".join(f"{name} in {times} rows" for name, times in found.items())
-        raise LoadFailed(f"{table.name}: kept in the column undocumented: {fields}.")
+        raise LoadFailed(f"{table.name}: did not fit the columns: {fields}.")
 
 
 CHECKS = {

@@ -4,7 +4,7 @@ dlt's own SQL client would have DuckDB download an extension for each format and
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+from letters_source.errors import LoadFailed
 
 PLACEHOLDER = "%s"
 
@@ -51,14 +53,18 @@ class FilesSql:
 
 
 class Snapshot:
-    """An Iceberg table as it is now, which DuckDB can read from its start time and again."""
+    """A table as it is now, which DuckDB can read from its start time and again, and filters by itself.
 
-    def __init__(self, table: Any) -> None:
-        self.scan = table.scan()
+    Args:
+        begin: gives a reader of all rows.
+    """
+
+    def __init__(self, begin: Callable[[], pa.RecordBatchReader]) -> None:
+        self.begin = begin
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Its rows from the first one on, as Arrow's own interface."""
-        return self.scan.to_arrow_batch_reader().__arrow_c_stream__(requested_schema)
+        return self.begin().__arrow_c_stream__(requested_schema)
 
 
 @contextmanager
@@ -75,9 +81,10 @@ def open_table(client: Any, name: str) -> Any:
         DestinationUndefinedEntity: nothing was loaded into it yet.
     """
     if client.is_open_table("delta", name):
-        return client.load_open_table("delta", name).to_pyarrow_dataset()
+        # a dataset would have pyarrow filter the texts that delta-rs merged, of a type that it cannot compare
+        return Snapshot(client.load_open_table("delta", name).to_pyarrow_dataset().scanner().to_reader)
     if client.is_open_table("iceberg", name):
-        return Snapshot(client.load_open_table("iceberg", name))
+        return Snapshot(client.load_open_table("iceberg", name).scan().to_arrow_batch_reader)
     files = client.list_table_files(name)
     if not files:
         raise DestinationUndefinedEntity(name)
@@ -92,6 +99,22 @@ def parquet_files(client: Any, files: list[str]) -> ds.Dataset:
 
 
 def json_lines(client: Any, files: list[str]) -> pa.Table:
-    """The files of a table of dlt's own, which holds a row each; a bucket gives many at once."""
+    """The files of a table of dlt's own, which holds a row each; a bucket gives many at once.
+
+    Raises:
+        LoadFailed: a file holds something else.
+    """
     documents = client.fs_client.cat(files, recursive=False)
-    return pa.Table.from_pylist([json.loads(documents[name]) for name in sorted(documents)])
+    return pa.Table.from_pylist([json_line(name, documents[name]) for name in sorted(documents)])
+
+
+def json_line(file: str, text: bytes) -> Any:
+    """The row that a file holds.
+
+    Raises:
+        LoadFailed: it holds something else.
+    """
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise LoadFailed(f"{file} was cut off: remove it, and load again.") from None

@@ -3,13 +3,14 @@
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
 
 import dlt
 from dlt.common.destination.exceptions import DestinationException
 
+from letters_source.destination.lock import when_free
 from letters_source.destination.pipeline import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
 from letters_source.destination.sql import keep_open
 from letters_source.errors import LoadFailed
@@ -42,7 +43,7 @@ def file_format(pipeline: dlt.Pipeline) -> Any:
 
 
 @contextmanager
-def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
+def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
     """Keep a connection to a DuckDB file while the block runs; with other destinations, hold back an idle warning.
 
     Nobody else can take the file between preflight and load, and DuckDB does not write out its log whenever dlt closes
@@ -50,6 +51,7 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
     somebody else filled it too.
 
     Raises:
+        DestinationInUse: another process took the file since the preflight, and held it for `wait` seconds.
         LoadFailed: somebody removed the file meanwhile.
     """
     file = duckdb_file(pipeline)
@@ -61,7 +63,8 @@ def hold_open(pipeline: dlt.Pipeline) -> Iterator[None]:
     is_new = not os.path.exists(file)
     # dlt brings it along; DuckDB imports it for its first time with a zone, and would call it missing if interrupted
     import_module("pytz")
-    with keep_open(pipeline):
+    with ExitStack() as stack:
+        when_free(lambda: stack.enter_context(keep_open(pipeline)), wait)
         try:
             yield
         except BaseException:

@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dlt
+from dlt.common.destination.exceptions import DestinationException
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from letters_source.destination.pipeline import engine, local_folder
+from letters_source.destination.pipeline import engine, local_folder, unusable
 from letters_source.destination.preflight import check_destination
-from letters_source.errors import DestinationInUse
+from letters_source.destination.unfinished import remove_stumps
+from letters_source.errors import DestinationInUse, LoadFailed
 
 # how often to look whether a place is free again: a load takes seconds at least
 LOOK_SECONDS = 0.2
+T = TypeVar("T")
 
 
 @contextmanager
@@ -42,6 +45,7 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
         # a folder that is new belongs to nobody else, and is made by a load that ends well
         if folder and folder.is_dir():
             stack.enter_context(locked(folder, f"A load into {folder}", wait))
+            remove_stumps(folder / str(pipeline.dataset_name))
         yield
 
 
@@ -86,7 +90,10 @@ def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
     would load without asking the service, or stumble over: what counts is in the destination. Rows that were on their
     way when a load failed are not left lying about.
     """
-    pipeline.drop()
+    try:
+        pipeline.drop()
+    except OSError as error:
+        raise unusable(error) from error
     try:
         yield
     except BaseException:
@@ -105,7 +112,10 @@ def locked(place: Path, name: str, wait: float) -> Iterator[None]:
         DestinationInUse: another holds it; the message says what that is by name, and its process.
     """
     is_folder = place.is_dir()
-    descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise unusable(error) from error
     try:
         patiently(partial(take, descriptor, name), wait)
         if not is_folder:
@@ -136,7 +146,7 @@ def holder(descriptor: int) -> str:
         return ""
 
 
-def patiently(attempt: Callable[[], None], wait: float) -> None:
+def patiently(attempt: Callable[[], T], wait: float) -> T:
     """Make an attempt, again and again until the place that it needs is free or the time is over.
 
     Raises:
@@ -148,4 +158,31 @@ def patiently(attempt: Callable[[], None], wait: float) -> None:
         wait=wait_fixed(min(LOOK_SECONDS, wait)),
         reraise=True,
     )
-    retrying(attempt)
+    result: T = retrying(attempt)
+    return result
+
+
+def when_free(attempt: Callable[[], T], wait: float) -> T:
+    """Make an attempt that opens a DuckDB file, until no other process holds it or the time is over.
+
+    Raises:
+        DestinationInUse: one held it all the time.
+    """
+    return patiently(partial(tell_holder, attempt), wait)
+
+
+def tell_holder(attempt: Callable[[], T]) -> T:
+    """Make an attempt that opens a DuckDB file.
+
+    Raises:
+        DestinationInUse: another process holds it.
+    """
+    try:
+        return attempt()
+    except (DestinationException, LoadFailed) as error:
+        words, locked, holder = str(error).partition("Could not set lock")
+        if not locked:
+            raise
+        # of ours the beginning tells what was not done; of dlt's it is about credentials
+        begun = words if isinstance(error, LoadFailed) else ""
+        raise DestinationInUse(f"{begun}{locked}{holder.partition(' See also ')[0].rstrip('.')}") from None

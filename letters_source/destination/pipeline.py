@@ -3,12 +3,14 @@
 import os
 import re
 from collections.abc import Sequence
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import dlt
+from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
 from letters_source.destination.engines import DuckDB, Postgres
@@ -74,9 +76,17 @@ def make_pipeline(
     try:
         return dlt.pipeline(full_name, destination=destination, dataset_name=dataset)
     except OSError as error:
-        raise DestinationError(
-            f"dlt's working folder cannot be used: {error.strerror}: {error.filename}; set DLT_DATA_DIR to another."
-        ) from error
+        raise unusable(error) from error
+    except JSONDecodeError as error:
+        folder = Path(get_dlt_pipelines_dir()) / full_name
+        raise DestinationError(f"dlt's working folder holds a file that was cut off: remove {folder}.") from error
+
+
+def unusable(error: OSError) -> DestinationError:
+    """The error of a folder of dlt's, or a file in it, that cannot be read or written."""
+    return DestinationError(
+        f"dlt's working folder cannot be used: {error.strerror}: {error.filename}; set DLT_DATA_DIR to another."
+    )
 
 
 def check_dataset(kind: Kind, dataset: str) -> None:
@@ -134,9 +144,12 @@ def account_pipelines(
     Raises:
         DestinationError: as for `make_pipeline`, or two accounts would share a dataset.
     """
-    datasets = {account: f"{dataset}_{re.sub('[^0-9a-z]+', '_', account.lower()).strip('_')}" for account in accounts}
+    # schedulers may give numbers
+    names = {account: re.sub("[^0-9a-z]+", "_", str(account).lower()).strip("_") for account in accounts}
+    datasets = {account: f"{dataset}_{name}" for account, name in names.items()}
     if len(set(datasets.values())) < len(accounts):
-        raise DestinationError(f"The accounts {', '.join(accounts)} would not each have a dataset of their own.")
+        told = ", ".join(map(str, accounts))
+        raise DestinationError(f"The accounts {told} would not each have a dataset of their own.")
     views = schema_of_views(dataset)
     if kind == "duckdb" and views in (*datasets.values(), catalog_of(absolute_place(kind, to))):
         raise DestinationError(f"{views} is the schema of the views that unite accounts: no account or file can be it.")

@@ -148,11 +148,13 @@ def check_folder(folder: Path) -> None:
 
 
 def check_spelling(folder: Path, form: str | None) -> None:
-    """See that Iceberg can name a folder: it writes to the URL as it stands, escapes and all.
+    """See that a folder can be named: dlt looks for files by pattern, and Iceberg writes to a URL, escapes and all.
 
     Raises:
         DestinationError: it cannot.
     """
+    if set(str(folder)) & set("[]*?"):
+        raise DestinationError(f"{folder}: dlt takes [, ], * and ? for a pattern of names; choose another --to.")
     if form == "iceberg" and folder.as_uri() != f"file://{folder}":
         raise DestinationError(
             f"{folder}: Iceberg cannot write below a name with spaces or signs that URLs escape; choose another --to."

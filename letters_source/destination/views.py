@@ -57,5 +57,5 @@ def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> 
 
 def account_rows(account_id: str, dataset: str, name: str) -> str:
     """The query of one account's rows; the audit has the account already."""
-    first = "" if name == LISTING_AUDIT.name else f"{literal(account_id)} AS account_id, "
+    first = "" if name == LISTING_AUDIT.name else f"{literal(str(account_id))} AS account_id, "
     return f'SELECT {first}* FROM "{dataset}"."{name}"'

@@ -1,5 +1,6 @@
 """What does the mail manager see? One page that shows an account's pictures, and how complete the last load was."""
 
+import os
 import re
 from base64 import b64encode
 from collections import defaultdict
@@ -41,7 +42,7 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
     Raises:
         SettingsError: the dataset cannot be opened, or the page not be written.
     """
-    if file.exists() and not (file.is_file() and file.read_bytes().startswith(PAGE)):
+    if os.path.exists(file) and not (file.is_file() and file.read_bytes().startswith(PAGE)):
         raise SettingsError(f"{file} is no page, and would be lost: choose another --html.")
     with open_tables(source, dataset) as connection:
         page = render(connection, Path(source).name, dataset)

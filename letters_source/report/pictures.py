@@ -3,8 +3,11 @@
 `queries.read` reads the rows from the connection of `opening.open_tables`.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
+from unicodedata import east_asian_width
 
 import altair as alt
 
@@ -12,6 +15,8 @@ from letters_source.report.queries import LABELED, PRODUCTS, Rows, facet, loads,
 
 WIDTH = 340
 """Pixels: about a phone's."""
+LABEL_WIDTH, LABEL_SIGNS = 130, 20
+"""What fits before a bar, in pixels, and about as many signs."""
 TICKS = {
     "hour": "%-d %b, %H:%M",
     "day": "%-d %b",
@@ -43,20 +48,34 @@ class Picture:
 def bars(rows: Rows) -> alt.LayerChart:
     """A bar for each name, its number beside it; what was gathered has no bar, which would dwarf all others."""
     lengths = [row["number"] if row["gathered"] == 1 else 0 for row in rows]
+    labels = {row["place"]: shortened(row["name"]) for row in rows}
     names = alt.Axis(
-        title=None, domain=False, ticks=False, labelLimit=130, labelPadding=8, minExtent=138, maxExtent=138
+        title=None,
+        domain=False,
+        ticks=False,
+        # Vega would cut in half what takes two units of UTF-16, such as an emoji
+        labelLimit=0 if any(sign > "\uffff" for label in labels.values() for sign in label) else LABEL_WIDTH,
+        labelExpr=f"{json.dumps(labels)}[datum.value]",
+        labelPadding=8,
+        minExtent=138,
+        maxExtent=138,
     )
     base = alt.Chart(said([{**row, "length": length} for row, length in zip(rows, lengths, strict=True)])).encode(
         x=alt.X("length:Q", axis=None, stack=None, scale=alt.Scale(domain=[0, max(lengths) * 1.25 or 1])),
-        y=alt.Y(
-            "name:N", axis=names, sort=alt.SortField("place"), scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)
-        ),
+        y=alt.Y("place:O", axis=names, scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)),
         opacity=alt.when("datum.name == 'none'").then(alt.value(0.45)).otherwise(alt.value(1)),
         **SAID,
     )
     numbers = base.mark_text(align="left", dx=6, aria=False, tooltip=False)
     digits = numbers.encode(text="digits:N", opacity=alt.value(1))
     return framed(base.mark_bar(cornerRadius=2), digits, height=24 * len(rows))
+
+
+def shortened(name: str) -> str:
+    """A name as long as there is room for, with a sign for the rest; wide signs, such as emoji, count as two."""
+    widths = accumulate(2 if east_asian_width(sign) in "WF" else 1 for sign in name)
+    fitting = sum(width <= LABEL_SIGNS for width in widths)
+    return name if fitting == len(name) else f"{name[: fitting - 1].rstrip()}…"
 
 
 def columns(rows: Rows) -> alt.LayerChart:

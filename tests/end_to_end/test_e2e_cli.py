@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 import pytest
 from holdings import COLUMNS, LISTED, change, held_tables, query, read_tables
-from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, run_command, run_python
+from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, run_command, run_process, run_python
 from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
@@ -630,3 +630,19 @@ def run_with_settings(exports: dict[str, str]) -> Result:
         name.removeprefix("SOURCES__LETTERS__").lower(): value for name, value in exports.items()
     }
     return run(make_pipeline(), **settings)
+
+
+def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
+    """They are no markup."""
+    ended = run_command("load", "--to", "a[bold][data].duckdb", "--account-id", "501")
+    assert (ended.code, "a[bold][data].duckdb, dataset letters_data" in ended.out) == (0, True)
+    accounts = run_at_terminal("load", "--to", "b.duckdb", "--account-id", "501", "--account-id", "[/x]")
+    assert (accounts.code, "Account [/x]:" in accounts.out) == (0, True)
+
+
+@pytest.mark.parametrize("options", ["", "--quiet"])
+def test_a_closed_stderr_stops_nothing(world: World, options: str) -> None:
+    """Schedulers may start commands without one."""
+    ended = run_process("sh", "-c", f"{COMMAND} load {options} 2>&-")
+    assert ended.code == 0
+    assert is_complete(world, Path("letters.duckdb"))

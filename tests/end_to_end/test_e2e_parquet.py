@@ -1,15 +1,16 @@
 """What does a load leave in a folder of Parquet files?"""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 from holdings import COLUMNS, KEYS, LISTED, held_tables, typed_columns
-from worlds import World, serve_world
+from worlds import Begin, World, serve_world
 
-from letters_source import IncompleteListing, Result, ServiceUnreachable
-from letters_source.emulator import Behaviour
+from letters_source import IncompleteListing, LoadFailed, Result, ServiceUnreachable
+from letters_source.emulator import Behaviour, Emulator
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +86,33 @@ def test_a_failed_load_leaves_the_files_as_they_were(loaded: tuple[World, Result
 def contents(folder: Path) -> dict[Path, bytes]:
     """All files of a folder."""
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("table", ["contacts", "listing_audit", "rejected_rows"])
+def test_a_file_that_was_cut_off_is_removed_by_the_next_load(begin: Begin, table: str) -> None:
+    """A load was killed, or its disk was full, while it was written."""
+    world = begin(Emulator(30, 7), "parquet")
+    world.load()
+    folder = world.place / "letters_data" / table
+    whole = next(folder.glob("*.parquet"))
+    stump = folder / "1700000000.5.0a1b2c3d4e.0.parquet"
+    stump.write_bytes(whole.read_bytes()[:100])
+    world.load()
+    assert not stump.exists()
+    assert world.is_exact()
+
+
+def test_a_file_of_a_finished_load_that_cannot_be_read_is_told(begin: Begin) -> None:
+    """Somebody should know."""
+    world = begin(Emulator(30, 7), "parquet")
+    world.load()
+    [audit] = (world.place / "letters_data/listing_audit").glob("*.parquet")
+    [load] = (world.place / "letters_data/_dlt_loads").glob("*.jsonl")
+    noted = load.read_bytes()
+    load.write_bytes(b"")
+    with pytest.raises(LoadFailed, match=rf"{load.name} was cut off: remove it, and load again\.$"):
+        world.load()
+    load.write_bytes(noted)
+    audit.write_bytes(audit.read_bytes()[:100])
+    with pytest.raises(LoadFailed, match=re.escape(audit.name)):
+        world.load()

@@ -211,6 +211,17 @@ def test_a_load_that_broke_off_is_mended_by_the_next(world: World) -> None:
     assert without_hash(world.place) == held_tables(world.emulator)
 
 
+@pytest.mark.parametrize("mode", ["sync", "history"])
+def test_rows_of_a_load_that_never_finished_become_those_of_the_next(world: World, mode: str) -> None:
+    """It was ended when its rows were there, before dlt noted that it was: dlt's table of loads has every load."""
+    world.load(**{mode: True})
+    for table in ("contacts", "templates__product"):
+        change(world.place, f"update letters_data.{table} set _dlt_load_id = '1.5'")
+    second = world.load(**{mode: True})
+    for table in ("contacts", "templates__product"):
+        assert query(world.place, f"select distinct _dlt_load_id from letters_data.{table}") == [(second.load_id,)]
+
+
 def test_history_and_sync_exclude_each_other(world: World) -> None:
     """One line says why; the service is not asked."""
     with pytest.raises(SettingsError) as caught:

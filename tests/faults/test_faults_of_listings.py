@@ -145,6 +145,17 @@ def test_f46_a_listing_that_lost_more_than_half_is_refused(world: World) -> None
     assert world.is_exact()
 
 
+@pytest.mark.parametrize(("before", "now", "share"), [(50, 21, "0.58"), (100, 42, "0.58"), (100, 43, "0.57")])
+def test_f46_the_share_that_is_named_is_enough(begin: Begin, before: int, now: int, share: str) -> None:
+    """Also where a computer's fractions are a little beside those of people."""
+    world = begin(Emulator(before, 1))
+    world.load(only=("contacts",))
+    keep(world, now)
+    assert f"to {share} for one load" in str(refused(world, ListingShrank, only=("contacts",)))
+    world.load(only=("contacts",), max_shrink=float(share))
+    assert len(world.tables()["contacts"]) == now
+
+
 def test_f46_a_listing_that_lost_half_is_loaded(begin: Begin) -> None:
     """Loads are compared one by one, and rows without an id do not count."""
     world = begin(Emulator(39, 1))

@@ -7,8 +7,11 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event, Timer
 from typing import Any
@@ -20,8 +23,11 @@ from terminals import COMMAND, Outcome, open_process, run_process
 from worlds import Begin, World
 
 from letters_source import DestinationError, DestinationInUse, make_pipeline, run
+from letters_source.destination.loading import hold_open
+from letters_source.destination.lock import when_free
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.preflight import LEAST_ROOM, check_space
+from letters_source.destination.published import publish_copy
 from letters_source.emulator import Behaviour, Emulator
 from recording_server import answer, record
 
@@ -220,6 +226,52 @@ def test_f71_a_working_folder_that_is_full_leaves_the_destination_untouched(begi
     assert {name: tables[name] for name in LISTED} == before
     world.load(page_size=1000)
     assert world.is_exact()
+
+
+def test_f72_a_file_that_was_taken_since_the_preflight_is_waited_for(begin: Begin) -> None:
+    """Before it is loaded, and once more before it is copied for readers."""
+    world = begin(Emulator(3, 3))
+    world.load()
+    readers = world.place.with_name("readers.duckdb")
+    with held(world.place) as holder:
+        with (
+            pytest.raises(DestinationInUse, match=rf"^Could not set lock .*PID {holder.pid}"),
+            hold_open(world.pipeline),
+        ):
+            pass
+        with pytest.raises(DestinationInUse, match=r"readers.duckdb was not published, .+: Could not set lock"):
+            when_free(partial(publish_copy, world.pipeline, readers), 0)
+        assert holder.stdin is not None
+        Timer(0.3, holder.stdin.close).start()
+        with hold_open(world.pipeline, WAIT_SECONDS):
+            pass
+    when_free(partial(publish_copy, world.pipeline, readers), 0)
+    assert readers.exists()
+
+
+def test_f72_loads_in_threads_of_one_process_wait_for_one_another(begin: Begin) -> None:
+    """What one sets for its own load in dlt's configuration would hold for the other, and be taken from it."""
+    first, second = begin(Emulator(30, 3)), begin(Emulator(30, 3))
+    begun, go = Event(), Event()
+
+    def wait(emulator: Emulator, _: int) -> None:
+        """Answer when all has been looked at."""
+        begun.set()
+        go.wait(WAIT_SECONDS)
+        emulator.before_answer = None
+
+    first.emulator.before_answer = wait
+    with ThreadPoolExecutor(2) as pool:
+        loads = [pool.submit(first.load)]
+        assert begun.wait(WAIT_SECONDS)
+        loads.append(pool.submit(second.load))
+        # long enough for a load that does not wait
+        assert not wait_for(loads, timeout=2).done
+        assert not second.emulator.hits
+        go.set()
+        assert [load.result().tables["contacts"] for load in loads] == [30, 30]
+    assert first.is_exact()
+    assert second.is_exact()
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

@@ -107,8 +107,8 @@ def test_undocumented_fields_are_warned_of(world: World) -> None:
         (
             "contacts",
             "documented",
-        ): "contacts: kept in the column undocumented: nickname in 145 rows, rank in 145 rows.",
-        ("templates", "documented"): "templates: kept in the column undocumented: nickname in 7 rows, rank in 7 rows.",
+        ): "contacts: did not fit the columns: nickname in 145 rows, rank in 145 rows.",
+        ("templates", "documented"): "templates: did not fit the columns: nickname in 7 rows, rank in 7 rows.",
     }
     severities = {each.severity for each in result.get_asset_check_evaluations() if not each.passed}
     assert severities == {dg.AssetCheckSeverity.WARN}
@@ -126,8 +126,8 @@ def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.
         result = materialize(there, OWN)
     assert result.success
     assert checked(result) == {
-        ("contacts", "documented"): "contacts: kept in the column undocumented: score in 145 rows.",
-        ("templates", "documented"): "templates: kept in the column undocumented: score in 7 rows.",
+        ("contacts", "documented"): "contacts: did not fit the columns: score in 145 rows.",
+        ("templates", "documented"): "templates: did not fit the columns: score in 7 rows.",
     }
 
 

@@ -179,6 +179,18 @@ def test_mailings_are_merged(begin: Begin, form: Form) -> None:
     assert len(first) == len(set(first))
 
 
+@in_both
+def test_mailings_of_earlier_days_stay(begin: Begin, form: Form) -> None:
+    """What a load merges and leaves alone is there when it is verified, and in the loads after it."""
+    world = begin(Emulator(60, 3), form)
+    since = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365, "only": ("mailings",)}
+    world.load(**since)
+    first = keys(world.place, form)
+    world.load(**since)
+    world.load(**since)
+    assert keys(world.place, form) == first
+
+
 def keys(place: Path, form: Form) -> list[tuple[Any, ...]]:
     """The mailings."""
     table = read_table(form, place, "mailings")

@@ -3,6 +3,7 @@
 from datetime import date
 from typing import Any
 
+import duckdb
 import pytest
 from holdings import change, held_tables
 from looks import PHONE, look_at
@@ -13,6 +14,9 @@ from worlds import Begin
 
 from letters_source.emulator import Emulator, Row
 from letters_source.listing import ContactFilters
+from letters_source.report.pictures import PICTURES
+from letters_source.report.queries import read
+from letters_source.report.svg import draw_svg
 
 HOSTILE = "</script><script>alert(1)</script><img src=https://example.org/x onerror=alert(1)>\"'&\x01\u202e"
 NOT_LOADED = "\u2013"
@@ -27,6 +31,25 @@ def test_an_empty_account_has_a_page(begin: Begin, browser: Browser) -> None:
         assert look.pictures() == set()
         assert "The service counts no contacts and no templates. It is proven" in look.text("#verdict")
         assert "No pictures yet" in look.text("main")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Buyers of last summer \U0001f389 2024", "Buyers of last summ…"),
+        ("Customers of the nor\U0001f389th", "Customers of the no…"),
+        ("\U0001f389" * 30, "\U0001f389" * 9 + "…"),
+        ("Friends of the house", "Friends of the house"),
+    ],
+)
+def test_long_names_are_cut_between_their_signs(name: str, shown: str) -> None:
+    """An emoji is two units of UTF-16, and half of it nothing that can be drawn."""
+    [picture] = [each for each in PICTURES if each.name == "states"]
+    with duckdb.connect() as connection:
+        connection.execute("create table contacts as select ? as state", [name])
+        drawn = draw_svg(picture.draw(read(connection, picture.query)), "states")
+    assert f">{shown}</text>" in drawn
+    assert f"{name}: 1" in drawn
 
 
 def test_what_was_not_loaded_is_named(begin: Begin, browser: Browser) -> None:
