@@ -48,13 +48,16 @@ class Picture:
 def bars(rows: Rows) -> alt.LayerChart:
     """A bar for each name, its number beside it; what was gathered has no bar, which would dwarf all others."""
     lengths = [row["number"] if row["gathered"] == 1 else 0 for row in rows]
-    labels = {row["place"]: shortened(row["name"]) for row in rows}
+    labels = {row["place"]: row["name"] for row in rows}
+    # Vega would cut in half what takes two units of UTF-16, such as an emoji, and nothing draws that
+    is_cut_here = any(sign > "\uffff" for label in labels.values() for sign in label)
+    if is_cut_here:
+        labels = {place: shortened(label) for place, label in labels.items()}
     names = alt.Axis(
         title=None,
         domain=False,
         ticks=False,
-        # Vega would cut in half what takes two units of UTF-16, such as an emoji
-        labelLimit=0 if any(sign > "\uffff" for label in labels.values() for sign in label) else LABEL_WIDTH,
+        labelLimit=0 if is_cut_here else LABEL_WIDTH,
         labelExpr=f"{json.dumps(labels)}[datum.value]",
         labelPadding=8,
         minExtent=138,
