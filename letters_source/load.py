@@ -19,7 +19,7 @@ from letters_source.destination.lock import prepared, when_free
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.published import check_published, place_of_copy, publish_copy
 from letters_source.destination.umask import private_files
-from letters_source.destination.unfinished import settle_unfinished
+from letters_source.destination.unfinished import adopt_unfinished, remove_unfinished
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.destination.views import create_account_views, create_current_views
 from letters_source.errors import SettingsError
@@ -106,8 +106,9 @@ def settle(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tup
     Raises:
         LoadFailed: as `verify_load` does.
     """
-    settle_unfinished(pipeline, load_id, tables)
+    remove_unfinished(pipeline, tables)
     audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
+    adopt_unfinished(pipeline, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
     describe_tables(pipeline, tables)
     create_keys(pipeline, tables)
     if any(audit["mode"] == "history" for audit in audits):

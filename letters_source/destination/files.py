@@ -4,7 +4,7 @@ dlt's own SQL client would have DuckDB download an extension for each format and
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -53,24 +53,22 @@ class FilesSql:
 
 
 class Snapshot:
-    """A table as it is now, which DuckDB can read from its start time and again, and filters by itself.
+    """An Iceberg table as it is now, which DuckDB can read from its start time and again."""
 
-    Args:
-        begin: gives a reader of all rows.
-    """
-
-    def __init__(self, begin: Callable[[], pa.RecordBatchReader]) -> None:
-        self.begin = begin
+    def __init__(self, table: Any) -> None:
+        self.scan = table.scan()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Its rows from the first one on, as Arrow's own interface."""
-        return self.begin().__arrow_c_stream__(requested_schema)
+        return self.scan.to_arrow_batch_reader().__arrow_c_stream__(requested_schema)
 
 
 @contextmanager
 def open_files(client: Any) -> Iterator[FilesSql]:
     """SQL over the tables of a client of dlt's for files, while the block runs."""
     with closing(duckdb.connect()) as connection:
+        # left to pyarrow, filters fail on texts that delta-rs merged: they are of a type that it cannot compare
+        connection.execute("SET disabled_optimizers = 'filter_pushdown,join_filter_pushdown'")
         yield FilesSql(client, connection)
 
 
@@ -81,10 +79,9 @@ def open_table(client: Any, name: str) -> Any:
         DestinationUndefinedEntity: nothing was loaded into it yet.
     """
     if client.is_open_table("delta", name):
-        # a dataset would have pyarrow filter the texts that delta-rs merged, of a type that it cannot compare
-        return Snapshot(client.load_open_table("delta", name).to_pyarrow_dataset().scanner().to_reader)
+        return client.load_open_table("delta", name).to_pyarrow_dataset()
     if client.is_open_table("iceberg", name):
-        return Snapshot(client.load_open_table("iceberg", name).scan().to_arrow_batch_reader)
+        return Snapshot(client.load_open_table("iceberg", name))
     files = client.list_table_files(name)
     if not files:
         raise DestinationUndefinedEntity(name)
@@ -92,10 +89,17 @@ def open_table(client: Any, name: str) -> Any:
 
 
 def parquet_files(client: Any, files: list[str]) -> ds.Dataset:
-    """Parquet files as one table; columns that only some of them have are null in the others."""
+    """Parquet files as one table; columns that only some of them have are null in the others.
+
+    Raises:
+        LoadFailed: one cannot be read; the message names it.
+    """
     filesystem = PyFileSystem(FSSpecHandler(client.fs_client))
     factory = ds.FileSystemDatasetFactory(filesystem, files, ds.ParquetFileFormat())
-    return factory.finish(factory.inspect(fragments=None))
+    try:
+        return factory.finish(factory.inspect(fragments=None))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LoadFailed(str(error).partition("\n")[0]) from error
 
 
 def json_lines(client: Any, files: list[str]) -> pa.Table:

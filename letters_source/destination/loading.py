@@ -64,7 +64,8 @@ def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
     # dlt brings it along; DuckDB imports it for its first time with a zone, and would call it missing if interrupted
     import_module("pytz")
     with ExitStack() as stack:
-        when_free(lambda: stack.enter_context(keep_open(pipeline)), wait)
+        # a file that another load makes meanwhile is not ours to wait for: it would be taken for a new one
+        when_free(lambda: stack.enter_context(keep_open(pipeline)), 0 if is_new else wait)
         try:
             yield
         except BaseException:

@@ -12,10 +12,11 @@ import dlt
 from dlt.common.destination.exceptions import DestinationException
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from letters_source.destination.pipeline import engine, local_folder, unusable
+from letters_source.destination.pipeline import engine, local_folder, table_format, unusable
 from letters_source.destination.preflight import check_destination
-from letters_source.destination.unfinished import remove_stumps
-from letters_source.errors import DestinationInUse, LoadFailed
+from letters_source.destination.quoting import without_advice
+from letters_source.destination.stumps import remove_stumps
+from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
 
 # how often to look whether a place is free again: a load takes seconds at least
 LOOK_SECONDS = 0.2
@@ -45,7 +46,8 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
         # a folder that is new belongs to nobody else, and is made by a load that ends well
         if folder and folder.is_dir():
             stack.enter_context(locked(folder, f"A load into {folder}", wait))
-            remove_stumps(folder / str(pipeline.dataset_name))
+            if not table_format(pipeline):
+                remove_stumps(folder / str(pipeline.dataset_name))
         yield
 
 
@@ -115,6 +117,8 @@ def locked(place: Path, name: str, wait: float) -> Iterator[None]:
     try:
         descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
+        if is_folder:
+            raise DestinationError(f"{place} cannot be read: {error.strerror}; choose another --to.") from error
         raise unusable(error) from error
     try:
         patiently(partial(take, descriptor, name), wait)
@@ -185,4 +189,4 @@ def tell_holder(attempt: Callable[[], T]) -> T:
             raise
         # of ours the beginning tells what was not done; of dlt's it is about credentials
         begun = words if isinstance(error, LoadFailed) else ""
-        raise DestinationInUse(f"{begun}{locked}{holder.partition(' See also ')[0].rstrip('.')}") from None
+        raise DestinationInUse(f"{begun}{without_advice(locked + holder)}") from None

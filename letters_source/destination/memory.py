@@ -11,8 +11,10 @@ from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 
 from letters_source.destination.pipeline import MEMORY_MB
 
-# rows up to here fit into the limit, however many; of larger ones DuckDB holds 122,880 before it writes them out
+# rows up to here fit into the limit, however many
 SMALL_ROW_BYTES = 1024
+# of larger ones DuckDB holds so many before it writes them out
+ROWS_TOGETHER = 122_880
 # what it takes to hold them, as a multiple of their bytes: from 3 for rows of 20 kB to 8 for those of 4 MB
 TIMES = 8
 
@@ -32,11 +34,12 @@ class EnoughMemory(SqlJobClientWithStagingDataset):
 
 
 def large_rows() -> Iterator[int]:
-    """By how many bytes the rows of each file that is to be loaded exceed small ones."""
+    """By how many bytes the rows of each file that is to be loaded exceed small ones, those that are held together."""
     package = Container()[LoadPackageStateInjectableContext]
     storage = package.storage
     for file in storage.list_new_jobs(package.load_id):
         if file.endswith(".parquet"):
             found = pq.read_metadata(storage.storage.make_full_path(file))
             size = sum(found.row_group(number).total_byte_size for number in range(found.num_row_groups))
-            yield max(0, size - SMALL_ROW_BYTES * found.num_rows)
+            large = max(0, size - SMALL_ROW_BYTES * found.num_rows)
+            yield large * ROWS_TOGETHER // max(ROWS_TOGETHER, found.num_rows)

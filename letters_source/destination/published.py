@@ -74,13 +74,32 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
 
 
 def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:
-    """Write all that a DuckDB destination holds into a new file, and see it on the disk."""
+    """Write all that a DuckDB destination holds into a new file, and see it on the disk.
+
+    Where rows are so large that the limit of memory does not do, DuckDB's own is taken.
+    """
+    try:
+        copy_database(pipeline, copy)
+    except DestinationException as error:
+        if "Out of Memory" not in str(error):
+            raise
+        discard_duckdb(copy)
+        copy_database(pipeline, copy, enlarged=True)
+    with copy.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def copy_database(pipeline: dlt.Pipeline, copy: Path, *, enlarged: bool = False) -> None:
+    """Write all that a DuckDB destination holds into a new file; `enlarged`, with DuckDB's own limit of memory."""
     with pipeline.sql_client() as client:
+        if enlarged:
+            # resetting alone changes what DuckDB says of its limit, and not what it takes
+            client.execute_sql("RESET memory_limit")
+            [[limit]] = client.execute_sql("SELECT current_setting('memory_limit')") or [[""]]
+            client.execute_sql(f"SET memory_limit = {literal(limit)}")
         found = client.execute_sql("SELECT current_database()") or [[""]]
         client.execute_sql(f"ATTACH {literal(str(copy))} AS {COPY}")
         try:
             client.execute_sql(f"COPY FROM DATABASE {client.escape_column_name(found[0][0])} TO {COPY}")
         finally:
             client.execute_sql(f"DETACH {COPY}")
-    with copy.open("rb") as file:
-        os.fsync(file.fileno())

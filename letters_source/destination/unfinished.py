@@ -1,67 +1,54 @@
 """Which rows are left of loads that never finished? Those that later loads add to, or leave as they are."""
 
-from collections.abc import Collection
-from pathlib import Path
+from collections.abc import Collection, Mapping
 
 import dlt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from letters_source.destination.held import LOADS
-from letters_source.destination.pipeline import is_files
+from letters_source.destination.pipeline import engine, is_files
 from letters_source.destination.sql import open_sql
-from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, TABLES, Table
+from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table
 
 
-def settle_unfinished(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table]) -> None:
+def remove_unfinished(pipeline: dlt.Pipeline, tables: Collection[Table]) -> None:
     """Delete the audits and rejected rows of loads that `_dlt_loads` does not list: what ended them came in between.
 
-    Rows that such a load merged, and this one found unchanged, are this one's. Mailings are not: it may not have asked
-    for their days. Files cannot be deleted from, and keep them.
+    Plain files cannot be deleted from, and keep them.
 
     Args:
         pipeline: where to.
-        load_id: the load that has just finished.
-        tables: those that it loaded, of which there are rows to look at.
+        tables: those that were loaded, of which there are rows to look at.
     """
     if is_files(pipeline):
         return
     with open_sql(pipeline) as client:
         loads = client.make_qualified_table_name(LOADS)
-        unfinished = f"WHERE {LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})"
-        for table in tables:
+        for table in {REJECTED_ROWS, LISTING_AUDIT}.intersection(tables):
             name = client.make_qualified_table_name(table.name)
-            if table in (REJECTED_ROWS, LISTING_AUDIT):
-                client.execute_sql(f"DELETE FROM {name} {unfinished}")
-            elif table.part != "window" and disposition(pipeline, table) == "merge":
-                client.execute_sql(f"UPDATE {name} SET {LOAD_ID.name} = %s {unfinished}", load_id)
+            client.execute_sql(f"DELETE FROM {name} WHERE {LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})")
 
 
-def disposition(pipeline: dlt.Pipeline, table: Table) -> str:
-    """How dlt wrote the table."""
-    return str(pipeline.default_schema.get_table(table.name).get("write_disposition"))
+def adopt_unfinished(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table], modes: Mapping[str, str]) -> None:
+    """Give a load the rows that it found unchanged, and that came with one which `_dlt_loads` does not list.
 
-
-def remove_stumps(dataset: Path) -> None:
-    """Delete the Parquet files that a load was writing when it was ended, or its disk was full: nobody can read them.
-
-    A file that cannot be read of a load that `_dlt_loads` lists is for people to look at.
+    Mailings are left alone: it may not have asked for their days. So are other databases than DuckDB and PostgreSQL,
+    where tables do not change together.
 
     Args:
-        dataset: the folder of its tables.
+        pipeline: where to.
+        load_id: the load, which has been verified.
+        tables: those that it loaded.
+        modes: how it wrote each listing.
     """
-    finished = {file.stem.rpartition("__")[2] for file in (dataset / LOADS).glob("*.jsonl")}
-    for table in TABLES:
-        for file in (dataset / table.name).glob("*.parquet"):
-            load_id = ".".join(file.name.split(".")[:2])
-            if load_id not in finished and not is_parquet(file):
-                file.unlink()
-
-
-def is_parquet(file: Path) -> bool:
-    """Whether a file is whole: what Parquet is known by comes last."""
-    try:
-        pq.read_metadata(file)
-    except pa.ArrowInvalid:
-        return False
-    return True
+    if engine(pipeline) not in ("duckdb", "postgres"):
+        return
+    merged = [table for table in tables if modes.get(table.listing) in ("sync", "history") and table.part != "window"]
+    with open_sql(pipeline) as client:
+        loads = client.make_qualified_table_name(LOADS)
+        for table in merged:
+            name = client.make_qualified_table_name(table.name)
+            rows = f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})"
+            if modes[table.listing] == "history":
+                rows = f"{VALID_TO} IS NULL AND {rows}"
+            if client.execute_sql(f"SELECT 1 FROM {name} WHERE {rows} LIMIT 1"):
+                client.execute_sql(f"UPDATE {name} SET {LOAD_ID.name} = %s WHERE {rows}", load_id)

@@ -116,3 +116,17 @@ def test_a_file_of_a_finished_load_that_cannot_be_read_is_told(begin: Begin) -> 
     audit.write_bytes(audit.read_bytes()[:100])
     with pytest.raises(LoadFailed, match=re.escape(audit.name)):
         world.load()
+
+
+@pytest.mark.parametrize("name", ["part-00001.parquet", "1700000000.5.0a1b2c3d4e.0.parquet"])
+def test_a_file_of_somebody_else_s_is_left_alone(begin: Begin, name: str) -> None:
+    """One that is no load's, and one that has its end but is damaged elsewhere, are for people to look at."""
+    world = begin(Emulator(30, 7), "parquet")
+    world.load()
+    folder = world.place / "letters_data/rejected_rows"
+    whole = next(folder.glob("*.parquet")).read_bytes()
+    damaged = whole[:100] if name.startswith("part") else whole[:500] + bytes(len(whole) - 508) + whole[-8:]
+    (folder / name).write_bytes(damaged)
+    with pytest.raises(LoadFailed, match=re.escape(name)):
+        world.load()
+    assert (folder / name).read_bytes() == damaged

@@ -9,6 +9,7 @@ import dlt
 import duckdb
 import pytest
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
+from holdings import DATASET, change, query
 from shelves import amend
 from worlds import Begin, World
 
@@ -84,6 +85,16 @@ def test_large_rows_find_room(world: World) -> None:
     world.place.unlink()
     world.load(page_size=1)
     assert world.is_exact()
+
+
+def test_large_rows_are_published(world: World) -> None:
+    """A copy takes the memory that it needs, here for a table of the user's own."""
+    world.load()
+    rows = "select n, repeat(md5(n::text), 131072) as text from range(48) numbers(n)"
+    change(world.place, f"create table {DATASET}.designs as {rows}")
+    readers = world.place.with_name("readers.duckdb")
+    world.load(publish=readers)
+    assert query(readers, f"select count(*), min(length(text)) from {DATASET}.designs") == [(48, 2**22)]
 
 
 def test_a_limit_of_users_own_stays(world: World, tmp_path: Path) -> None:
