@@ -60,9 +60,8 @@ class Loading:
     go: Event
 
 
-@contextmanager
-def loading(world: World) -> Iterator[Loading]:
-    """A load that goes on when it may, or when the block ends, and then ends well."""
+def pause(emulator: Emulator) -> tuple[Event, Event]:
+    """Have its first answer wait: an event that tells that it was asked for, and one that it waits for."""
     begun, go = Event(), Event()
 
     def wait(emulator: Emulator, _: int) -> None:
@@ -71,7 +70,14 @@ def loading(world: World) -> Iterator[Loading]:
         go.wait(WAIT_SECONDS)
         emulator.before_answer = None
 
-    world.emulator.before_answer = wait
+    emulator.before_answer = wait
+    return begun, go
+
+
+@contextmanager
+def loading(world: World) -> Iterator[Loading]:
+    """A load that goes on when it may, or when the block ends, and then ends well."""
+    begun, go = pause(world.emulator)
     command = [COMMAND, "load", "--to", str(world.place), "--quiet"]
     kind = ["--destination", "parquet"] if world.place.suffix != ".duckdb" else []
     with open_process(*command, *kind, env=variables(world), stderr=subprocess.PIPE) as process:
@@ -252,15 +258,7 @@ def test_f72_a_file_that_was_taken_since_the_preflight_is_waited_for(begin: Begi
 def test_f72_loads_in_threads_of_one_process_wait_for_one_another(begin: Begin) -> None:
     """What one sets for its own load in dlt's configuration would hold for the other, and be taken from it."""
     first, second = begin(Emulator(30, 3)), begin(Emulator(30, 3))
-    begun, go = Event(), Event()
-
-    def wait(emulator: Emulator, _: int) -> None:
-        """Answer when all has been looked at."""
-        begun.set()
-        go.wait(WAIT_SECONDS)
-        emulator.before_answer = None
-
-    first.emulator.before_answer = wait
+    begun, go = pause(first.emulator)
     with ThreadPoolExecutor(2) as pool:
         loads = [pool.submit(first.load)]
         assert begun.wait(WAIT_SECONDS)
