@@ -228,8 +228,8 @@ def main() -> None:
         sys.excepthook = tell_unexpected
     try:
         code = cli.main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
+    except click.UsageError as error:
+        tell_usage(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         tell("interrupted; if tables were being written just then, load again")
@@ -246,6 +246,15 @@ def main() -> None:
 def tell(message: str) -> None:
     """A line on stderr."""
     click.echo(f"letters: {message}", err=True)
+
+
+def tell_usage(error: click.UsageError) -> None:
+    """A line that leads to the help; where nothing was asked for, the help itself."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    command = error.ctx.command_path if error.ctx else "letters"
+    tell(f"{error.format_message()} See {command} --help.")
 
 
 def tell_unexpected(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:

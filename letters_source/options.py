@@ -121,6 +121,15 @@ def given(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value not in (None, ())}
 
 
+READ_BY = {
+    "contact_filters": {"contacts", "mailings"},
+    "template_filters": {"templates"},
+    "facets": {"contacts", "templates"},
+    "mailings": {"mailings"},
+}
+"""Which parts of a load heed what options ask for."""
+
+
 def check_heeded(settings: dict[str, Any], parts: Collection[str]) -> None:
     """See that no option is about what is not loaded.
 
@@ -131,10 +140,11 @@ def check_heeded(settings: dict[str, Any], parts: Collection[str]) -> None:
     Raises:
         click.UsageError: one is.
     """
-    readers = {"contact_filters": {"contacts", "mailings"}, "template_filters": {"templates"}}
-    for name, read_by in readers.items():
-        if parts and read_by.isdisjoint(parts) and settings[name] != type(settings[name])():
-            raise click.UsageError(f"--only leaves out {min(read_by)}, which other options choose from.")
+    for name, read_by in READ_BY.items():
+        value = settings.get(name)
+        is_asked = value is not None and value != type(value)()
+        if is_asked and parts and read_by.isdisjoint(parts):
+            raise click.UsageError(f"--only leaves out {min(read_by)}, which other options are about.")
 
 
 def with_filters(options: dict[str, Any]) -> dict[str, Any]:

@@ -115,13 +115,13 @@ def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> 
     """
     for section in sections:
         check_section(section, providers, [key.name for key in fields(given)])
-    if given.account_id is not None:
-        given = replace(given, account_id=convert(f"{sections[-1]}.account_id", given.account_id, str))
-    found = {
-        key.name: look_up(key.name, get_type_hints(type(given))[key.name], sections, providers)
-        for key in fields(given)
-        if getattr(given, key.name) == key.default
-    }
+    hints, found = get_type_hints(type(given)), {}
+    for key in fields(given):
+        value, hint = getattr(given, key.name), hints[key.name]
+        if value == key.default:
+            found[key.name] = look_up(key.name, hint, sections, providers)
+        else:
+            found[key.name] = convert(f"{sections[-1]}.{key.name}", value, hint)
     return replace(given, **{name: value for name, value in found.items() if value is not None})
 
 

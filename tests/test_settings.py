@@ -432,6 +432,29 @@ def test_filters_given_as_arguments_come_first(resolve: Resolve) -> None:
     assert found == ContactFilters(search="ada", tags=("5",), with_property_addresses=False)
 
 
+def test_filters_given_as_arguments_become_their_types(resolve: Resolve) -> None:
+    """As they do in files: a scheduler often has texts and lists alone."""
+    loose: Any = {"tags": [4, "office"], "last_mailed_from": "2024-01-31", "last_mailed_to": date(2024, 2, 1)}
+    found = resolve({"contact_filters": ContactFilters(**loose)}).contact_filters
+    first, last = date(2024, 1, 31), date(2024, 2, 1)
+    assert found == ContactFilters(tags=("4", "office"), last_mailed_from=first, last_mailed_to=last)
+
+
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        ({"tags": (4.5,)}, "sources.letters.contacts.tags must be a list of texts, got (4.5,): "),
+        ({"last_mailed_from": "soon"}, "sources.letters.contacts.last_mailed_from must be a day such as 2024-01-31, "),
+        ({"is_return_address": "maybe"}, "sources.letters.contacts.is_return_address must be true or false, got "),
+    ],
+)
+def test_filters_given_as_arguments_of_another_type_are_refused(
+    resolve: Resolve, filters: dict[str, Any], message: str
+) -> None:
+    """By name, not in Python's words once the service is asked."""
+    assert problem(resolve, {"contact_filters": ContactFilters(**filters)}).startswith(message)
+
+
 def test_an_account_given_as_an_argument_goes_before_those_of_the_sections(resolve: Resolve) -> None:
     """Rows of one account must not come in under another's name; without the argument, a section's goes first."""
     variables = {"CONTACTS__ACCOUNT_ID": "502", "TEMPLATES__ACCOUNT_ID": "503", "CONTACTS__SEARCH": "ada"}

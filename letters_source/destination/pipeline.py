@@ -121,8 +121,11 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
         if place:
             raise DestinationError(f"{kind} takes no --to: set DESTINATION__POSTGRES__CREDENTIALS=postgresql://...")
         return place
-    if "://" not in place:
+    scheme, is_url, rest = place.partition("://")
+    if not is_url:
         return os.path.realpath(place)
+    if not rest.strip("/"):
+        raise DestinationError(f"{place} names no bucket: write {scheme}://bucket/folder.")
     if kind == "duckdb":
         raise DestinationError(
             f"{place} is no path of this machine: buckets are for --destination parquet, delta and iceberg; "

@@ -46,10 +46,10 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
 
 
 def check_configured(pipeline: dlt.Pipeline) -> None:
-    """See that what the destination needs is installed, and that it has its credentials.
+    """See that there is such a destination, that what it needs is installed, and that it has its credentials.
 
     Raises:
-        DestinationError: it is not, or has not; names the extra to install, or the setting.
+        DestinationError: there is none, it is not, or has not; names the extra to install, or the setting.
     """
     if not pipeline.destination:
         raise DestinationError(
@@ -66,6 +66,8 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
     except ConfigFieldMissingException as error:
         keys = ", ".join(setting(pipeline, field) for field in error.fields)
         raise DestinationError(f"The destination {name} is not configured: set {keys}.") from error
+    except ValueError as error:
+        raise DestinationError(f"No load can go there: {first_line(error)}; choose another --to.") from error
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:

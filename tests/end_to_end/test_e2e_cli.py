@@ -112,6 +112,8 @@ def test_the_query_to_try_is_about_present_rows(letters: Letters, world: World) 
         (("--only", "contacts", "--shared"), "templates"),
         (("--only", "templates", "--search", "a"), "contacts"),
         (("--only", "templates,", "--tag", "7", "--creator", "a"), "contacts"),
+        (("--only", "contacts", "--mailings"), "mailings"),
+        (("--only", "mailings", "--facets"), "contacts"),
     ],
 )
 def test_options_about_what_is_left_out_end_with_2(
@@ -120,7 +122,8 @@ def test_options_about_what_is_left_out_end_with_2(
     """They would go unheeded."""
     done = letters("load", *arguments)
     assert (done.code, world.emulator.hits) == (2, [])
-    assert done.err.endswith(f"Error: --only leaves out {part}, which other options choose from.\n")
+    message = f"letters: --only leaves out {part}, which other options are about. See letters load --help.\n"
+    assert done.err == message
 
 
 @pytest.mark.parametrize(("option", "reason"), [("--account-id", "it is empty"), ("--only", "--only names nothing")])
@@ -366,10 +369,24 @@ def test_a_token_that_cannot_be_sent_ends_with_2(
     assert world.emulator.hits == []
 
 
-@pytest.mark.parametrize("arguments", [("load", "--destination", "mysql"), ("load", "--bogus"), ("bogus",), ()])
-def test_wrong_usage_ends_with_2(letters: Letters, arguments: tuple[str, ...]) -> None:
-    """The usage is shown on stderr."""
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("load", "--destination", "mysql"), r"Invalid value for '--destination': .* See letters load --help\."),
+        (("load", "--bogus"), r"No such option '?--bogus'?.* See letters load --help\."),
+        (("bogus",), r"No such command 'bogus'.* See letters --help\."),
+    ],
+)
+def test_wrong_usage_ends_with_2(letters: Letters, arguments: tuple[str, ...], message: str) -> None:
+    """A line tells what is wrong, and where all that is right stands."""
     done = letters(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert re.fullmatch(f"letters: {message}\n", done.err)
+
+
+def test_without_a_command_there_is_help(letters: Letters) -> None:
+    """On stderr, as nothing was done."""
+    done = letters()
     assert (done.code, done.out) == (2, "")
     assert re.match(r"Usage: .*\bletters ", done.err)
 
@@ -580,13 +597,13 @@ def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: 
     """It is what becomes of a variable that is not set, and would load over the default place."""
     done = letters("load", option, "")
     assert (done.code, done.out) == (2, "")
-    assert f"Error: Invalid value for '{option}': it is empty." in done.err
+    assert f"letters: Invalid value for '{option}': it is empty." in done.err
 
 
 @pytest.mark.usefixtures("world")
 def test_an_account_that_a_shell_left_empty_is_refused(letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
     """By check too, and from the environment; another account's rows are not what was meant."""
-    assert "Error: Invalid value for '--account-id': it is empty." in letters("check", "--account-id", "").err
+    assert "letters: Invalid value for '--account-id': it is empty." in letters("check", "--account-id", "").err
     monkeypatch.setenv("SOURCES__LETTERS__ACCOUNT_ID", "")
     assert letters("load") == Outcome(
         2,

@@ -143,6 +143,21 @@ def test_a_server_that_is_not_there_is_a_line(
     assert world.emulator.hits == []
 
 
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("s3://", "s3:// names no bucket: write s3://bucket/folder."),
+        ("s3:///", "s3:/// names no bucket: write s3://bucket/folder."),
+        ("foo://bucket/x", "No load can go there: Protocol not known: foo; choose another --to."),
+    ],
+)
+def test_a_url_that_leads_nowhere_is_a_line(world: World, letters: Letters, place: str, message: str) -> None:
+    """Before the service is asked."""
+    done = letters("load", "--destination", "parquet", "--to", place)
+    assert (done.code, done.err) == (2, f"letters: {message}\n")
+    assert world.emulator.hits == []
+
+
 def test_duckdb_files_are_not_for_buckets(world: World, letters: Letters) -> None:
     """A file must be one of this machine."""
     done = letters("load", "--to", "s3://bucket/letters.duckdb")
