@@ -44,12 +44,12 @@ def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
 
     from letters_source.load import run
 
-    read_few_variables()
+    ask_for_sections_alone()
     with airflow_failures(), Container().injectable_context(scheduled_days(get_current_context())):
         return run(make(), **{**connection_settings(), **settings})
 
 
-def read_few_variables() -> None:
+def ask_for_sections_alone() -> None:
     """Let dlt ask Airflow for variables that hold sections of settings, such as `dlt_secrets_toml`.
 
     It would ask for one for each setting it knows, too: 672 requests a load rather than 36.

@@ -49,8 +49,8 @@ class SlowDown(Again):
         self.status = status
 
 
-def check_status(response: requests.Response, body: bytes, where: str, tokens: Tokens) -> None:
-    """Return for a 200, else raise what the status means.
+def check_status(response: requests.Response, body: bytes, listing: str, where: str, tokens: Tokens) -> None:
+    """Return for a 200, else raise what the status means; `where` is what messages call the page.
 
     Raises:
         Again: 408, 425, 429, most 5xx.
@@ -75,7 +75,7 @@ def check_status(response: requests.Response, body: bytes, where: str, tokens: T
             "set new sources.letters.access_token and refresh_token."
         )
     said = service_message(body, tokens)
-    raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{hint(status, where)}")
+    raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{hint(status, listing)}")
 
 
 def redirect_host(location: str) -> str:
@@ -111,9 +111,9 @@ def service_message(body: bytes, tokens: Tokens) -> str:
     return f": {words.rstrip('.')}"
 
 
-def hint(status: int, where: str) -> str:
+def hint(status: int, listing: str) -> str:
     """What may help against a refusal."""
-    if status in (400, 422) and where.startswith("templates"):
+    if status in (400, 422) and listing == "templates":
         return " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
     if status in (400, 422):
         return " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."

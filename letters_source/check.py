@@ -11,10 +11,10 @@ from letters_source.client import Client
 from letters_source.decode import Page, decode_page
 from letters_source.listing import LISTINGS, encode_page
 from letters_source.probe import Effect, find_largest_page, try_filters
-from letters_source.resolve import read_tokens_again, resolve_settings
+from letters_source.resolve import resolve_settings, token_source
 from letters_source.settings import Overrides, Settings
 from letters_source.throttle import Throttle
-from letters_source.tokens import TokenSource, check_tokens, expiry
+from letters_source.tokens import expiry
 from letters_source.walk import pages_of
 
 PATIENCE_SECONDS = 15.0
@@ -45,14 +45,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Findings:
     """What a check found: when the access token expires, if it says so, and each listing."""
 
     expires: datetime | None
     listings: tuple[Finding, ...]
 
 
-def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Report:
+def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Findings:
     """Ask for page 0 of each listing, then for one row with each value of each filter.
 
     Args:
@@ -63,12 +63,12 @@ def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Rep
         LettersError: as a load would; an unreachable service is given up after `PATIENCE_SECONDS`.
     """
     settings = resolve_settings(overrides)
-    tokens = TokenSource(check_tokens(settings.tokens), partial(read_tokens_again, settings, overrides))
+    tokens = token_source(settings, overrides)
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
     throttle = Throttle(1, settings.requests_per_second)
     with Client(settings.base_url, tokens, throttle, budget) as client:
         listings = tuple(check_listing(name, settings, client, probe=probe) for name in LISTINGS)
-    return Report(expiry(tokens.current().access), listings)
+    return Findings(expiry(tokens.current().access), listings)
 
 
 def check_listing(name: str, settings: Settings, client: Client, *, probe: bool) -> Finding:
@@ -88,7 +88,7 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
         page_size=page.rows.num_rows if pages > 1 else None,
         requests=requests,
         latency=latency,
-        # the first, the last and the fence's two are read one after the other
+        # page 0 and the last one wait for each other; the fence's two are counted as if they did
         seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
         filters=try_filters(name, settings, lambda chosen: ask(1, chosen).count),
         largest_page=find_largest_page(page.count, lambda size: ask(size, filters).rows.num_rows) if probe else None,

@@ -14,12 +14,11 @@ import click
 
 from letters_source.errors import LettersError
 from letters_source.options import (
-    check_heeded,
+    check_options_apply,
     day,
     debug_option,
     filter_options,
     flag,
-    given,
     guard_options,
     listed,
     not_empty,
@@ -27,6 +26,7 @@ from letters_source.options import (
     settings_options,
     several,
     with_filters,
+    without_unset,
 )
 
 INTERRUPTED = 130
@@ -104,8 +104,8 @@ def load(*, destination: Any, to: str | None, only: str | None, quiet: bool, deb
     start_logging(quiet=quiet, debug=debug)
     parts = listed(only)
     dataset, accounts = options.pop("dataset") or DATASET, options.pop("account_id")
-    settings = with_filters(given(options))
-    check_heeded(settings, parts)
+    settings = with_filters(without_unset(options))
+    check_options_apply(settings, parts)
     if len(accounts) > 1:
         pipelines = account_pipelines(destination, to, dataset, accounts)
         load_accounts_shown(pipelines, parts, {**settings, "views": schema_of_views(dataset)}, quiet=quiet)
@@ -128,12 +128,12 @@ def check(*, probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
     filters it heeds, and when the access token expires.
     """
     from letters_source.check import check_service
-    from letters_source.show import show_report, start_logging
+    from letters_source.show import show_findings, start_logging
 
     start_logging(quiet=quiet, debug=debug)
-    report = check_service(probe=probe, **given(settings))
+    found = check_service(probe=probe, **without_unset(settings))
     if not quiet:
-        show_report(report)
+        show_findings(found)
 
 
 @cli.command(short_help="Print the data dictionary.")
@@ -200,9 +200,9 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
 
 @contextmanager
 def lasting() -> Iterator[None]:
-    """Take what the block makes out of garbage collection.
+    """Exempt what the block imports from garbage collection.
 
-    Imports stay anyway, and going through them time and again is a tenth of a load of 100,000 contacts.
+    It stays anyway, and going through it time and again is a tenth of a load of 100,000 contacts.
     """
     gc.disable()
     try:

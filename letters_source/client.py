@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from letters_source.answers import TOO_MANY_REQUESTS, Again, SlowDown, check_status
 from letters_source.errors import MalformedResponse, NotAuthorised, ServiceUnreachable
-from letters_source.listing import Listing
+from letters_source.listing import Listing, page_title
 from letters_source.throttle import Throttle
 from letters_source.timed import TimedAdapter
 from letters_source.tokens import Tokens, TokenSource
@@ -82,7 +82,7 @@ class Client:
         try:
             answer: T = retrying(self._attempt, listing, params, decode)
         except Again as again:
-            raise self._give_up(again, f"{listing.name} page {params['page']}") from None
+            raise self._give_up(again, page_title(listing.name, params["page"])) from None
         return answer
 
     def _attempt(self, listing: Listing, params: Mapping[str, str], decode: Callable[[bytes], T]) -> T:
@@ -121,7 +121,7 @@ class Client:
     def _send(self, listing: Listing, params: Mapping[str, str], tokens: Tokens) -> bytes:
         """The body of one response, within bounds of size and time."""
         self._count("requests")
-        where = f"{listing.name} page {params['page']}"
+        where = page_title(listing.name, params["page"])
         try:
             response = self.session.send(
                 self._request(listing, params, tokens),
@@ -135,7 +135,7 @@ class Client:
             raise untrusted(where, error) from None
         except (requests.RequestException, HTTPError, OSError) as error:
             raise Again(describe(error)) from None
-        check_status(response, body, where, tokens)
+        check_status(response, body, listing.name, where, tokens)
         return body
 
     @cached_property
@@ -161,9 +161,8 @@ class Client:
         self._count("retries")
         again = outcome(state)
         logger.warning(
-            "%s page %s: %s; asking again in %.1f s.",
-            state.args[0].name,
-            state.args[1]["page"],
+            "%s: %s; asking again in %.1f s.",
+            page_title(state.args[0].name, state.args[1]["page"]),
             again,
             state.upcoming_sleep,
         )
@@ -216,7 +215,7 @@ class StopAfterTries(stop_base):
         self._met: Counter[str] = Counter()
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        """Whether that of the last try has; asked once after each try."""
+        """Whether the last failure's kind has used up its tries; asked once after each try."""
         again = outcome(retry_state)
         self._met[str(again)] += 1
         return again.tries is not None and self._met[str(again)] >= again.tries

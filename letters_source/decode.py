@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from letters_source import fast, tolerant
 from letters_source.errors import MalformedResponse
+from letters_source.listing import page_title
 from letters_source.shape import Notes, to_batch
 
 BOM = b"\xef\xbb\xbf"
@@ -58,7 +59,7 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
     Raises:
         MalformedResponse: the body is not the documented envelope; the message says where, and quotes nothing.
     """
-    body, where = body.removeprefix(BOM), f"{listing} page {number}"
+    body, where = body.removeprefix(BOM), page_title(listing, number)
     halves = 0
     try:
         data = read_envelope(body, where)

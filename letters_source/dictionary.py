@@ -32,8 +32,8 @@ def render(form: Form, tables: Tables = TABLES) -> str:
 
 def find_references(tables: Tables) -> tuple[Reference, ...]:
     """How children name their parents, in the tables' order; tables of no listing stand alone."""
-    roots = {table.listing: table for table in tables if table.part == "row"}
-    return tuple(to_reference(table, roots[table.listing]) for table in tables if table.part != "row")
+    roots = {table.listing: table for table in tables if not table.is_child}
+    return tuple(to_reference(table, roots[table.listing]) for table in tables if table.is_child)
 
 
 def to_reference(child: Table, parent: Table) -> Reference:

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,17 +17,13 @@ import pyarrow as pa
 from letters_source.audit import Audit, Loaded, Outcome, audit_row, log_outcome
 from letters_source.client import Client
 from letters_source.decode import Page, decode_page
-from letters_source.errors import ServiceRejected
 from letters_source.guard import check_shrinking
 from letters_source.job import Job
-from letters_source.listing import ContactFilters, TemplateFilters, encode_page, given
+from letters_source.listing import encode_page
 from letters_source.reader import PageReader
 from letters_source.shape import Notes, row_schema
 from letters_source.spool import Spool
 from letters_source.walk import Terms, walk_listing
-
-# filters that may well select all: the flag that enables search, and rows that are included beside others
-UNTELLING = (("search", 0), ("search", 1), ("with_property_addresses", True))
 
 # more pages decoded at once than there are cores to use wait for one another, and a walk takes a tenth longer
 CORES = Semaphore(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -55,7 +51,7 @@ def read_listing(job: Job, folder: Path | None, before: int) -> Generator[Rows |
         LettersError: as `Client.get`, `walk_listing` and `check_shrinking` do; no row has been yielded then.
     """
     with Spool(row_schema(job.listing.name), folder) as spool:
-        outcome = walk(job, spool)
+        outcome = read_until_whole(job, spool)
         verdict = outcome.verdict
         rejected = verdict.rejected
         accepted = verdict.rows - rejected
@@ -80,7 +76,7 @@ def ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             yield table
 
 
-def walk(job: Job, spool: Spool | None = None) -> Outcome:
+def read_until_whole(job: Job, spool: Spool | None = None) -> Outcome:
     """Read the listing until it is shown to be whole, its rows into the spool; without one, for the ids alone."""
     settings = job.settings
     started_at, start = datetime.now(UTC), monotonic()
@@ -102,36 +98,6 @@ def walk(job: Job, spool: Spool | None = None) -> Outcome:
         )
         verdict = walk_listing(reader.read, terms)
     return Outcome(verdict, reader.notes, client.traffic, started_at, monotonic() - start)
-
-
-def ask_count(job: Job, page_size: int = 1) -> int:
-    """How many rows the service counts: one request, of one row unless more are asked for."""
-    settings = job.settings
-    with Client(settings.base_url, job.tokens, job.throttle, settings.retry_budget) as client:
-        return fetch_page(replace(job, settings=replace(settings, page_size=page_size)), client, 0).count
-
-
-def report_ignored(job: Job, count: int) -> None:
-    """Warn where filters select nothing less than the whole listing: the service may not heed them.
-
-    That takes a request of one row where there are filters, and none where there are not. A service that refuses it
-    wants filters.
-    """
-    chosen = {name for name, value in given(job.filters).items() if (name, value) not in UNTELLING}
-    kind = ContactFilters if isinstance(job.filters, ContactFilters) else TemplateFilters
-    if not (count and chosen):
-        return
-    try:
-        whole = ask_count(replace(job, filters=kind(account_id=job.filters.account_id)))
-    except ServiceRejected:
-        return
-    if whole == count:
-        logger.warning(
-            "%s: the service gives all %d rows with %s as without; it may ignore that filter",
-            job.name,
-            count,
-            ", ".join(sorted(chosen)),
-        )
 
 
 def fetch_page(job: Job, client: Client, page: int) -> Page:

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from letters_source.audit import Audit, Loaded, audit_row
 from letters_source.errors import ServiceRejected
-from letters_source.extract import ask_count
 from letters_source.ids import Members, read_ids
 from letters_source.job import Job
 from letters_source.listing import ADDRESS_STATUSES, LAST_MAILED_STATUSES, NOBODY, given, refined
+from letters_source.probe import ask_count
 from letters_source.tables import (
     CONTACTS__ADDRESS_STATUSES,
     CONTACTS__LAST_MAILED_STATUSES,

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from letters_source.audit import Loaded, Outcome, log_outcome
 from letters_source.evidence import has_no_id
-from letters_source.extract import walk
+from letters_source.extract import read_until_whole
 from letters_source.job import Job
 
 
@@ -43,7 +43,7 @@ def read_ids(job: Job) -> Found:
     Raises:
         LettersError: as `read_listing` does.
     """
-    outcome = walk(job)
+    outcome = read_until_whole(job)
     keys = pa.chunked_array(
         (
             reading.keys.filter(pa.array(np.broadcast_to(rows, len(reading.keys))))

@@ -156,6 +156,11 @@ class TemplateFilters:
 Filters: TypeAlias = ContactFilters | TemplateFilters
 
 
+def page_title(listing: str, page: int | str) -> str:
+    """What messages call a page of a listing."""
+    return f"{listing} page {page}"
+
+
 def encode_page(page: int, page_size: int, filters: Mapping[str, str]) -> dict[str, str]:
     """The query parameters of one page; the first page is 0."""
     return {"page": str(page), "pageSize": str(page_size), **filters}

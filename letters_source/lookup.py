@@ -41,7 +41,7 @@ Providers = Sequence[ConfigProvider]
 
 @contextmanager
 def readable_files() -> Iterator[None]:
-    """Do in the block what has dlt read its files of settings, which it does when it is first asked for anything.
+    """Turn dlt's error of a settings file that cannot be read into ours: dlt reads them when it is first asked.
 
     Raises:
         SettingsError: a file cannot be read, such as one that is no TOML; the message has the file and the place in it.

@@ -8,18 +8,17 @@ from typing import Any
 import pyarrow as pa
 
 from letters_source.audit import Audit, Loaded, audit_row
+from letters_source.destination.versions import MERGE
 from letters_source.errors import ServiceError, ServiceRejected
-from letters_source.extract import ask_count
 from letters_source.ids import Members, read_ids
 from letters_source.job import Job
 from letters_source.listing import LONG_AGO, refined
+from letters_source.probe import ask_count
 from letters_source.reader import ignore
 from letters_source.tables import MAILINGS
 
 DAYS = ("last_mailed_from", "last_mailed_to")
 """The filters of a window."""
-MERGE = "merge"
-"""How mailings are written: those of a window are added, or replace what an earlier load told of them."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,7 +66,7 @@ def first_open_day(held: Iterable[Window], since: date) -> date:
     return day
 
 
-def check_heeded(job: Job) -> None:
+def check_days_heeded(job: Job) -> None:
     """See that the service heeds the days of a window: one on which nobody was mailed has no rows.
 
     Raises:

@@ -116,7 +116,7 @@ def output_options(command: Any) -> Any:
     return click.option("--quiet", is_flag=True, help="Show nothing but warnings and errors.")(command)
 
 
-def given(settings: dict[str, Any]) -> dict[str, Any]:
+def without_unset(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that options gave; a flag that was not raised is left to the configuration."""
     return {name: value for name, value in settings.items() if value not in (None, ())}
 
@@ -130,7 +130,7 @@ READ_BY = {
 """Which parts of a load heed what options ask for."""
 
 
-def check_heeded(settings: dict[str, Any], parts: Collection[str]) -> None:
+def check_options_apply(settings: dict[str, Any], parts: Collection[str]) -> None:
     """See that no option is about what is not loaded.
 
     Args:

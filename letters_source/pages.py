@@ -1,7 +1,7 @@
 """What do the hidden resources yield, once the load is known to be allowed?"""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,18 @@ import dlt
 
 from letters_source.audit import Audit
 from letters_source.destination.held import finished_audits, running_pipeline
-from letters_source.destination.pipeline import is_files, merge_strategies, table_format
 from letters_source.destination.selection import check_selection
+from letters_source.destination.versions import MERGE, check_mode
 from letters_source.errors import SettingsError
-from letters_source.extract import Rows, read_listing, report_ignored
+from letters_source.extract import Rows, read_listing
 from letters_source.facets import read_facet
 from letters_source.guard import rows_before
 from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LAST_MAILED_STATUSES, unknown_statuses
 from letters_source.lookup import where_to_set, wrong
-from letters_source.mailings import MERGE, check_heeded, first_open_day, held_window, plan_windows, read_window
+from letters_source.mailings import check_days_heeded, first_open_day, held_window, plan_windows, read_window
+from letters_source.probe import report_ignored
 from letters_source.tables import LISTING_AUDIT, MAILINGS, facets_of
 
 logger = logging.getLogger("letters_source")
@@ -29,9 +30,6 @@ Item = Rows | Members | Audit
 NOTHING = Members("", MAILINGS.schema.empty_table())
 """What no table takes: it gives every other resource its turn to refuse before the service is asked."""
 NO_AUDIT = Audit(LISTING_AUDIT.schema.empty_table())
-WORDS = {"sync": "sync", "history": "history", MERGE: "loading mailings"}
-STRATEGIES = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
-"""dlt's ways to merge that serve a mode, any of them."""
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
@@ -42,7 +40,8 @@ def read_pages(job: Job) -> Iterator[Item]:
         SettingsError: `add_limit` was set, which would make a part look like the whole, or the dataset holds rows that
             were chosen otherwise.
     """
-    audits = check_load(job, job.settings.mode)
+    audits = earlier_audits(job)
+    check_load(job, job.settings.mode, audits)
     yield NOTHING
     count = yield from read_listing(job, working_folder(), rows_before(job, audits))
     report_ignored(job, count)
@@ -57,15 +56,16 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
         SettingsError: no first day is set, or as for `read_pages`.
         ServiceError: the service ignores the days of a window.
     """
-    check_load(job, MERGE)
+    audits = earlier_audits(job)
+    check_load(job, MERGE, audits)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
-    start = first_day(job, days, end)
+    start = first_day(job, days, end, audits)
     # tables of the right types, also where there is no day to ask for
     yield {"item": NO_AUDIT}
     yield {"item": Members(MAILINGS.name, MAILINGS.schema.empty_table())}
     windows = plan_windows(start, end, job.settings.mailings_window)
     if windows:
-        check_heeded(job)
+        check_days_heeded(job)
     for window in windows:
         # dlt drops what lies before the day that it goes on from
         day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
@@ -74,10 +74,16 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
         job.watch(job.name, 1, 1, len(windows))
 
 
-def first_day(job: Job, days: dlt.sources.incremental[date], end: date) -> date:
+def earlier_audits(job: Job) -> list[dict[str, Any]]:
+    """The audits of what the job reads in finished loads of the running pipeline, newest first; none outside a load."""
+    pipeline = running_pipeline()
+    return finished_audits(pipeline, job.name) if pipeline else []
+
+
+def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
     """The first day to ask for: where dlt goes on from, or before, where the destination lacks days.
 
-    dlt remembers a day for a pipeline, wherever it loads to; what counts is what the destination holds.
+    dlt remembers a day for a pipeline, wherever it loads to; what counts is what the destination holds, by the audits.
 
     Raises:
         SettingsError: no first day is set, or one that is yet to come.
@@ -89,18 +95,14 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date) -> date:
         return start
     if since >= end:
         raise wrong("mailings_since", "no day after today", since)
-    pipeline = running_pipeline()
-    audits = finished_audits(pipeline, job.name) if pipeline else []
     # a clock that was ahead would have days count as held that nobody has asked for
     held = [held_window(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
     missing = first_open_day(held, since) - timedelta(days=job.settings.mailings_lag)
     return min(start, max(since, missing))
 
 
-def check_load(job: Job, mode: str) -> list[dict[str, Any]]:
+def check_load(job: Job, mode: str, audits: Sequence[dict[str, Any]]) -> None:
     """See that the listing may be loaded to where the pipeline loads, before the service is asked for anything.
-
-    Returns the audits of its finished loads, newest first; none outside a load.
 
     Raises:
         SettingsError: a limit is set, the destination cannot merge, or the dataset holds rows of another choice.
@@ -113,23 +115,8 @@ def check_load(job: Job, mode: str) -> list[dict[str, Any]]:
     for status in unknown_statuses(job.filters):
         logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
     if pipeline := running_pipeline():
-        check_mode(pipeline, job, mode)
-        return check_selection(pipeline, job)
-    return []
-
-
-def check_mode(pipeline: Any, job: Job, mode: str) -> None:
-    """See that the destination can be written in that mode; where it cannot merge so, dlt would append, or break off.
-
-    Raises:
-        SettingsError: it cannot.
-    """
-    # rows may be extracted before it is known where to
-    if mode == "replace" or not pipeline.destination or STRATEGIES[mode] & merge_strategies(pipeline):
-        return
-    files = f"{table_format(pipeline) or 'plain'} files"
-    what = files if is_files(pipeline) else pipeline.destination.destination_name
-    raise SettingsError(f"{job.name}: {what} cannot be merged into as {WORDS[mode]} needs; choose another destination.")
+        check_mode(pipeline, job.name, mode)
+        check_selection(pipeline, job, audits)
 
 
 def working_folder() -> Path | None:

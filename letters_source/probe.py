@@ -1,23 +1,36 @@
 """What does the service do where its interface is silent? Which filters it heeds, and how large its pages get."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
+from letters_source.client import Client
 from letters_source.errors import ServiceRejected
+from letters_source.extract import fetch_page
+from letters_source.job import Job
 from letters_source.listing import (
     ADDRESS_STATUSES,
     LAST_MAILED_STATUSES,
     LONG_AGO,
     NOBODY,
     PRODUCT_TYPES,
+    ContactFilters,
+    TemplateFilters,
+    given,
     refined,
 )
 from letters_source.settings import Settings
+
+logger = logging.getLogger("letters_source")
 
 Effect = Literal["heeded", "no difference", "refused", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
 
 LARGEST_PAGE = 16_384
+
+# filters that may well select all: the flag that enables search, and rows that are included beside others
+UNTELLING = (("search", 0), ("search", 1), ("with_property_addresses", True))
 
 TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "templates": {
@@ -37,6 +50,36 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     },
 }
 """The values to try of each filter; an account that is not ours is not tried."""
+
+
+def ask_count(job: Job, page_size: int = 1) -> int:
+    """How many rows the service counts: one request, of one row unless more are asked for."""
+    settings = job.settings
+    with Client(settings.base_url, job.tokens, job.throttle, settings.retry_budget) as client:
+        return fetch_page(replace(job, settings=replace(settings, page_size=page_size)), client, 0).count
+
+
+def report_ignored(job: Job, count: int) -> None:
+    """Warn where filters select nothing less than the whole listing: the service may not heed them.
+
+    That takes a request of one row where there are filters, and none where there are not. A service that refuses it
+    wants filters.
+    """
+    chosen = {name for name, value in given(job.filters).items() if (name, value) not in UNTELLING}
+    kind = ContactFilters if isinstance(job.filters, ContactFilters) else TemplateFilters
+    if not (count and chosen):
+        return
+    try:
+        whole = ask_count(replace(job, filters=kind(account_id=job.filters.account_id)))
+    except ServiceRejected:
+        return
+    if whole == count:
+        logger.warning(
+            "%s: the service gives all %d rows with %s as without; it may ignore that filter",
+            job.name,
+            count,
+            ", ".join(sorted(chosen)),
+        )
 
 
 def try_filters(listing: str, settings: Settings, count: Count) -> dict[str, Effect]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, replace
+from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from letters_source.errors import SettingsError
@@ -22,9 +23,9 @@ from letters_source.lookup import (
 from letters_source.privacy import CHOICES, MIN_KEY_BYTES, PERSONAL, Policy, Privacy
 from letters_source.settings import Environment, Overrides, Settings
 from letters_source.tables import UNDOCUMENTED
-from letters_source.tokens import Tokens
+from letters_source.tokens import Tokens, TokenSource, check_tokens
 
-PARTS = ("contacts", "templates", "pii")
+SUBSECTIONS = ("contacts", "templates", "pii")
 """The sections within ours, beside those of environments."""
 NESTED = ("contact_filters", "template_filters", "privacy")
 TYPES = {"pii_key": str, **{key: hint for key, hint in get_type_hints(Settings).items() if key not in NESTED}}
@@ -50,7 +51,7 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
     environment = given.get("environment") or look_up("environment", Environment, (SECTION,), found)
     sections = sections_of(environment)
     for section in sections:
-        check_spelling(section, found, (*Overrides.__annotations__, *PARTS, *get_args(Environment)))
+        check_spelling(section, found, (*Overrides.__annotations__, *SUBSECTIONS, *get_args(Environment)))
     plain: dict[str, Any] = {}
     for key in (key for key in fields(Settings) if key.name not in NESTED):
         value = given.get(key.name)
@@ -157,6 +158,15 @@ def resolve_privacy(
     if treated and found[UNDOCUMENTED.name] == "keep":
         treated[UNDOCUMENTED.name] = "keep"
     return Privacy(treated, secret, frozenset(name for name, policy in policies.items() if policy == "keep"))
+
+
+def token_source(settings: Settings, overrides: Overrides) -> TokenSource:
+    """The run's tokens, which are read again where the service refuses them.
+
+    Raises:
+        LettersError: as `check_tokens` does.
+    """
+    return TokenSource(check_tokens(settings.tokens), partial(read_tokens_again, settings, overrides))
 
 
 def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:

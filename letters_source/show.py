@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import dlt
 
-from letters_source.check import Report
+from letters_source.check import Findings
 from letters_source.destination.pipeline import is_duckdb, is_files, shown_place, table_format
 from letters_source.load import Result, run, run_accounts
 from letters_source.reader import Watch, ignore
@@ -86,12 +86,12 @@ def load_accounts_shown(
     """Load accounts with progress, then show what is there of each."""
     with progress(quiet=quiet) as watch:
         results = run_accounts(pipelines, only=only, watch=watch, **settings)
+    if quiet:
+        return
     for account, result in results.items():
-        if not quiet:
-            stdout().print(f"Account {account}:", highlight=False)
-            show_result(result, pipelines[account])
-    if not quiet:
-        show_published(settings)
+        stdout().print(f"Account {account}:", highlight=False)
+        show_result(result, pipelines[account])
+    show_published(settings)
 
 
 class Bars:
@@ -169,11 +169,11 @@ def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
     return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
 
 
-def show_report(report: Report) -> None:
+def show_findings(findings: Findings) -> None:
     """What a load would find and take, what filters do, and how long the token is good."""
-    probed = ("largest page",) if any(found.largest_page is not None for found in report.listings) else ()
+    probed = ("largest page",) if any(found.largest_page is not None for found in findings.listings) else ()
     table = make_table("listing", "rows", "rows a page", "requests", "latency", "estimate", *probed)
-    for found in report.listings:
+    for found in findings.listings:
         figures = (
             f"{found.count:,}",
             f"{found.page_size:,}" if found.page_size else "all in one",
@@ -184,11 +184,12 @@ def show_report(report: Report) -> None:
         )
         table.add_row(found.listing, *figures[: len(table.columns) - 1])
     stdout().print(table)
-    for found in report.listings:
+    for found in findings.listings:
         for effect in sorted(set(found.filters.values())):
             names = ", ".join(name for name, seen in found.filters.items() if seen == effect)
             stdout().print(f"Filters of {found.listing}, {effect}: {names}", highlight=False)
-    expires = f"expires at {report.expires:%Y-%m-%d %H:%M} UTC" if report.expires else "does not say when it expires"
+    end = findings.expires
+    expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
     stdout().print(f"The service is reachable and accepts the tokens; the access token {expires}.", highlight=False)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
-from functools import partial
 from typing import Annotated, Any, Unpack
 
 import dlt
@@ -25,7 +24,7 @@ from letters_source.job import Job
 from letters_source.listing import LISTINGS, given
 from letters_source.pages import Item, read_mailings, read_pages
 from letters_source.reader import Watch, ignore
-from letters_source.resolve import read_tokens_again, resolve_settings
+from letters_source.resolve import resolve_settings, token_source
 from letters_source.settings import Mode, Overrides, Settings
 from letters_source.tables import (
     LISTING_AUDIT,
@@ -38,7 +37,6 @@ from letters_source.tables import (
     tables_of,
 )
 from letters_source.throttle import Throttle
-from letters_source.tokens import TokenSource, check_tokens
 
 JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
 
@@ -61,7 +59,7 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     """
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
-    tokens = TokenSource(check_tokens(resolved.tokens), partial(read_tokens_again, resolved, settings))
+    tokens = token_source(resolved, settings)
     throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
     jobs = {
         name: Job(name, listing, resolved, tokens, throttle, resolved.filters(name), watch)
@@ -137,7 +135,7 @@ def hints(table: Table, listing: str = "") -> dict[str, Any]:
         "name": f"{listing}__{table.name}" if listing else table.name,
         "table_name": table.name,
         "primary_key": table.key or None,
-        "references": [reference] if table.listing and table.part != "row" else None,
+        "references": [reference] if table.is_child else None,
         "columns": column_hints(table),
     }
 

@@ -1,6 +1,6 @@
 """Which tables are there, and what is in each column?
 
-The whole schema as data: the Arrow schemas, dlt's hints, DuckDB's comments and README's table list come from here.
+The whole schema as data: the Arrow schemas, dlt's hints, databases' comments and README's table list come from here.
 Wire keys and meanings are those of the service's interface document, sections 2.2 to 2.4.
 """
 
@@ -56,7 +56,8 @@ class Table:
     """A table.
 
     `part` says where its rows lie: the listing's row itself, one object in it, a list of objects, or in no row, as it
-    takes the listing's ids under each value of a filter (`facet`), or in each window of days (`window`).
+    takes the listing's ids under each value of a filter (`facet`), or in each window of days (`window`). Tables
+    of no listing have `row`, too.
     """
 
     name: str
@@ -65,6 +66,11 @@ class Table:
     listing: str = ""
     part: Literal["row", "object", "list", "facet", "window"] = "row"
     wire: str = ""
+
+    @property
+    def is_child(self) -> bool:
+        """Whether its rows belong to those of its listing's own table."""
+        return self.part != "row"
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -15,6 +15,7 @@ from letters_source.tables import ARROW_TYPES, Kind
 NUMBER_STARTS = frozenset(b"-0123456789")
 NUL, REPLACEMENT = "\x00", "\ufffd"
 NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
+# a double has 309 digits before its point; a text of so many is taken for a number too, which spares reading it
 _LONG_NUMBER = re.compile(rb"\d{300}")
 _SUSPECT = re.compile(rb"\\u|\d[eE]|\d{300}")
 _TEXT = msgspec.json.Decoder(str)
@@ -72,7 +73,7 @@ def read_value(raw: bytes, kind: Kind) -> str | bool | None:
 def json_text(raw: bytes) -> str:
     """The JSON as the service wrote it; where an engine could not hold it, a JSON string of that text.
 
-    NUL and numbers beyond a double break JSON columns of some engines.
+    NUL and numbers beyond a double, which very many digits in a row may be, break JSON columns of some engines.
     """
     text = raw.decode()
     return text if is_portable(raw) else msgspec.json.encode(text).decode()

@@ -4,7 +4,7 @@ Pure logic: pages are read by whatever `Read` is given, responses are judged by 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -108,7 +108,7 @@ def walk_listing(read: Read, terms: Terms) -> Verdict:
     readings: list[Reading] = []
     before: list[Reading] = []
     for number in range(1, terms.max_walks + 1):
-        walk = read_pages(read, Walk(terms.listing, number))
+        walk = read_walk(read, terms.listing, number)
         readings += walk.readings
         # rows of several pages are proved by a second reading, a single page by itself
         if (number > 1 or not walk.last_page) and (verdict := certified(readings)):
@@ -120,17 +120,12 @@ def walk_listing(read: Read, terms: Terms) -> Verdict:
         before = walk.readings
         if verdict := certified(readings):
             return verdict
-    if repeats_rejected(walk.readings):
-        reason = "two pages show the same row without an id, which takes two equal walks and proof fenced"
-        raise incomplete(terms.listing, reason, walk.readings)
-    error = incomplete(terms.listing, "its rows moved while they were read", walk.readings)
-    if error.missing and len({reading.count for reading in readings}) == 1:
-        error = incomplete(terms.listing, "its rows do not add up to its count", walk.readings)
-    raise error
+    raise incomplete(terms.listing, why_incomplete(walk.readings, readings), walk.readings)
 
 
-def read_pages(read: Read, walk: Walk) -> Walk:
+def read_walk(read: Read, listing: str, number: int) -> Walk:
     """Page 0, which tells the count and the page size, then the last page, then those between."""
+    walk = Walk(listing, number)
     for reading in read([0], walk.number):
         walk.add(reading)
     if walk.last_page:
@@ -168,6 +163,16 @@ def fenced(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
     again = {reading.page for reading in fence}
     keep = [reading.walk == walk.number and reading.page not in again for reading in earlier]
     return Verdict("fenced", (*earlier, *fence), (*keep, *(True for _ in fence)))
+
+
+def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
+    """What kept the listing from being shown to be whole, by its last walk and all readings."""
+    if repeats_rejected(last):
+        return "two pages show the same row without an id, which takes two equal walks and proof fenced"
+    counts = {reading.count for reading in readings}
+    if len(counts) == 1 and counts != {distinct_rows(last)}:
+        return "its rows do not add up to its count"
+    return "its rows moved while they were read"
 
 
 def incomplete(

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 from letters_source.emulator import Behaviour, Drift, Emulator
 from letters_source.errors import IncompleteListing
 from letters_source.evidence import Reading, certify
-from letters_source.extract import walk
+from letters_source.extract import read_until_whole
 from letters_source.job import Job
 from letters_source.listing import LISTINGS
 from letters_source.reader import ignore
@@ -84,7 +84,7 @@ def walk_over_http(case: Case, seed: int) -> Walked:
     emulator.before_answer = record.watch
     with emulator.serve() as base_url:
         try:
-            verdict = walk(job_for(base_url, emulator, case)).verdict
+            verdict = read_until_whole(job_for(base_url, emulator, case)).verdict
         except IncompleteListing:
             return Walked("refused", wrong=False, requests=len(emulator.hits))
     record.watch(emulator, 0)

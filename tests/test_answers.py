@@ -36,10 +36,10 @@ def answer(status: int, **headers: str) -> requests.Response:
     return response
 
 
-def meaning(status: int, body: bytes = b"", where: str = "contacts page 7", **headers: str) -> Exception | None:
+def meaning(status: int, body: bytes = b"", listing: str = "contacts", **headers: str) -> Exception | None:
     """The error that an answer ends in, if any."""
     try:
-        check_status(answer(status, **headers), body, where, TOKENS)
+        check_status(answer(status, **headers), body, listing, f"{listing} page 7", TOKENS)
     except (LettersError, Again) as error:
         return error
     return None
@@ -173,22 +173,22 @@ def test_another_2xx_is_not_a_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "where", "expected"),
+    ("status", "listing", "expected"),
     [
-        (400, "templates page 0", FILTERS),
-        (422, "templates page 0", FILTERS),
-        (400, "contacts page 0", FORMS),
-        (422, "contacts page 0", FORMS),
-        (404, "templates page 0", " Check base_url, which ends in /api/v1."),
-        (404, "contacts page 3", " Check base_url, which ends in /api/v1."),
-        (410, "templates page 0", ""),
+        (400, "templates", FILTERS),
+        (422, "templates", FILTERS),
+        (400, "contacts", FORMS),
+        (422, "contacts", FORMS),
+        (404, "templates", " Check base_url, which ends in /api/v1."),
+        (404, "contacts", " Check base_url, which ends in /api/v1."),
+        (410, "templates", ""),
     ],
 )  # fmt: skip
-def test_a_refusal_hints_at_what_may_help(status: int, where: str, expected: str) -> None:
+def test_a_refusal_hints_at_what_may_help(status: int, listing: str, expected: str) -> None:
     """Filters for templates, what contacts may want written otherwise, and the address where nothing is found."""
-    assert hint(status, where) == expected
-    error = meaning(status, b'{"message": "Bad things."}', where)
-    assert str(error) == f"{where}: the service refused the request ({status}): Bad things.{expected}"
+    assert hint(status, listing) == expected
+    error = meaning(status, b'{"message": "Bad things."}', listing)
+    assert str(error) == f"{listing} page 7: the service refused the request ({status}): Bad things.{expected}"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import check_rejected, check_table, one, present
 from letters_source.errors import LoadFailed
 from letters_source.failures import plain_errors
-from letters_source.tables import LISTING_AUDIT, Table
+from letters_source.tables import LISTING_AUDIT, LOAD_ID, Table
 
 Audits = Sequence[Mapping[str, Any]]
 
@@ -33,7 +33,7 @@ def find_missing(client: Any, table: Table, audits: Audits) -> None:
     """As many rows and ids as were read, and as many rejected rows."""
     check_table(client, table, audits)
     for audit in audits if table.part == "row" else ():
-        check_rejected(client, audit, audit["_dlt_load_id"])
+        check_rejected(client, audit)
 
 
 def find_repeated(client: Any, table: Table, audits: Audits) -> None:
@@ -107,7 +107,7 @@ def last_audits(pipeline: dlt.Pipeline, names: Collection[str]) -> Mapping[str, 
         raise LoadFailed(f"{file.name} does not exist; load it first.")
     found = {name: finished_audits(pipeline, name) for name in names}
     return {
-        name: [audit for audit in audits if audit["_dlt_load_id"] == audits[0]["_dlt_load_id"]]
+        name: [audit for audit in audits if audit[LOAD_ID.name] == audits[0][LOAD_ID.name]]
         for name, audits in found.items()
     }
 

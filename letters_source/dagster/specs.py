@@ -38,11 +38,10 @@ class LettersTranslator(DagsterDltTranslator):
     def get_asset_spec(self, data: DltResourceTranslatorData) -> dg.AssetSpec:
         """The asset of a table: children come after the listing's own table, all others after the service."""
         table = BY_NAME[data.resource.name]
-        is_child = table.listing and table.part != "row"
         spec = super().get_asset_spec(data)
         return spec.replace_attributes(
             key=self.key_of(table),
-            deps=[self.key_of(tables_of(table.listing)[0]) if is_child else SERVICE.key],
+            deps=[self.key_of(tables_of(table.listing)[0]) if table.is_child else SERVICE.key],
             description=table.description,
             group_name=self.group,
             kinds={"dlt", self.destination},

@@ -12,7 +12,7 @@ from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
 from letters_source.destination.sql import open_sql
-from letters_source.tables import LISTING_AUDIT
+from letters_source.tables import LISTING_AUDIT, LOAD_ID
 
 LOADS = "_dlt_loads"
 JSON_NAMES = frozenset(column.name for column in LISTING_AUDIT.columns if column.kind == "json")
@@ -31,7 +31,7 @@ def finished_audits(pipeline: Any, name: str) -> list[dict[str, Any]]:
     """The audits of a listing, a facet or the mailings in finished loads, newest first; none where there is none."""
     # all columns, as audits of an older version lack some
     query = (
-        "SELECT * FROM {} WHERE listing = %s AND _dlt_load_id IN (SELECT load_id FROM {} WHERE status = 0) "
+        f"SELECT * FROM {{}} WHERE listing = %s AND {LOAD_ID.name} IN (SELECT load_id FROM {{}} WHERE status = 0) "
         "ORDER BY started_at DESC"
     )
     columns, rows = ask(pipeline, query, (LISTING_AUDIT.name, LOADS), name)

@@ -16,7 +16,7 @@ from letters_source.destination.sql import keep_open
 from letters_source.errors import LoadFailed
 
 NOTHING_REPLACED = "Delete operation did not match any records"
-"""What pyiceberg warns of when a table that is replaced had no rows, as in every first load."""
+"""What pyiceberg warns of when a table that is replaced had no rows."""
 
 
 def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
@@ -43,8 +43,16 @@ def file_format(pipeline: dlt.Pipeline) -> Any:
 
 
 @contextmanager
+def quiet_first_replace() -> Iterator[None]:
+    """Hold back what pyiceberg warns of in every first load, while the block runs."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", NOTHING_REPLACED, UserWarning)
+        yield
+
+
+@contextmanager
 def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
-    """Keep a connection to a DuckDB file while the block runs; with other destinations, hold back an idle warning.
+    """Keep a connection to a DuckDB file, where that is the destination, while the block runs.
 
     Nobody else can take the file between preflight and load, and DuckDB does not write out its log whenever dlt closes
     a connection of its own, a third of a small load's time. A file that was new is removed when the block fails, unless
@@ -56,9 +64,7 @@ def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
     """
     file = duckdb_file(pipeline)
     if file is None:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", NOTHING_REPLACED, UserWarning)
-            yield
+        yield
         return
     is_new = not os.path.exists(file)
     # dlt brings it along; DuckDB imports it for its first time with a zone, and would call it missing if interrupted

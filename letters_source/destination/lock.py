@@ -184,9 +184,9 @@ def tell_holder(attempt: Callable[[], T]) -> T:
     try:
         return attempt()
     except (DestinationException, LoadFailed) as error:
-        words, locked, holder = str(error).partition("Could not set lock")
-        if not locked:
+        words, mark, who = str(error).partition("Could not set lock")
+        if not mark:
             raise
         # of ours the beginning tells what was not done; of dlt's it is about credentials
         begun = words if isinstance(error, LoadFailed) else ""
-        raise DestinationInUse(f"{begun}{without_advice(locked + holder)}") from None
+        raise DestinationInUse(f"{begun}{without_advice(mark + who)}") from None

@@ -34,7 +34,7 @@ class EnoughMemory(SqlJobClientWithStagingDataset):
 
 
 def large_rows() -> Iterator[int]:
-    """By how many bytes the rows of each file that is to be loaded exceed small ones, those that are held together."""
+    """For each file to load, by how many bytes the rows that DuckDB holds at once exceed small ones."""
     package = Container()[LoadPackageStateInjectableContext]
     storage = package.storage
     for file in storage.list_new_jobs(package.load_id):

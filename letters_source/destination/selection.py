@@ -2,35 +2,39 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from letters_source.destination.held import finished_audits, read_columns
-from letters_source.destination.versions import ROW_HASH
+from letters_source.destination.versions import MERGE, ROW_HASH
 from letters_source.errors import SettingsError
 from letters_source.job import Job
 from letters_source.listing import given
 from letters_source.lookup import where_to_set
-from letters_source.mailings import DAYS, MERGE, window_of
+from letters_source.mailings import DAYS, window_of
 from letters_source.privacy import CHOICES, PERSONAL, Policy
 from letters_source.tables import MAILINGS, tables_of
 
 logger = logging.getLogger("letters_source")
 
 
-def check_selection(pipeline: Any, job: Job) -> list[dict[str, Any]]:
+def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -> None:
     """See that the dataset was not loaded with other filters, for another account or environment, or in another mode.
 
-    What it was loaded with is what its newest audit says; environments count where both loads name theirs. Returns the
-    audits, newest first.
+    What it was loaded with is what its newest audit says; environments count where both loads name theirs.
+
+    Args:
+        pipeline: the running one.
+        job: what is to be loaded.
+        audits: its audits in the dataset, newest first.
 
     Raises:
         SettingsError: it was, or a load that broke off made its tables in another mode.
     """
-    audits = finished_audits(pipeline, job.name)
     check_account(pipeline, job)
     if not audits:
         check_columns(pipeline, job)
-        return audits
+        return
     # loads that name no environment may come between those that do
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
     held, wanted = remembered(newest), selection_of(job)
@@ -43,7 +47,6 @@ def check_selection(pipeline: Any, job: Job) -> list[dict[str, Any]]:
             f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
         )
-    return audits
 
 
 def check_account(pipeline: Any, job: Job) -> None:

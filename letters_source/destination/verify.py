@@ -26,7 +26,7 @@ def verify_load(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table])
             check_table(client, table, audits)
         for audit in audits:
             if audit["listing"] in LISTINGS:
-                check_rejected(client, audit, load_id)
+                check_rejected(client, audit)
     return audits
 
 
@@ -43,9 +43,8 @@ def check_audited(audits: Collection[Row], tables: Collection[Table]) -> None:
 def read_audits(client: Any, load_id: str) -> tuple[Row, ...]:
     """The rows of `listing_audit` that a load brought."""
     names = [*LISTING_AUDIT.schema.names, LOAD_ID.name]
-    query = (
-        f"SELECT {', '.join(names)} FROM {qualified(client, LISTING_AUDIT)} WHERE _dlt_load_id = %s ORDER BY started_at"
-    )
+    audits = qualified(client, LISTING_AUDIT)
+    query = f"SELECT {', '.join(names)} FROM {audits} WHERE {LOAD_ID.name} = %s ORDER BY started_at"
     return tuple(dict(zip(names, row, strict=True)) for row in client.execute_sql(query, load_id))
 
 
@@ -80,8 +79,8 @@ def present(client: Any, table: Table, audits: Collection[Row]) -> str:
     """The rows that a load answers for: all; with history those that are valid now; of mailings those it brought."""
     name = qualified(client, table)
     if table.part == "window":
-        loads = ", ".join({f"'{audit['_dlt_load_id']}'" for audit in audits}) or "''"
-        return f"(SELECT * FROM {name} WHERE _dlt_load_id IN ({loads})) AS present"
+        loads = ", ".join({f"'{audit[LOAD_ID.name]}'" for audit in audits}) or "''"
+        return f"(SELECT * FROM {name} WHERE {LOAD_ID.name} IN ({loads})) AS present"
     if any(audit["mode"] == "history" for audit in audits):
         return f"(SELECT * FROM {name} WHERE {VALID_TO} IS NULL) AS present"
     return name
@@ -96,10 +95,11 @@ def check_children(client: Any, child: Table, parent: Table, audits: Collection[
         raise LoadFailed(f"{child.name}: {orphans} rows have no row in {parent.name}; load again.")
 
 
-def check_rejected(client: Any, audit: Row, load_id: str) -> None:
+def check_rejected(client: Any, audit: Row) -> None:
     """The rows that were rejected were loaded as such."""
-    query = f"SELECT count(*) FROM {qualified(client, REJECTED_ROWS)} WHERE listing = %s AND _dlt_load_id = %s"
-    [rows] = one(client, query, audit["listing"], load_id)
+    name = qualified(client, REJECTED_ROWS)
+    query = f"SELECT count(*) FROM {name} WHERE listing = %s AND {LOAD_ID.name} = %s"
+    [rows] = one(client, query, audit["listing"], audit[LOAD_ID.name])
     if rows != audit["rows_rejected"]:
         raise LoadFailed(
             f"{REJECTED_ROWS.name}: {audit['rows_rejected']} rows of {audit['listing']} were rejected, "

@@ -6,6 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from letters_source.destination.pipeline import is_files, merge_strategies, table_format
+from letters_source.errors import SettingsError
 from letters_source.settings import Mode
 from letters_source.tables import UNDOCUMENTED, Column, Kind, Table
 
@@ -14,6 +16,12 @@ ROW_HASH = Column("row_hash", "", "Hash of the row's values, which tells whether
 
 LISTED = "listed"
 """In place of a hash: such a row tells that its contact or template was listed, and is not loaded itself."""
+
+MERGE = "merge"
+"""The mode of mailings: those of a window are added, or replace what an earlier load told of them."""
+
+STRATEGIES = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
+"""dlt's ways to merge that serve a mode, any of them."""
 
 # bytes that no UTF-8 text holds
 _SEPARATOR, _NULL = b"\xff", b"\xfe"
@@ -39,6 +47,21 @@ def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> An
     key = table.key[0]
     scope = f"{key} IN (SELECT {key} FROM {{staging_table}})"
     return {**history, "destination_scope": scope, "source_filter": f"{ROW_HASH.name} <> '{LISTED}'"}
+
+
+def check_mode(pipeline: Any, name: str, mode: str) -> None:
+    """See that the destination can be written in that mode; where it cannot merge so, dlt would append, or break off.
+
+    Raises:
+        SettingsError: it cannot; the message begins with the name of what is to be loaded.
+    """
+    # rows may be extracted before it is known where to
+    if mode == "replace" or not pipeline.destination or STRATEGIES[mode] & merge_strategies(pipeline):
+        return
+    files = f"{table_format(pipeline) or 'plain'} files"
+    place = files if is_files(pipeline) else pipeline.destination.destination_name
+    wish = "loading mailings" if mode == MERGE else mode
+    raise SettingsError(f"{name}: {place} cannot be merged into as {wish} needs; choose another destination.")
 
 
 def listed_rows(ids: pa.ChunkedArray, table: Table) -> pa.Table:

@@ -44,7 +44,10 @@ def read_ids(world: World, **changes: Any) -> list[str] | None:
         return None
 
 
-@pytest.mark.parametrize(("rate", "seed"), [(0.02, 1), (0.1, 2), (0.1, 3), (0.5, 4)])
+RATES = [(0.02, 1), (0.1, 2), (0.1, 3), (0.5, 4)]
+
+
+@pytest.mark.parametrize(("rate", "seed"), RATES)
 @pytest.mark.parametrize("name", DRIFTS)
 def test_what_is_accepted_is_what_the_service_held_at_one_moment(
     begin: Begin, name: str, rate: float, seed: int
@@ -55,8 +58,21 @@ def test_what_is_accepted_is_what_the_service_held_at_one_moment(
     world = begin(emulator)
     ids = read_ids(world, proof=proof)
     moments.add(frozenset(emulator.contacts.ids()))
+    assert ids is not None or rate > 0.02
     assert ids is None or frozenset(ids) in moments
     assert ids is None or len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(("rate", "seed"), RATES)
+@pytest.mark.parametrize("name", DRIFTS)
+def test_refused_is_only_what_moves_with_every_other_request(begin: Begin, name: str, rate: float, seed: int) -> None:
+    """With one worker the same rows move in every run, so it is known which walks can be shown to be whole."""
+    kind, place, proof = DRIFTS[name]
+    emulator, moments = drifting(kind, place, rate, seed)
+    ids = read_ids(begin(emulator), proof=proof, max_workers=1)
+    moments.add(frozenset(emulator.contacts.ids()))
+    assert (ids is None) == (rate == 0.5 and kind != "insert")
+    assert ids is None or (frozenset(ids) in moments and len(ids) == len(set(ids)))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
