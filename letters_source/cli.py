@@ -1,11 +1,6 @@
 """The `letters` command: arguments and words only."""
 
-import gc
-import os
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,10 +23,9 @@ from letters_source.options import (
     with_filters,
     without_unset,
 )
+from letters_source.process import lasting, set_up
 
 INTERRUPTED = 130
-# with the 700 of Python 3.11 a load of 100,000 contacts takes 3 % longer, and no less memory
-OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -198,33 +192,11 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
         raise click.UsageError(f"Port {port} cannot be used: {error.strerror}; choose another --port.") from None
 
 
-@contextmanager
-def lasting() -> Iterator[None]:
-    """Exempt what the block imports from garbage collection.
-
-    It stays anyway, and going through it time and again is a tenth of a load of 100,000 contacts.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def main() -> None:
     """Run the command; every error ends in a line on stderr and its exit code, `--debug` adds the traceback."""
-    # dlt and Arrow read these when they are first imported; all can be set otherwise
-    os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
-    # where Airflow is installed, dlt would look into its variables, which takes ten seconds and makes a ~/airflow
-    os.environ.setdefault("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false")
-    os.environ.setdefault("RUNTIME__LOG_LEVEL", "WARNING" if "--debug" in sys.argv else "CRITICAL")
-    # Arrow's own allocator keeps what is freed: a load takes 3 to 4 % longer with it, and 40 MB more
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    # dlt's, each time; where its folders are is README's to say
-    warnings.filterwarnings("ignore", "XDG_DATA_HOME is set", UserWarning)
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    if "--debug" not in sys.argv:
+    debug = "--debug" in sys.argv
+    set_up(debug=debug)
+    if not debug:
         sys.excepthook = tell_unexpected
     try:
         code = cli.main(standalone_mode=False)
@@ -235,7 +207,7 @@ def main() -> None:
         tell("interrupted; if tables were being written just then, load again")
         code = INTERRUPTED
     except LettersError as error:
-        if "--debug" in sys.argv:
+        if debug:
             sys.excepthook(type(error), error, error.__traceback__)
         else:
             tell(str(error))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import dlt
 
 from letters_source.check import Findings
-from letters_source.destination.pipeline import is_duckdb, is_files, shown_place, table_format
+from letters_source.destination.traits import is_duckdb, is_files, shown_place, table_format
 from letters_source.load import Result, run, run_accounts
 from letters_source.reader import Watch, ignore
 

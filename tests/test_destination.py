@@ -17,16 +17,10 @@ from dlt.destinations.exceptions import DatabaseException
 
 from letters_source.destination.engines import for_loading
 from letters_source.destination.loading import hold_open, load_config
-from letters_source.destination.pipeline import (
-    DUCKDB_CONFIG,
-    Kind,
-    account_pipelines,
-    duckdb_file,
-    local_folder,
-    make_pipeline,
-)
+from letters_source.destination.pipeline import DUCKDB_CONFIG, Kind, account_pipelines, make_pipeline
 from letters_source.destination.preflight import check_destination, check_duckdb, check_folder, check_writable
 from letters_source.destination.quoting import plain_cause
+from letters_source.destination.traits import duckdb_file, local_folder
 from letters_source.errors import DestinationError, LoadFailed
 
 ALONE = {"load.delete_completed_jobs": True, "load.raise_on_failed_jobs": True}

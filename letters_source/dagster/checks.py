@@ -9,8 +9,8 @@ import dlt
 
 from letters_source.dagster.specs import audited_as, table_of
 from letters_source.destination.held import finished_audits
-from letters_source.destination.pipeline import duckdb_file
 from letters_source.destination.sql import open_sql
+from letters_source.destination.traits import duckdb_file
 from letters_source.destination.verify import check_rejected, check_table, one, present
 from letters_source.errors import LoadFailed
 from letters_source.failures import plain_errors

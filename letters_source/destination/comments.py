@@ -5,9 +5,9 @@ from typing import Any
 
 import dlt
 
-from letters_source.destination.pipeline import engine
 from letters_source.destination.quoting import literal
 from letters_source.destination.sql import open_sql
+from letters_source.destination.traits import engine
 from letters_source.tables import Table
 
 # the table, the column (empty for the table), and the comment

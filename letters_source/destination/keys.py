@@ -5,8 +5,8 @@ from typing import Any
 
 import dlt
 
-from letters_source.destination.pipeline import engine
 from letters_source.destination.sql import open_sql
+from letters_source.destination.traits import engine
 from letters_source.tables import VALID_FROM, Table
 
 FIND_KEYS = """

@@ -11,8 +11,8 @@ import dlt
 from dlt.common.destination.exceptions import DestinationException
 
 from letters_source.destination.lock import when_free
-from letters_source.destination.pipeline import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
 from letters_source.destination.sql import keep_open
+from letters_source.destination.traits import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
 from letters_source.errors import LoadFailed
 
 NOTHING_REPLACED = "Delete operation did not match any records"

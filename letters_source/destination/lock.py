@@ -12,10 +12,11 @@ import dlt
 from dlt.common.destination.exceptions import DestinationException
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from letters_source.destination.pipeline import engine, local_folder, table_format, unusable
+from letters_source.destination.pipeline import unusable
 from letters_source.destination.preflight import check_destination
 from letters_source.destination.quoting import without_advice
 from letters_source.destination.stumps import remove_stumps
+from letters_source.destination.traits import engine, local_folder, table_format
 from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
 
 # how often to look whether a place is free again: a load takes seconds at least

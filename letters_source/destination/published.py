@@ -7,9 +7,10 @@ from shutil import copymode
 import dlt
 from dlt.common.destination.exceptions import DestinationException
 
-from letters_source.destination.pipeline import RESERVED, catalog_of, discard_duckdb, duckdb_file, is_duckdb, logs_of
+from letters_source.destination.pipeline import RESERVED, catalog_of
 from letters_source.destination.preflight import check_writable
 from letters_source.destination.quoting import literal, plain_cause
+from letters_source.destination.traits import discard_duckdb, duckdb_file, is_duckdb, logs_of
 from letters_source.errors import DestinationError, LoadFailed
 
 COPY = "letters_source_copy"

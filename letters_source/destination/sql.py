@@ -7,7 +7,7 @@ from typing import Any
 
 import dlt
 
-from letters_source.destination.pipeline import is_files
+from letters_source.destination.traits import is_files
 
 KEPT_OPEN: ContextVar[tuple[dlt.Pipeline | None, Any]] = ContextVar("KEPT_OPEN", default=(None, None))
 """The pipeline whose client stays open, and that client."""

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping
 import dlt
 
 from letters_source.destination.held import LOADS
-from letters_source.destination.pipeline import engine, is_files
 from letters_source.destination.sql import open_sql
+from letters_source.destination.traits import engine, is_files
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.destination.pipeline import is_files, merge_strategies, table_format
+from letters_source.destination.traits import is_files, merge_strategies, table_format
 from letters_source.errors import SettingsError
 from letters_source.settings import Mode
 from letters_source.tables import UNDOCUMENTED, Column, Kind, Table

@@ -6,9 +6,9 @@ from typing import Any
 
 import dlt
 
-from letters_source.destination.pipeline import is_duckdb
 from letters_source.destination.quoting import literal
 from letters_source.destination.sql import open_sql
+from letters_source.destination.traits import is_duckdb
 from letters_source.destination.versions import ROW_HASH
 from letters_source.tables import LISTING_AUDIT, VALID_FROM, VALID_TO, Table
 

@@ -1,0 +1,37 @@
+"""How is a command's process set up, so that loads are quick and nobody speaks in between?"""
+
+import gc
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# with the 700 of Python 3.11 a load of 100,000 contacts takes 3 % longer, and no less memory
+OBJECTS_BETWEEN_COLLECTIONS = 20_000
+
+
+def set_up(*, debug: bool) -> None:
+    """Set what dlt and Arrow read when they are first imported, each unless the environment says otherwise."""
+    os.environ.setdefault("RUNTIME__DLTHUB_TELEMETRY", "false")
+    # where Airflow is installed, dlt would look into its variables, which takes ten seconds and makes a ~/airflow
+    os.environ.setdefault("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false")
+    os.environ.setdefault("RUNTIME__LOG_LEVEL", "WARNING" if debug else "CRITICAL")
+    # Arrow's own allocator keeps what is freed: a load takes 3 to 4 % longer with it, and 40 MB more
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    # dlt's, each time; where its folders are is README's to say
+    warnings.filterwarnings("ignore", "XDG_DATA_HOME is set", UserWarning)
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+
+
+@contextmanager
+def lasting() -> Iterator[None]:
+    """Exempt what the block imports from garbage collection.
+
+    It stays anyway, and going through it time and again is a tenth of a load of 100,000 contacts.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
