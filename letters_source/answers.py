@@ -15,6 +15,8 @@ SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
 # 501 and 505 are about the request's kind, which stays the same
 RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
 LONGEST_MESSAGE = 200
+# RFC 1035, 2.3.4
+LONGEST_HOST = 253
 # a wish beyond any budget; what is much longer overflows waiting
 LONGEST_WISH = 10.0**7
 
@@ -81,9 +83,10 @@ def check_status(response: requests.Response, body: bytes, listing: str, where: 
 def redirect_host(location: str) -> str:
     """The host that a redirect names; no more of it, as it may carry what it was sent."""
     try:
-        return urlsplit(location).hostname or "the same host"
+        host = urlsplit(location).hostname or "the same host"
     except ValueError:
-        return "an address that cannot be read"
+        host = ""
+    return host if host.isprintable() and 0 < len(host) <= LONGEST_HOST else "an address that cannot be read"
 
 
 def retry_after(header: str | None, now: datetime) -> float | None:
@@ -94,9 +97,10 @@ def retry_after(header: str | None, now: datetime) -> float | None:
         return min(float(header), LONGEST_WISH)
     try:
         moment = parsedate_to_datetime(header)
-    except ValueError:
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+    except (ValueError, OverflowError):
         return None
-    return min(LONGEST_WISH, max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()))
+    return min(LONGEST_WISH, max(0.0, seconds))
 
 
 def service_message(body: bytes, tokens: Tokens) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,11 +11,13 @@ import pyarrow as pa
 
 from letters_source.job import Job
 from letters_source.listing import given
-from letters_source.shape import Notes
+from letters_source.shape import OTHERS, Notes
 from letters_source.tables import LISTING_AUDIT
 from letters_source.walk import Verdict
 
 logger = logging.getLogger("letters_source")
+
+PLAIN_NAME = re.compile(r"[\w.$ -]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,20 @@ def log_outcome(job: Job, outcome: Outcome, loaded: Loaded) -> None:
     if loaded.rejected:
         logger.warning("%s: %d rows have no usable id and went to rejected_rows", listing, loaded.rejected)
     fate = "dropped" if job.settings.privacy.undocumented == "drop" else "kept in the column undocumented"
-    for name, times in sorted(notes.kept.items()):
+    for name, times in sorted(by_plain_name(notes.kept).items()):
         logger.warning("%s: %s did not fit in %d rows and was %s", listing, name, times, fate)
     if notes.halves:
         logger.warning("%s: %d halves of surrogate pairs were replaced by U+FFFD", listing, notes.halves)
-    for name, times in sorted(notes.numbers.items()):
+    for name, times in sorted(by_plain_name(notes.numbers).items()):
         logger.warning("%s: %s came as a number in %d rows and was kept as its text", listing, name, times)
+
+
+def by_plain_name(times: Counter[str]) -> Counter[str]:
+    """How often each field came; names that fields do not have, which may be values or move a cursor, are not told."""
+    plain: Counter[str] = Counter()
+    for name, number in times.items():
+        plain[name if PLAIN_NAME.fullmatch(name) else OTHERS] += number
+    return plain
 
 
 def audit_row(job: Job, outcome: Outcome, loaded: Loaded) -> pa.Table:
@@ -88,7 +99,7 @@ def audit_row(job: Job, outcome: Outcome, loaded: Loaded) -> pa.Table:
     pages = {reading.page for reading in last_walk}
     received = sum(len(reading.keys) for reading in readings)
     policies = job.settings.privacy.policies
-    filters = given(job.filters)
+    filters, kept = given(job.filters), loaded.notes.kept
     row = {
         "listing": job.name,
         "filters": json.dumps(filters) if filters else None,
@@ -105,7 +116,7 @@ def audit_row(job: Job, outcome: Outcome, loaded: Loaded) -> pa.Table:
         "rows_rejected": loaded.rejected,
         "adds_up": loaded.adds_up,
         "misfit_values": loaded.notes.misfits,
-        "undocumented_fields": json.dumps(dict(sorted(loaded.notes.kept.items()))) if loaded.notes.kept else None,
+        "undocumented_fields": json.dumps(dict(sorted(by_plain_name(kept).items()))) if kept else None,
         "walks": readings[-1].walk,
         "pages": len(pages),
         "page_size_asked": job.settings.page_size,

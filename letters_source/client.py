@@ -35,6 +35,13 @@ CHUNK_BYTES = 2**18
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30
 
 
+class OneAddress(requests.Session):
+    """A session that does not look where a redirect leads: requests would read its body for that, however large."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Nowhere."""
+
+
 class Client:
     """Asks one service for pages; safe for many threads.
 
@@ -45,7 +52,7 @@ class Client:
         self.base_url, self.tokens, self.throttle, self.retry_budget = base_url, tokens, throttle, retry_budget
         self.traffic: Counter[str] = Counter()
         self._counting = Lock()
-        self.session = requests.Session()
+        self.session = OneAddress()
         # no proxies, netrc or certificates from the environment: tokens go where base_url says, and nowhere else
         self.session.trust_env = False
         seconds = min(ANSWER_SECONDS, retry_budget)

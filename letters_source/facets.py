@@ -105,16 +105,15 @@ def narrowed(job: Job, facet: Facet, value: Any) -> Job:
 def ignored_values(job: Job, facet: Facet, counted: Mapping[Any, int], whole: int) -> list[Any]:
     """The values that the service does not heed: all of them, or single ones.
 
-    Single ones give the whole listing although others have rows, too. An undocumented status is compared with one that
-    nobody has: all rows may really have it, and one more have come meanwhile.
+    A single one gives the whole listing. An undocumented status is compared with one that nobody has, as all rows may
+    really have it; a flag is asked for again where others have rows, too, as one more may have come meanwhile.
     """
     if is_ignored(job, facet, counted, whole):
         return list(counted)
-    total = sum(counted.values())
-    if total <= whole:
-        return []
     suspects = [value for value, count in counted.items() if 2 * count > whole and value not in DOCUMENTED_STATUSES]
-    return [value for value in suspects if gives_all(job, facet, value if isinstance(value, bool) else NOBODY)]
+    if sum(counted.values()) <= whole:
+        suspects = [value for value in suspects if isinstance(value, str)]
+    return [value for value in suspects if gives_all(job, facet, NOBODY if isinstance(value, str) else value)]
 
 
 def gives_all(job: Job, facet: Facet, value: Any) -> bool:

@@ -15,6 +15,8 @@ from letters_source.values import parse_timestamps
 
 # Arrow descends recursively and overruns the stack past some 5,000 levels; documented pages have 6
 MAX_DEPTH = 500
+# each undocumented field takes an object a row here, whether the row has it or not
+MOST_STRANGERS = 200
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _WIRE_TYPES: dict[Kind, pa.DataType] = {"text": pa.string(), "bool": pa.bool_(), "timestamp": pa.string()}
 
@@ -44,7 +46,7 @@ def read_rows(body: bytes, raws: Sequence[msgspec.Raw], listing: str) -> tuple[d
     columns |= {child.short: read_part(rows.field(child.wire), child) for child in children}
     if not strangers:
         return columns, Notes()
-    if not all(map(is_plain, strangers)):
+    if len(strangers) > MOST_STRANGERS or not all(map(is_plain, strangers)):
         raise DoesNotFit
     texts, kept = read_strangers(body, tuple(sorted(strangers)))
     return columns | {UNDOCUMENTED.name: texts}, Notes(kept)

@@ -1,6 +1,6 @@
 """Who was last mailed when? The listing of contacts, asked window by window of days."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta
 from typing import Any
@@ -12,13 +12,14 @@ from letters_source.destination.versions import MERGE
 from letters_source.errors import ServiceError, ServiceRejected
 from letters_source.ids import Members, read_ids
 from letters_source.job import Job
-from letters_source.listing import LONG_AGO, refined
+from letters_source.listing import FAR_AHEAD, LONG_AGO, Filters, refined
 from letters_source.probe import ask_count
 from letters_source.reader import ignore
 from letters_source.tables import MAILINGS
 
 DAYS = ("last_mailed_from", "last_mailed_to")
 """The filters of a window."""
+REMEDY = "set sources.letters.mailings to false, or another date_format"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,33 +68,70 @@ def first_open_day(held: Iterable[Window], since: date) -> date:
 
 
 def check_days_heeded(job: Job) -> None:
-    """See that the service heeds the days of a window: one on which nobody was mailed has no rows.
+    """See that the service heeds both days of a window: days on which nobody was mailed have no rows.
 
     Raises:
-        ServiceError: it does not; all contacts would seem to be mailed each day.
+        ServiceError: it does not; contacts would seem to be mailed on days on which they were not.
     """
-    asked = replace(job, filters=refined(job.filters, last_mailed_from=LONG_AGO, last_mailed_to=LONG_AGO))
-    try:
-        mailed = ask_count(asked, job.settings.page_size)
-    except ServiceRejected:
-        # of the day, which it then heeds, or of all that the windows ask for, too
-        return
-    if mailed:
+    for day in (LONG_AGO, FAR_AHEAD):
+        asked = replace(job, filters=within(job, Window(day, day)))
+        try:
+            mailed = ask_count(asked, job.settings.page_size)
+        except ServiceRejected:
+            # of the day, which it then heeds, or of all that the windows ask for, too
+            continue
+        if mailed:
+            raise ServiceError(
+                f"{job.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
+                f"mailed each day; {REMEDY}."
+            )
+
+
+def count_together(job: Job, windows: Sequence[Window]) -> int:
+    """How many contacts the service counts for the days of all windows at once; 0 where one window has them all.
+
+    Raises:
+        LettersError: as `Client.get` does.
+    """
+    if len(windows) < 2:
+        return 0
+    return ask_count(replace(job, filters=within(job, Window(windows[0].first, windows[-1].last))))
+
+
+def check_days_whole(job: Job, windows: Sequence[Window], together: int, mailed: int) -> None:
+    """See that a service that counts a window's days leaves none of them out, such as the last.
+
+    Args:
+        job: what was read.
+        windows: which days.
+        together: what `count_together` told before they were read: of contacts that are mailed meanwhile none is lost.
+        mailed: how many contacts the windows had.
+
+    Raises:
+        ServiceError: the windows had fewer contacts than all of their days at once, before and now.
+    """
+    if mailed < together and mailed < (now := count_together(job, windows)):
         raise ServiceError(
-            f"{job.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
-            "mailed each day; set sources.letters.mailings to false, or another date_format."
+            f"{job.name}: the service counts {min(together, now)} contacts for all days at once, and {mailed} in "
+            f"windows of {job.settings.mailings_window} days, as if it left out the last day of each; {REMEDY}."
         )
 
 
-def read_window(job: Job, window: Window) -> Iterator[Members | Audit]:
-    """The mailings of one window, and the walk's audit.
+def within(job: Job, window: Window) -> Filters:
+    """The job's filters, for contacts last mailed in a window."""
+    return refined(job.filters, last_mailed_from=window.first, last_mailed_to=window.last)
+
+
+def read_window(job: Job, window: Window) -> tuple[Members, Audit, int]:
+    """The mailings of one window, the walk's audit, and how many contacts the service counted.
 
     Raises:
         LettersError: as `read_listing` does.
     """
-    filters = refined(job.filters, last_mailed_from=window.first, last_mailed_to=window.last)
+    filters = within(job, window)
     asked = replace(job, filters=filters, watch=ignore, detail=window.first.isoformat())
     found = read_ids(asked)
     days = [pa.repeat(pa.scalar(day, pa.date32()), len(found.ids)) for day in (window.first, window.last)]
-    yield Members(MAILINGS.name, pa.Table.from_arrays([found.ids, *days], schema=MAILINGS.schema))
-    yield Audit(audit_row(asked, found.outcome, Loaded(len(found.ids), found.rejected, mode=MERGE)))
+    rows = Members(MAILINGS.name, pa.Table.from_arrays([found.ids, *days], schema=MAILINGS.schema))
+    audit = Audit(audit_row(asked, found.outcome, Loaded(len(found.ids), found.rejected, mode=MERGE)))
+    return rows, audit, found.outcome.count

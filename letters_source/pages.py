@@ -20,7 +20,15 @@ from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LAST_MAILED_STATUSES, unknown_statuses
 from letters_source.lookup import where_to_set, wrong
-from letters_source.mailings import check_days_heeded, first_open_day, held_window, plan_windows, read_window
+from letters_source.mailings import (
+    check_days_heeded,
+    check_days_whole,
+    count_together,
+    first_open_day,
+    held_window,
+    plan_windows,
+    read_window,
+)
 from letters_source.probe import report_ignored
 from letters_source.tables import LISTING_AUDIT, MAILINGS, facets_of
 
@@ -54,7 +62,7 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
 
     Raises:
         SettingsError: no first day is set, or as for `read_pages`.
-        ServiceError: the service ignores the days of a window.
+        ServiceError: the service ignores the days of a window, or leaves some of them out.
     """
     audits = earlier_audits(job)
     check_load(job, MERGE, audits)
@@ -66,12 +74,15 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
     windows = plan_windows(start, end, job.settings.mailings_window)
     if windows:
         check_days_heeded(job)
+    together, mailed = count_together(job, windows), 0
     for window in windows:
         # dlt drops what lies before the day that it goes on from
         day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
-        for item in read_window(job, window):
-            yield {"day": day, "item": item}
+        rows, audit, count = read_window(job, window)
+        mailed += count
+        yield from ({"day": day, "item": item} for item in (rows, audit))
         job.watch(job.name, 1, 1, len(windows))
+    check_days_whole(job, windows, together, mailed)
 
 
 def earlier_audits(job: Job) -> list[dict[str, Any]]:

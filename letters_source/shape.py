@@ -15,6 +15,11 @@ import pyarrow as pa
 
 from letters_source.tables import ARROW_TYPES, Table, tables_of
 
+MOST_NAMES = 200
+"""The fields of a listing that are told by name, at most."""
+OTHERS = "other fields"
+"""What the rest of them are called together."""
+
 PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"
 
 
@@ -36,11 +41,20 @@ class Notes:
 
     def __add__(self, other: "Notes") -> "Notes":
         return Notes(
-            self.kept + other.kept,
+            few(self.kept + other.kept),
             self.misfits + other.misfits,
-            self.numbers + other.numbers,
+            few(self.numbers + other.numbers),
             self.halves + other.halves,
         )
+
+
+def few(times: Counter[str]) -> Counter[str]:
+    """How often each field came: so many fields by their names, and all others together."""
+    if len(times) <= MOST_NAMES:
+        return times
+    told = Counter({name: times[name] for name in list(times)[:MOST_NAMES] if name != OTHERS})
+    told[OTHERS] = times.total() - told.total()
+    return told
 
 
 def part_type(table: Table) -> pa.DataType:

@@ -13,6 +13,8 @@ from letters_source.evidence import Mask
 
 # large enough for dlt's per-batch work not to show, small enough for flat memory
 BATCH_ROWS = 40_000
+# of large rows fewer: Arrow's lists and texts end at 2 GiB
+BATCH_BYTES = 64 * 2**20
 
 
 class Spool:
@@ -47,13 +49,15 @@ class Spool:
         return pa.ipc.read_record_batch(pa.py_buffer(self._reader.read(size)), self.schema)
 
     def tables(self, wanted: Sequence[tuple[int, Mask | bool]]) -> Iterator[pa.Table]:
-        """The wanted rows of the numbered batches, gathered into tables of about `BATCH_ROWS` rows; at least one."""
+        """The wanted rows of the numbered batches, gathered into tables of `BATCH_ROWS` rows or so; at least one."""
         gathered: list[pa.RecordBatch] = []
+        size = 0
         for number, rows in wanted:
             batch = self.read(number)
             gathered.append(batch if np.all(rows) else batch.filter(pa.array(rows)))
-            if sum(batch.num_rows for batch in gathered) >= BATCH_ROWS:
+            size += self._places[number][1]
+            if size >= BATCH_BYTES or sum(batch.num_rows for batch in gathered) >= BATCH_ROWS:
                 yield pa.Table.from_batches(gathered)
-                gathered = []
+                gathered, size = [], 0
         # also when there is nothing: an empty table of the right types creates its table in the destination
         yield pa.Table.from_batches(gathered, self.schema)

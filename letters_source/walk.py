@@ -20,6 +20,10 @@ Read = Callable[[Iterable[int], int], Iterator[Reading]]
 yields each response as it comes."""
 
 
+MOST_REPEATS = 100
+"""So many pages in a row that repeat others do not come of rows that move, but of a service that has no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a listing's walks must show, and how many they may be."""
@@ -70,6 +74,8 @@ class Walk:
     count: int = 0
     newest: int = -1
     first_empty: float = math.inf
+    repeats: int = 0
+    _shown: set[int] = field(default_factory=set)
 
     @property
     def last_page(self) -> int:
@@ -81,11 +87,12 @@ class Walk:
 
         The last page was read early: once it is no longer the last, it has more rows, and is read again. A listing
         that doubles while it is read is left to the next walk. An empty page is no end, but the walk cannot be whole
-        any more, and a count far beyond what there is must not keep it going.
+        any more, and a count far beyond what there is must not keep it going; nor are pages that repeat others, one
+        after the other.
         """
         planned = self.last_page
         for page in range(1, 2 * planned + 10):
-            if page > self.last_page or page > self.first_empty:
+            if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS:
                 return
             if page < planned or self.last_page > planned:
                 yield page
@@ -97,6 +104,15 @@ class Walk:
             self.count, self.newest = reading.count, reading.answered
         if not len(reading.keys):
             self.first_empty = min(self.first_empty, reading.page)
+        rows = hash_of(reading)
+        self.repeats = self.repeats + 1 if rows in self._shown else 0
+        self._shown.add(rows)
+
+
+def hash_of(reading: Reading) -> int:
+    """What pages with the same rows have in common, and hardly others: their number, the first and the last."""
+    keys = reading.keys
+    return hash((len(keys), *(keys[place].as_py() for place in (0, -1) if len(keys))))
 
 
 def walk_listing(read: Read, terms: Terms) -> Verdict:

@@ -72,6 +72,8 @@ def said(message: object) -> str:
         ("²", None),
         ("soon", None),
         ("Mon, 99 May 2024 07:08:19 GMT", None),
+        ("Wed, 21 Oct 99999999999999 07:28:00 GMT", None),
+        ("Wed, 21 Oct 2015 07:28:00 +99999999999999999", None),
         ("10000000", LONGEST_WISH),
         ("10000001", LONGEST_WISH),
         ("9" * 400, LONGEST_WISH),
@@ -141,7 +143,7 @@ def test_a_redirect_names_its_host_alone(location: str, host: str) -> None:
     )
 
 
-@pytest.mark.parametrize("location", ["https://[::1", "//[x]/", "https://canary]"])
+@pytest.mark.parametrize("location", ["https://[::1", "//[x]/", "https://canary]", "https://a\x07b", f"//{'a' * 254}"])
 def test_a_redirect_to_nowhere_is_still_a_redirect(location: str) -> None:
     """An address that cannot be read is not quoted either."""
     error = meaning(302, Location=location)

@@ -288,6 +288,18 @@ def test_a_redirect_is_never_followed(status: int) -> None:
     assert (len(recorder.sent), len(target.sent)) == (1, 0)
 
 
+@pytest.mark.parametrize("location", ["https://[::1/", "/d\xe9p\xf4t", "https://\x1b[31mcanary"])
+def test_a_redirect_is_not_looked_after(location: str) -> None:
+    """requests would read its body whole, to see where it leads, and end in words of its own where that is nowhere."""
+    redirect = b"HTTP/1.1 302 Found\r\nContent-Length: 2\r\nLocation: " + location.encode("latin-1") + b"\r\n\r\n{}"
+    with recorded(redirect) as (client, recorder):
+        told = problem(client, ServiceRejected)
+    assert told.startswith("contacts page 0: the service redirects (302) to ")
+    assert told.isprintable()
+    assert "canary" not in told
+    assert len(recorder.sent) == 1
+
+
 def test_a_redirect_to_itself_is_asked_for_once() -> None:
     """There is no loop where nothing is followed."""
     with recorded(answer(b"", "302 Found", Location="/api/v1/contacts")) as (client, recorder):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from letters_source.spool import BATCH_ROWS, Spool
+from letters_source.spool import BATCH_BYTES, BATCH_ROWS, Spool
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -53,6 +53,13 @@ def test_rows_are_gathered_into_tables_of_about_batch_rows() -> None:
     assert [table.num_rows for table in tables] == [BATCH_ROWS + 4, half + 7]
     assert [table.schema for table in tables] == [SCHEMA] * 2
     assert tables[1]["n"].to_pylist() == [*range(half), *range(7)]
+
+
+def test_large_rows_are_gathered_into_smaller_tables() -> None:
+    """Arrow's lists and texts hold 2 GiB together."""
+    large = pa.record_batch({"n": [1], "text": ["x" * (BATCH_BYTES // 2)]}, SCHEMA)
+    tables = spooled([large, large, batch(2), large], [(number, True) for number in range(4)])
+    assert [table["n"].to_pylist() for table in tables] == [[1, 1], [2, 1]]
 
 
 def test_the_spool_has_no_name_in_its_folder(tmp_path: Path) -> None:

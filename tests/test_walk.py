@@ -12,7 +12,7 @@ import pytest
 
 from letters_source.errors import IncompleteListing
 from letters_source.evidence import NUL, Reading
-from letters_source.walk import Proof, Terms, Verdict, Walk, walk_listing
+from letters_source.walk import MOST_REPEATS, Proof, Terms, Verdict, Walk, walk_listing
 from simulated_service import (
     ConcurrentReader,
     Kind,
@@ -266,6 +266,26 @@ def test_a_count_too_high_reads_the_real_pages_and_the_first_empty_one(rows: int
     assert reader.asked == walk * 4
     assert error.reason == "its rows do not add up to its count"
     assert (error.count, error.received, error.missing, error.walks) == (total, rows, total - rows, 4)
+
+
+@pytest.mark.parametrize("rows", [["1"], ids(10)])
+@pytest.mark.parametrize("repeated", [0, 3])
+def test_a_service_that_repeats_a_page_does_not_keep_a_walk_going(rows: list[str], repeated: int) -> None:
+    """Whatever its count; a last page that repeats the first one is another matter."""
+
+    def answer(page: int, _: int) -> tuple[int, list[str]]:
+        """Pages of their own, and then the same one for ever."""
+        return 10**9, [f"{row} of {page}" for row in rows] if page < repeated else rows
+
+    reader = Reader(answer)
+    assert reader.refusal(max_walks=2).received <= 4 * len(rows)
+    assert len(reader.asked) <= 2 * (MOST_REPEATS + 8)
+
+
+def test_rows_that_move_by_a_page_repeat_pages_and_are_read_on() -> None:
+    """One row a page, and one more in front with every other request: half of the pages repeat the one before."""
+    reader = Reader(lambda page, turn: (300 + turn // 2, cut(ids(300 + turn // 2)[::-1], page, 1)))
+    assert reader.refusal(max_walks=1).received > 200
 
 
 def test_pages_before_a_short_last_one_are_read() -> None:

@@ -29,9 +29,19 @@ def running_pipeline() -> Any:
 
 def finished_audits(pipeline: Any, name: str) -> list[dict[str, Any]]:
     """The audits of a listing, a facet or the mailings in finished loads, newest first; none where there is none."""
+    return read_audits(pipeline, name, "IN")
+
+
+def unfinished_audits(pipeline: Any, name: str) -> list[dict[str, Any]]:
+    """The same of loads that were killed once their rows were there, before dlt noted them."""
+    return read_audits(pipeline, name, "NOT IN")
+
+
+def read_audits(pipeline: Any, name: str, are: str) -> list[dict[str, Any]]:
+    """The audits of a listing, a facet or the mailings in loads that are IN, or NOT IN, dlt's list of finished ones."""
     # all columns, as audits of an older version lack some
     query = (
-        f"SELECT * FROM {{}} WHERE listing = %s AND {LOAD_ID.name} IN (SELECT load_id FROM {{}} WHERE status = 0) "
+        f"SELECT * FROM {{}} WHERE listing = %s AND {LOAD_ID.name} {are} (SELECT load_id FROM {{}} WHERE status = 0) "
         "ORDER BY started_at DESC"
     )
     columns, rows = ask(pipeline, query, (LISTING_AUDIT.name, LOADS), name)

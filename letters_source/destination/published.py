@@ -1,6 +1,7 @@
 """How do readers get a file that no load ever touches? A copy beside it, renamed into place once it is whole."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from shutil import copymode
 
@@ -55,7 +56,7 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
     """Copy all that the DuckDB destination holds into a new file, and put that in the place of the old one.
 
     Who has the old file open goes on reading it; who opens the file from now on reads the new one. What a copy that
-    broke off left behind, the next one removes.
+    was killed left behind, the next one removes.
 
     Raises:
         LoadFailed: it could not be copied; the old file is as it was.
@@ -71,6 +72,8 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
             log.unlink(missing_ok=True)
         copy.replace(file)
     except (DestinationException, OSError) as error:
+        with suppress(OSError):
+            discard_duckdb(copy)
         raise LoadFailed(f"{file} was not published, though the load is verified: {plain_cause(error)}") from error
 
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from letters_source.destination.held import finished_audits, read_columns
+from letters_source.destination.held import finished_audits, read_columns, unfinished_audits
 from letters_source.destination.versions import MERGE, ROW_HASH
 from letters_source.errors import SettingsError
 from letters_source.job import Job
@@ -29,11 +29,14 @@ def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -
         audits: its audits in the dataset, newest first.
 
     Raises:
-        SettingsError: it was, or a load that broke off made its tables in another mode.
+        SettingsError: it was, also by a first load that was killed; or that made its tables in another mode.
     """
     check_account(pipeline, job)
     if not audits:
         check_columns(pipeline, job)
+        # what was not written anew would be kept beside this load's rows
+        audits = unfinished_audits(pipeline, job.name) if keeps_rows(job) else ()
+    if not audits:
         return
     # loads that name no environment may come between those that do
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
@@ -47,6 +50,11 @@ def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -
             f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
         )
+
+
+def keeps_rows(job: Job) -> bool:
+    """Whether rows of earlier loads stay beside those of the job."""
+    return job.name == MAILINGS.name or job.settings.mode == "history"
 
 
 def check_account(pipeline: Any, job: Job) -> None:

@@ -346,6 +346,20 @@ def test_a_status_that_the_service_does_not_know_tells_no_untruths(
     ]
 
 
+def test_a_single_status_that_the_service_does_not_know_tells_no_untruths(
+    begin: Begin, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A documented one, which it heeds, would say nothing of it."""
+    world = begin(Emulator(40, 0))
+    for number in (4, 6):
+        world.emulator.canned.once(When(number=number), envelope(world.emulator))
+    world.load(facets=True, only=CONTACTS, last_mailed_statuses=["Delivered"])
+    assert held(world)[MAILED] == set()
+    assert [line.partition(";")[0] for line in warnings(caplog)] == [
+        f"{MAILED}: the service gives all 40 rows for last_mailed_status Delivered"
+    ]
+
+
 def test_a_template_that_is_shared_no_more_is_there_once(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """As it was when it was read last; all but one are shared, and it was, too, when those were read."""
     world = begin(Emulator(0, 0))

@@ -23,7 +23,7 @@ from worlds import Begin, World
 
 from letters_source import LoadFailed, ServiceError, ServiceRejected, SettingsError, letters, make_pipeline, run
 from letters_source.emulator import Emulator, Hit, Reply, Traits, When
-from letters_source.listing import LONG_AGO, ContactFilters
+from letters_source.listing import FAR_AHEAD, LONG_AGO, ContactFilters
 
 Mailing = tuple[str, date, date]
 Span = tuple[date, date]
@@ -52,11 +52,12 @@ def single(days: Iterable[date]) -> list[Span]:
 def windows_asked(hits: Iterable[Hit]) -> list[Span]:
     """The windows that mailings were asked for, in order; a request for anything else would be told by its day.
 
-    Left out is the day long ago that each load asks for, to see whether days are heeded.
+    Left out is what each load asks for to see whether days are heeded: days long ago and far ahead, and one row of all.
     """
-    asked = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
-    spans = [(date.fromisoformat(each["startDate"]), date.fromisoformat(each["endDate"])) for each in asked]
-    return [span for span in spans if span != (LONG_AGO, LONG_AGO)]
+    asked = [dict(parse_qsl(hit.query)) for hit in hits]
+    days = [json.loads(each["lastMailedDate"]) for each in asked if each["pageSize"] != "1"]
+    spans = [(date.fromisoformat(each["startDate"]), date.fromisoformat(each["endDate"])) for each in days]
+    return [span for span in spans if span not in single([LONG_AGO, FAR_AHEAD])]
 
 
 def mailings(world: World) -> set[Mailing]:
@@ -265,6 +266,51 @@ def test_days_that_the_service_ignores_make_no_mailings(begin: Begin, today: dat
     assert mailings(world) == shown(world.emulator, since)
 
 
+def counted(*counts: int) -> list[Reply]:
+    """A page for each number, of as many contacts that were not in those before."""
+    names = iter(range(sum(counts)))
+    return [Reply.of({"data": {"count": n, "rows": [{"id": str(next(names))} for _ in range(n)]}}) for n in counts]
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ((0, 3), "mailings: the service ignores the days of the last mailing, so that all contacts would seem to be"),
+        (
+            (0, 0, 3, 0, 0, 0, 3),
+            "mailings: the service counts 3 contacts for all days at once, and 0 in windows of 1 days, as if it left",
+        ),
+        (
+            (0, 0, 5, 2, 0, 1, 4),
+            "mailings: the service counts 4 contacts for all days at once, and 3 in windows of 1 days, as if it left",
+        ),
+    ],
+)
+def test_days_that_are_heeded_by_half_make_no_mailings(
+    begin: Begin, today: date, counts: tuple[int, ...], message: str
+) -> None:
+    """A service may heed the last day of a window alone, or take it for a moment at which the window has ended."""
+    world = begin(Emulator(0, 0))
+    world.emulator.canned.once(When("contacts"), *counted(*counts))
+    with pytest.raises(ServiceError) as caught:
+        world.load(only=ONLY, mailings=True, mailings_since=today - timedelta(days=2), page_size=10)
+    assert str(caught.value).startswith(message)
+    assert len(world.emulator.hits) == len(counts)
+    assert not world.place.exists()
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 3, 1, 0, 1, 2), (0, 0, 3, 1, 1, 2)])
+def test_contacts_that_go_or_are_mailed_meanwhile_are_no_days_left_out(
+    begin: Begin, today: date, counts: tuple[int, ...]
+) -> None:
+    """One that was deleted is missing in a second count, too, and one that was mailed again is in two windows."""
+    world = begin(Emulator(0, 0))
+    world.emulator.canned.once(When("contacts"), *counted(*counts))
+    world.load(only=ONLY, mailings=True, mailings_since=today - timedelta(days=2), page_size=10)
+    assert len(world.emulator.hits) == len(counts)
+    assert len(mailings(world)) == sum(counts[3:6])
+
+
 def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -> None:
     """The second load asks for the days of the lag and today, and brings what was there; other rows keep their load."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=9)
@@ -293,13 +339,13 @@ def test_without_a_lag_the_last_day_is_asked_for_again(begin: Begin, today: date
 
 
 def test_a_day_of_several_pages_is_read_whole(begin: Begin) -> None:
-    """Each page once, the fence, and the row that shows whether days are heeded."""
+    """Each page once, the fence, and the two days that show whether days are heeded."""
     world, day = begin(Emulator(0, 0)), date(2024, 5, 17)
     mail(world.emulator, [day] * 25)
     with scheduled(day, day + timedelta(days=1)):
         world.load(only=ONLY, mailings=True, page_size=10)
     pages = sorted(dict(parse_qsl(hit.query))["page"] for hit in world.emulator.hits)
-    assert pages == ["0", "0", "0", "1", "2", "2"]
+    assert pages == ["0", "0", "0", "0", "1", "2", "2"]
     assert mailings(world) == shown(world.emulator, day)
 
 

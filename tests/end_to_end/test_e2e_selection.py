@@ -29,6 +29,9 @@ REORDERED = ContactFilters(
 )
 
 
+MAILED = {"only": ("mailings",), "mailings": True, "mailings_since": "2024-01-01", "mailings_window": 400}
+
+
 def contents(place: Path) -> dict[Any, Any]:
     """All values of all tables of a file, dlt's own too, or the bytes of all files of a folder."""
     if place.is_dir():
@@ -182,6 +185,38 @@ def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
         f"templates: the dataset letters_data was loaded without filters in mode {mode}, and this load is "
         f"without filters in mode {wanted}; to keep both, choose another dataset with --dataset."
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "other"),
+    [
+        ({"history": True}, {"contact_filters": ContactFilters(address_status=("Failed",))}),
+        ({"history": True}, {"pii": "drop"}),
+        (MAILED, {"contact_filters": ContactFilters(address_status=("Failed",))}),
+        (MAILED, {"account_id": "501"}),
+    ],
+)
+def test_what_stays_of_a_first_load_that_was_killed_is_not_mixed_with_others(
+    begin: Begin, settings: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """Killed when its rows were there, and dlt had not noted it: such rows are kept, and would be of two choices."""
+    world = begin(Emulator(30, 3))
+    world.load(**{"only": ("contacts",), **settings})
+    change(world.place, "delete from letters_data._dlt_loads")
+    before = contents(world.place)
+    message = refused(world, **{"only": ("contacts",), **settings, **other})
+    assert "the dataset letters_data was loaded " in message
+    assert contents(world.place) == before
+    world.load(**{"only": ("contacts",), **settings})
+
+
+def test_rows_that_are_written_anew_may_follow_any_load_that_was_killed(begin: Begin) -> None:
+    """Nothing of it is left."""
+    world = begin(Emulator(30, 3))
+    world.load(contact_filters=ContactFilters(address_status=("Failed",)))
+    change(world.place, "delete from letters_data._dlt_loads")
+    world.load()
+    assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
 
 
 def test_a_part_is_remembered_for_itself(begin: Begin) -> None:

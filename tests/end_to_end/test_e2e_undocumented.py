@@ -10,6 +10,7 @@ from worlds import Begin, World
 
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Behaviour, Emulator
+from letters_source.shape import MOST_NAMES
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,34 @@ def test_undocumented_fields_are_counted_and_warned_of_once_each(
         ({"score": 7, "x": 7}, 0),
         ({"score": 30, "x": 30}, 0),
     ]
+
+
+def test_names_that_no_field_has_are_not_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """They may be values, or move the cursor of a terminal; the rows keep them."""
+    fields = {"someone@example.org": 1, "a\nletters: all good": 2, "x": 3}
+    world = begin(Emulator(30, 0, behaviour=Behaviour(extra_fields=fields)))
+    world.load(only=("contacts",))
+    assert [record.getMessage().partition(" and")[0] for record in caplog.records if record.levelno >= 30] == [
+        "contacts: other fields did not fit in 60 rows",
+        "contacts: x did not fit in 30 rows",
+    ]
+    [audit] = world.tables()["listing_audit"]
+    assert audit["undocumented_fields"] == {"other fields": 60, "x": 30}
+    assert world.tables()["contacts"][0]["undocumented"] == fields
+
+
+def test_of_many_names_a_few_are_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """Where each row has fields of its own, which are kept all the same."""
+    world = begin(Emulator(0, 0))
+    for number in range(60):
+        world.emulator.contacts.insert({"id": str(number), **{f"f{number}_{field}": field for field in range(10)}})
+    world.load(only=("contacts",), page_size=20)
+    [audit] = world.tables()["listing_audit"]
+    assert len(audit["undocumented_fields"]) == MOST_NAMES + 1
+    assert sum(audit["undocumented_fields"].values()) == 600
+    assert len([record for record in caplog.records if "did not fit" in record.getMessage()]) == MOST_NAMES + 1
+    for row in world.tables()["contacts"]:
+        assert row["undocumented"] == {f"f{row['id']}_{field}": field for field in range(10)}
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])

@@ -190,6 +190,14 @@ def test_a_copy_that_fails_leaves_the_old_file(world: World, readers: Path) -> N
     assert len(read_tables(world.place)["contacts"]) == 31
 
 
+def test_a_copy_that_fails_is_taken_away(world: World, readers: Path) -> None:
+    """It holds all that the file holds, and the room that the next load needs."""
+    readers.with_name(f"{readers.name}.wal").mkdir()
+    with pytest.raises(LoadFailed, match="though the load is verified"):
+        world.load(publish=readers)
+    assert [path for path in readers.parent.iterdir() if path.name.startswith(f".{readers.name}")] == []
+
+
 def test_a_first_load_stays_when_its_copy_fails(world: World, readers: Path) -> None:
     """It is verified, and the file that it made is kept."""
     readers.with_name(f".{readers.name}.copy").mkdir()
