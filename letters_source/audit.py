@@ -17,7 +17,7 @@ from letters_source.walk import Verdict
 
 logger = logging.getLogger("letters_source")
 
-PLAIN_NAME = re.compile(r"[\w.$ -]{1,100}")
+PLAIN_NAME = re.compile(r"@?[\w.$:/#\[\] -]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)

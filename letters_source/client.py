@@ -137,7 +137,7 @@ class Client:
                 timeout=(CONNECT_SECONDS, min(READ_SECONDS, self.retry_budget)),
             )
             with closing(response):
-                body = read_body(response, where)
+                body = b"" if response.is_redirect else read_body(response, where)
         except requests.exceptions.SSLError as error:
             raise untrusted(where, error) from None
         except (requests.RequestException, HTTPError, OSError) as error:

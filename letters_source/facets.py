@@ -106,13 +106,15 @@ def ignored_values(job: Job, facet: Facet, counted: Mapping[Any, int], whole: in
     """The values that the service does not heed: all of them, or single ones.
 
     A single one gives the whole listing. An undocumented status is compared with one that nobody has, as all rows may
-    really have it; a flag is asked for again where others have rows, too, as one more may have come meanwhile.
+    really have it, unless the listing itself is filtered so; a flag is asked for again where others have rows, too, as
+    one more may have come meanwhile.
     """
     if is_ignored(job, facet, counted, whole):
         return list(counted)
     suspects = [value for value, count in counted.items() if 2 * count > whole and value not in DOCUMENTED_STATUSES]
     if sum(counted.values()) <= whole:
-        suspects = [value for value in suspects if isinstance(value, str)]
+        is_chosen = facet.filter in given(job.filters)
+        suspects = [value for value in suspects if isinstance(value, str) and counted[value] == whole and not is_chosen]
     return [value for value in suspects if gives_all(job, facet, NOBODY if isinstance(value, str) else value)]
 
 

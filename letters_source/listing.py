@@ -21,7 +21,6 @@ LAST_MAILED_STATUSES = ("In Transit", "Mailed", "Scheduled")
 NOBODY = "letters-source-probe-7f3a"
 # a day on which nobody was mailed, and none that stands for no day, such as the first of a century
 LONG_AGO = date(1903, 7, 19)
-FAR_AHEAD = date(2203, 7, 19)
 PRODUCT_TYPES = ("Professional Letters", "Personal Letters")
 
 

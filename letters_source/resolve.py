@@ -119,7 +119,7 @@ def resolve_filters(given: F, sections: Sequence[str], providers: Providers) -> 
     hints, found = get_type_hints(type(given)), {}
     for key in fields(given):
         value, hint = getattr(given, key.name), hints[key.name]
-        if value == key.default:
+        if value in (None, key.default):
             found[key.name] = look_up(key.name, hint, sections, providers)
         else:
             found[key.name] = convert(f"{sections[-1]}.{key.name}", value, hint)

@@ -105,7 +105,8 @@ class Walk:
         if not len(reading.keys):
             self.first_empty = min(self.first_empty, reading.page)
         rows = hash_of(reading)
-        self.repeats = self.repeats + 1 if rows in self._shown else 0
+        # rows without an id may be the same on many pages, and are as many rows
+        self.repeats = self.repeats + 1 if rows in self._shown and not reading.rejected else 0
         self._shown.add(rows)
 
 

@@ -282,6 +282,12 @@ def test_a_service_that_repeats_a_page_does_not_keep_a_walk_going(rows: list[str
     assert len(reader.asked) <= 2 * (MOST_REPEATS + 8)
 
 
+def test_rows_without_an_id_may_be_the_same_on_any_number_of_pages() -> None:
+    """They count one each, and the listing is whole."""
+    rows = [*ids(20), *[f"{NUL}null"] * (10 * MOST_REPEATS + 200), *ids(20, 20)]
+    assert quiet(rows).walk().rows == len(rows)
+
+
 def test_rows_that_move_by_a_page_repeat_pages_and_are_read_on() -> None:
     """One row a page, and one more in front with every other request: half of the pages repeat the one before."""
     reader = Reader(lambda page, turn: (300 + turn // 2, cut(ids(300 + turn // 2)[::-1], page, 1)))

@@ -33,7 +33,7 @@ def finished_audits(pipeline: Any, name: str) -> list[dict[str, Any]]:
 
 
 def unfinished_audits(pipeline: Any, name: str) -> list[dict[str, Any]]:
-    """The same of loads that were killed once their rows were there, before dlt noted them."""
+    """The same of loads that dlt did not note, as they failed or were killed; their rows may be there or not."""
     return read_audits(pipeline, name, "NOT IN")
 
 
@@ -52,6 +52,12 @@ def read_columns(pipeline: Any, table: str) -> set[str]:
     """The columns of a table, whoever made it; none where there is no such table."""
     columns, _ = ask(pipeline, "SELECT * FROM {} LIMIT 1", (table,))
     return set(columns)
+
+
+def holds_rows(pipeline: Any, table: str, load_id: str) -> bool:
+    """Whether a table has rows of a load."""
+    _, rows = ask(pipeline, f"SELECT 1 FROM {{}} WHERE {LOAD_ID.name} = %s LIMIT 1", (table,), load_id)
+    return bool(rows)
 
 
 def ask(pipeline: Any, query: str, tables: Sequence[str], *values: Any) -> tuple[list[str], list[Any]]:

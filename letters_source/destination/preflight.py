@@ -84,8 +84,10 @@ def check_server(pipeline: dlt.Pipeline) -> None:
         # dlt's client for PostgreSQL lets its driver's own errors through
         raise_open_connection_error(type(client).open_connection)(client)
     except DestinationConnectionError as error:
-        place, key = shown_place(pipeline), setting(pipeline)
-        raise DestinationUnreachable(f"{place} cannot be reached: {first_line(error.inner_exc)}; set {key}.") from error
+        place, key, words = shown_place(pipeline), setting(pipeline), first_line(error.inner_exc)
+        # what cannot be read is quoted, its password too
+        cause = "its address cannot be read" if words.startswith("invalid dsn") else words
+        raise DestinationUnreachable(f"{place} cannot be reached: {cause}; set {key}.") from error
     client.close_connection()
 
 

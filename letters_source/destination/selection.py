@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from letters_source.destination.held import finished_audits, read_columns, unfinished_audits
+from letters_source.destination.held import finished_audits, holds_rows, read_columns, unfinished_audits
 from letters_source.destination.versions import MERGE, ROW_HASH
 from letters_source.errors import SettingsError
 from letters_source.job import Job
@@ -13,7 +13,7 @@ from letters_source.listing import given
 from letters_source.lookup import where_to_set
 from letters_source.mailings import DAYS, window_of
 from letters_source.privacy import CHOICES, PERSONAL, Policy
-from letters_source.tables import MAILINGS, tables_of
+from letters_source.tables import LOAD_ID, MAILINGS, tables_of
 
 logger = logging.getLogger("letters_source")
 
@@ -35,7 +35,7 @@ def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -
     if not audits:
         check_columns(pipeline, job)
         # what was not written anew would be kept beside this load's rows
-        audits = unfinished_audits(pipeline, job.name) if keeps_rows(job) else ()
+        audits = left_behind(pipeline, job)
     if not audits:
         return
     # loads that name no environment may come between those that do
@@ -52,9 +52,17 @@ def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -
         )
 
 
-def keeps_rows(job: Job) -> bool:
-    """Whether rows of earlier loads stay beside those of the job."""
-    return job.name == MAILINGS.name or job.settings.mode == "history"
+def left_behind(pipeline: Any, job: Job) -> list[dict[str, Any]]:
+    """The audits, newest first, of loads that never finished and whose rows would stay beside those of the job."""
+    is_mailings = job.name == MAILINGS.name
+    if not is_mailings and job.settings.mode != "history":
+        return []
+    tables = (MAILINGS,) if is_mailings else tables_of(job.name)
+    return [
+        audit
+        for audit in unfinished_audits(pipeline, job.name)
+        if any(holds_rows(pipeline, table.name, audit[LOAD_ID.name]) for table in tables)
+    ]
 
 
 def check_account(pipeline: Any, job: Job) -> None:

@@ -13,7 +13,8 @@ from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_T
 def remove_unfinished(pipeline: dlt.Pipeline, tables: Collection[Table]) -> None:
     """Delete the audits and rejected rows of loads that `_dlt_loads` does not list: what ended them came in between.
 
-    Plain files cannot be deleted from, and keep them.
+    Those of other listings stay, for they tell how the rows were chosen that may be there. Plain files cannot be
+    deleted from, and keep them all.
 
     Args:
         pipeline: where to.
@@ -23,9 +24,11 @@ def remove_unfinished(pipeline: dlt.Pipeline, tables: Collection[Table]) -> None
         return
     with open_sql(pipeline) as client:
         loads = client.make_qualified_table_name(LOADS)
+        listings = ", ".join(f"'{table.name}'" for table in tables)
         for table in {REJECTED_ROWS, LISTING_AUDIT}.intersection(tables):
             name = client.make_qualified_table_name(table.name)
-            client.execute_sql(f"DELETE FROM {name} WHERE {LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})")
+            unlisted = f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})"
+            client.execute_sql(f"DELETE FROM {name} WHERE listing IN ({listings}) AND {unlisted}")
 
 
 def adopt_unfinished(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table], modes: Mapping[str, str]) -> None:

@@ -360,6 +360,35 @@ def test_a_single_status_that_the_service_does_not_know_tells_no_untruths(
     ]
 
 
+@pytest.mark.parametrize("others", [(), ("Mailed",)])
+def test_a_status_of_most_contacts_is_no_ignored_one(
+    begin: Begin, caplog: pytest.LogCaptureFixture, others: tuple[str, ...]
+) -> None:
+    """Although the service gives all rows for a status that nobody has."""
+    world = begin(Emulator(0, 0))
+    for number in range(10):
+        status = "Returned" if number < 6 else "Mailed"
+        world.emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_status=status))
+    everything = [row.document for row in world.emulator.contacts.rows()]
+    ignored = Reply.of({"data": {"count": 10, "rows": everything}})
+    for number in (6 + len(others), 7 + len(others)):
+        world.emulator.canned.once(When(number=number), ignored)
+    world.load(facets=True, only=CONTACTS, last_mailed_statuses=["Returned", *others])
+    expected = {(str(number), "Returned") for number in range(6)}
+    assert held(world)[MAILED] == expected | {(str(number), each) for number in range(6, 10) for each in others}
+    assert [line for line in warnings(caplog) if "last_mailed_status" in line] == []
+
+
+def test_the_status_that_a_listing_is_filtered_by_is_no_ignored_one(begin: Begin) -> None:
+    """It gives the whole listing, as it must."""
+    world = begin(Emulator(0, 0))
+    for number in range(5):
+        world.emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_status="Returned"))
+    chosen = ContactFilters(last_mailed_status=("Returned",))
+    world.load(facets=True, only=CONTACTS, last_mailed_statuses=["Returned"], contact_filters=chosen)
+    assert held(world)[MAILED] == {(str(number), "Returned") for number in range(5)}
+
+
 def test_a_template_that_is_shared_no_more_is_there_once(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """As it was when it was read last; all but one are shared, and it was, too, when those were read."""
     world = begin(Emulator(0, 0))

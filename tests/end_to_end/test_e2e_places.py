@@ -20,8 +20,9 @@ from letters_source import DestinationError, LoadFailed, SettingsError, letters,
 from letters_source.destination.held import finished_audits, opened, read_columns, running_pipeline
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.emulator import Emulator, Hit, Traits
-from letters_source.listing import FAR_AHEAD, LONG_AGO, ContactFilters
+from letters_source.listing import LONG_AGO, ContactFilters
 from letters_source.load import run_accounts
+from letters_source.mailings import far_ahead
 from letters_source.privacy import PERSONAL
 
 MODE_COLUMNS = {
@@ -177,7 +178,7 @@ def test_mailings_of_one_file_are_not_taken_for_those_of_another(begin: Begin) -
         run(make_pipeline("duckdb", place), only=("mailings",), **settings)
         asked.append(days_asked(world.emulator.hits[before:]))
     # each load first asks for days on which nobody was mailed, and for the count of all
-    assert asked == [[LONG_AGO, FAR_AHEAD, each[0], *each] for each in (days, days, days[-3:], days[-3:])]
+    assert asked == [[LONG_AGO, far_ahead(), each[0], *each] for each in (days, days, days[-3:], days[-3:])]
     rows = {(str(number), day) for number, day in enumerate(days)}
     for place in (world.place, other):
         assert set(query(place, f"select contact_id, mailed_on from {DATASET}.mailings")) == rows

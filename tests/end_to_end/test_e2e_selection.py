@@ -207,7 +207,19 @@ def test_what_stays_of_a_first_load_that_was_killed_is_not_mixed_with_others(
     message = refused(world, **{"only": ("contacts",), **settings, **other})
     assert "the dataset letters_data was loaded " in message
     assert contents(world.place) == before
+    world.load(only=("templates",), history="history" in settings)
+    assert "the dataset letters_data was loaded " in refused(world, **{"only": ("contacts",), **settings, **other})
     world.load(**{"only": ("contacts",), **settings})
+
+
+def test_a_first_load_of_which_no_rows_are_there_may_be_followed_by_another_choice(begin: Begin) -> None:
+    """Its audit alone came in, which nothing is mixed with."""
+    world = begin(Emulator(30, 3))
+    world.load(only=("contacts",), history=True)
+    for table in ("contacts", "contacts__contact_labels", "_dlt_loads"):
+        change(world.place, f"delete from letters_data.{table}")
+    chosen = ContactFilters(address_status=("Failed",))
+    world.load(only=("contacts",), history=True, contact_filters=chosen)
 
 
 def test_rows_that_are_written_anew_may_follow_any_load_that_was_killed(begin: Begin) -> None:

@@ -14,7 +14,8 @@ from holdings import DATASET, query, read_tables, table_names
 from worlds import ACCESS, REFRESH, Begin, World
 
 from letters_source.emulator import Behaviour, Drift, Emulator
-from letters_source.listing import FAR_AHEAD, LONG_AGO
+from letters_source.listing import LONG_AGO
+from letters_source.mailings import far_ahead
 
 LOAD = ("letters", "load", -1)
 POOLS = {"letters_service": 2, "letters_writer": 1}
@@ -177,7 +178,7 @@ def test_a_data_interval_asks_for_its_days(airflow: Airflow, begin: Begin) -> No
     }
     airflow.test("letters", "2024-05-18T00:00:00+00:00", environment=more)
     # before, days on which nobody was mailed
-    days = (LONG_AGO.isoformat(), FAR_AHEAD.isoformat(), "2024-05-17")
+    days = (LONG_AGO.isoformat(), far_ahead().isoformat(), "2024-05-17")
     assert asked_days(world.emulator) == [(day, day) for day in days]
     mailed = {row.id for row in world.emulator.contacts.rows() if row.traits.last_mailed_date == date(2024, 5, 17)}
     assert {row[0] for row in query(world.place, f"select contact_id from {DATASET}.mailings")} == mailed
