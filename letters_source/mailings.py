@@ -1,5 +1,6 @@
 """Who was last mailed when? The listing of contacts, asked window by window of days."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from letters_source.audit import Audit, Loaded, audit_row
 from letters_source.destination.versions import MERGE
-from letters_source.errors import ServiceError, ServiceRejected
+from letters_source.errors import ServiceError, ServiceRejected, ServiceUnreachable
 from letters_source.ids import Members, read_ids
 from letters_source.job import Job
 from letters_source.listing import LONG_AGO, Filters, refined
@@ -17,6 +18,10 @@ from letters_source.probe import ask_count
 from letters_source.reader import ignore
 from letters_source.tables import MAILINGS
 
+logger = logging.getLogger("letters_source")
+
+PATIENCE_SECONDS = 30.0
+"""How long a count is asked for that a load can do without."""
 DAYS = ("last_mailed_from", "last_mailed_to")
 """The filters of a window."""
 REMEDY = "set sources.letters.mailings to false, or another date_format"
@@ -74,17 +79,27 @@ def check_days_heeded(job: Job) -> None:
         ServiceError: it does not; contacts would seem to be mailed on days on which they were not.
     """
     for day in (LONG_AGO, far_ahead()):
-        asked = replace(job, filters=within(job, Window(day, day)))
-        try:
-            mailed = ask_count(asked, job.settings.page_size)
-        except ServiceRejected:
-            # of the day, which it then heeds, or of all that the windows ask for, too
-            continue
-        if mailed:
+        if count_within(job, Window(day, day)):
             raise ServiceError(
                 f"{job.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
                 f"mailed each day; {REMEDY}."
             )
+
+
+def count_within(job: Job, window: Window) -> int:
+    """How many contacts the service counts for a window that is not loaded; 0 where it refuses it, or fails over it.
+
+    What refuses or fails heeds the days, or is met again with all windows.
+
+    Raises:
+        LettersError: as `Client.get` does otherwise.
+    """
+    settings = replace(job.settings, retry_budget=min(PATIENCE_SECONDS, job.settings.retry_budget))
+    try:
+        return ask_count(replace(job, filters=within(job, window), settings=settings), settings.page_size)
+    except (ServiceRejected, ServiceUnreachable) as error:
+        logger.info("%s: not known how many were mailed %s to %s: %s", job.name, window.first, window.last, error)
+        return 0
 
 
 def far_ahead() -> date:
@@ -93,20 +108,12 @@ def far_ahead() -> date:
 
 
 def count_together(job: Job, windows: Sequence[Window]) -> int:
-    """How many contacts the service counts for the days of all windows at once.
-
-    0 where one window has them all, or the service refuses so many days.
+    """How many contacts the service counts for the days of all windows at once; 0 where one window has them all.
 
     Raises:
-        LettersError: as `Client.get` does.
+        LettersError: as `count_within` does.
     """
-    if len(windows) < 2:
-        return 0
-    try:
-        filters = within(job, Window(windows[0].first, windows[-1].last))
-        return ask_count(replace(job, filters=filters), job.settings.page_size)
-    except ServiceRejected:
-        return 0
+    return count_within(job, Window(windows[0].first, windows[-1].last)) if len(windows) > 1 else 0
 
 
 def check_days_whole(job: Job, windows: Sequence[Window], together: int, mailed: int) -> None:

@@ -110,7 +110,9 @@ UNDOCUMENTED = Column(
     "json",
 )
 
-LOAD_ID = Column("_dlt_load_id", "", "The load that brought the row, _dlt_loads.load_id.", required=True)
+LOADS = "_dlt_loads"
+"""The table in which dlt lists the loads that finished, with a status of 0."""
+LOAD_ID = Column("_dlt_load_id", "", f"The load that brought the row, {LOADS}.load_id.", required=True)
 """The last column of every table, added when a row is handed to dlt."""
 
 VALID_FROM, VALID_TO = "_dlt_valid_from", "_dlt_valid_to"

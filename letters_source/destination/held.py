@@ -12,9 +12,8 @@ from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
 from letters_source.destination.sql import open_sql
-from letters_source.tables import LISTING_AUDIT, LOAD_ID
+from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS
 
-LOADS = "_dlt_loads"
 JSON_NAMES = frozenset(column.name for column in LISTING_AUDIT.columns if column.kind == "json")
 
 

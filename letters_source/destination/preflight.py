@@ -74,7 +74,7 @@ def check_server(pipeline: dlt.Pipeline) -> None:
     """Connect to a database once.
 
     Raises:
-        DestinationError: it cannot be reached, or refuses the credentials.
+        DestinationError: it cannot be reached, refuses the credentials, or cannot be written.
     """
     try:
         client = pipeline.sql_client()
@@ -88,7 +88,31 @@ def check_server(pipeline: dlt.Pipeline) -> None:
         # what cannot be read is quoted, its password too
         cause = "its address cannot be read" if words.startswith("invalid dsn") else words
         raise DestinationUnreachable(f"{place} cannot be reached: {cause}; set {key}.") from error
-    client.close_connection()
+    try:
+        if engine(pipeline) == "postgres":
+            check_rights(pipeline, client)
+    finally:
+        client.close_connection()
+
+
+def check_rights(pipeline: dlt.Pipeline, client: Any) -> None:
+    """See that a PostgreSQL database can be written, and that the schemas of a dataset are there or may be made.
+
+    Raises:
+        DestinationError: it cannot, or they are not and may not.
+    """
+    [[read_only, may_create]] = client.execute_sql(
+        "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')"
+    )
+    if read_only:
+        raise DestinationError(f"{shown_place(pipeline)} is read only; set {setting(pipeline)} to what can be written.")
+    schemas = {client.dataset_name, client.staging_dataset_name}
+    there = {name for (name,) in client.execute_sql("SELECT nspname FROM pg_namespace")}
+    if not may_create and (lacking := " and ".join(sorted(schemas - there))):
+        raise DestinationError(
+            f"{shown_place(pipeline)} has no schema {lacking}, and none may be made: make it for the user, or grant "
+            "CREATE on the database."
+        )
 
 
 def setting(pipeline: dlt.Pipeline, field: str = "credentials") -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from letters_source.destination.held import LOADS
-from letters_source.tables import TABLES
+from letters_source.tables import LOADS, TABLES
 
 LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
 """The load's id, with which dlt begins the names of its files."""

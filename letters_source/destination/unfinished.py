@@ -4,10 +4,9 @@ from collections.abc import Collection, Mapping
 
 import dlt
 
-from letters_source.destination.held import LOADS
 from letters_source.destination.sql import open_sql
 from letters_source.destination.traits import engine, is_files
-from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table
+from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, VALID_TO, Table
 
 
 def remove_unfinished(pipeline: dlt.Pipeline, tables: Collection[Table]) -> None:

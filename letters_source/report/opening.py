@@ -8,9 +8,11 @@ import duckdb
 
 from letters_source.destination.quoting import literal, plain_cause
 from letters_source.errors import SettingsError
-from letters_source.tables import DATASET, TABLES, VALID_TO, Kind, Table
+from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Kind, Table
 
 STORED = "stored"
+FINISHED = "finished_loads"
+"""The view of the loads that finished, as `load_id`; a single null where dlt's own list of them is not there."""
 SQL_TYPES: dict[Kind, str] = {
     "text": "VARCHAR",
     "bool": "BOOLEAN",
@@ -30,7 +32,8 @@ FIND_TABLES = (
 def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConnection:
     """A connection on which every table of a dataset can be queried by its name, and none be written.
 
-    A table that was not loaded, such as `mailings`, is there and empty; of one with history, the present rows are.
+    A table that was not loaded, such as `mailings`, is there and empty; of one with history, the present rows are, and
+    of `listing_audit` those of loads that finished.
 
     Args:
         path: a DuckDB file, also a published copy, or a folder of Parquet files.
@@ -44,6 +47,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
     try:
         found = stored_tables(connection, place, dataset)
+        connection.execute(f"CREATE VIEW {FINISHED} AS {finished_loads(found)}")
         for table in TABLES:
             connection.execute(f"CREATE VIEW {table.name} AS {rows_of(table, found)}")
     except duckdb.Error as error:
@@ -80,11 +84,20 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
     places = [folder / dataset / table.name for table in TABLES]
     if any((place / name).is_dir() for place in places for name in LAKE_FOLDERS):
         raise SettingsError(f"{folder} holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet.")
-    return {
+    relations = {
         place.name: f"read_parquet({literal(f'{place}/*.parquet')}, union_by_name = true)"
         for place in places
         if any(place.glob("*.parquet"))
     }
+    if (loads := folder / dataset / LOADS).is_dir():
+        relations[LOADS] = read_loads(loads)
+    return relations
+
+
+def read_loads(folder: Path) -> str:
+    """dlt's list of loads in plain files, of which each that finished has one, named after it."""
+    name = f"regexp_extract(file, {literal(r'__([^/]*)[.]jsonl$')}, 1)"
+    return f"(SELECT {name} AS load_id, 0 AS status FROM glob({literal(f'{folder}/*.jsonl')}))"
 
 
 def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
@@ -99,8 +112,21 @@ def present(connection: duckdb.DuckDBPyConnection, relation: str) -> str:
     return f" WHERE {VALID_TO} IS NULL" if VALID_TO in columns else ""
 
 
+def finished_loads(found: Mapping[str, str]) -> str:
+    """The query of the loads that finished."""
+    return f"SELECT load_id FROM ({found[LOADS]}) WHERE status = 0" if LOADS in found else "SELECT NULL AS load_id"
+
+
 def rows_of(table: Table, found: Mapping[str, str]) -> str:
     """The query of a table's rows: all its columns, those that are not stored empty."""
     columns = ", ".join(f"NULL::{SQL_TYPES[column.kind]} AS {column.name}" for column in table.loaded)
-    nothing = f"SELECT {columns} WHERE false"
-    return f"{nothing} UNION ALL BY NAME {found[table.name]}" if table.name in found else nothing
+    rows = f"SELECT {columns} WHERE false"
+    if table.name in found:
+        rows = f"{rows} UNION ALL BY NAME {found[table.name]}"
+    # of plain files, those of loads that were killed cannot be removed
+    return f"FROM ({rows}) WHERE {is_finished()}" if table == LISTING_AUDIT else rows
+
+
+def is_finished() -> str:
+    """The condition that a row came with a load that finished, or that nobody knows."""
+    return f"coalesce({LOAD_ID.name} IN (FROM {FINISHED}), true)"

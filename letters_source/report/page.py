@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from letters_source.errors import SettingsError
 from letters_source.report.opening import open_tables
 from letters_source.report.pictures import HISTORY, PICTURES, Picture
-from letters_source.report.queries import FIGURES, GALLERY, LOADS, NEWEST, Rows, read
+from letters_source.report.queries import FIGURES, GALLERY, LOADS, NEWEST, UNFINISHED, Rows, read
 from letters_source.report.svg import draw_svg
 from letters_source.tables import DATASET
 
@@ -72,7 +72,7 @@ def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     return {
         "figures": figures,
         "loaded": [row["listing"] for row in newest],
-        "summary": summarise(newest, figures),
+        "summary": summarise(newest, figures, is_finished=not read(connection, UNFINISHED)),
         "groups": {title: pictures for title, pictures in groups.items() if title != HISTORY},
         "history": groups.get(HISTORY, []),
         "absent": sorted({(each.group, each.option) for each, rows in found if each.option and not rows}),
@@ -94,13 +94,17 @@ def resource(name: str) -> str:
     return files("letters_source.report").joinpath(name).read_text("utf-8")
 
 
-def summarise(newest: Rows, figures: Mapping[str, int]) -> dict[str, Any]:
+def summarise(newest: Rows, figures: Mapping[str, int], *, is_finished: bool) -> dict[str, Any]:
     """Whether everything is there, in a headline and a sentence or two, and since when.
 
     Args:
         newest: the last reading of each listing.
         figures: how many rows there are now.
+        is_finished: whether all of them are of loads that finished.
     """
+    if not is_finished:
+        words = "The last load did not finish, and has left some of its rows: load again."
+        return {"headline": "Not complete", "words": words, "when": tell_when(newest), "whole": False}
     if not newest:
         words = "Neither contacts nor templates were loaded into this dataset."
         return {"headline": "Nothing loaded yet", "words": words, "when": "", "whole": False}
@@ -137,6 +141,8 @@ def counted(number: int, things: str) -> str:
 def tell_when(newest: Rows) -> str:
     """When the listings were read."""
     moments = {row["listing"]: f"{row['at']} UTC" for row in newest}
+    if not moments:
+        return ""
     if len(set(moments.values())) == 1:
         return f"Loaded {newest[0]['at']} UTC"
     words = ", ".join(f"{listing} loaded {moment}" for listing, moment in moments.items())

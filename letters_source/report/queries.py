@@ -3,9 +3,13 @@
 They are meant for the connection of `opening.open_tables`, and return few rows, however large the account.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import duckdb
+
+from letters_source.report.opening import FINISHED
+from letters_source.tables import LOAD_ID, TABLES
 
 Rows = list[dict[str, Any]]
 
@@ -98,6 +102,12 @@ def utc(moment: str) -> str:
     return f"make_timestamp(epoch_us({moment}))"
 
 
+def unfinished(tables: Iterable[str]) -> str:
+    """The query of the loads that brought rows of these tables and did not finish."""
+    found = " UNION ".join(f"SELECT {LOAD_ID.name} FROM {table}" for table in tables)
+    return f"FROM ({found}) WHERE {LOAD_ID.name} NOT IN (FROM {FINISHED})"
+
+
 LABELED = """
     SELECT coalesce(nullif(left(trim(CASE WHEN kept THEN title END), 80), ''), 'label ' || id) AS name,
         count(DISTINCT contact_id) AS number
@@ -112,6 +122,8 @@ FIGURES = """
     SELECT (SELECT count(*) FROM contacts) AS contacts, (SELECT count(*) FROM templates) AS templates,
         (SELECT count(DISTINCT id) FROM contacts__contact_labels) AS labels
 """
+# of mailings, and of what plain files keep for ever, rows of loads that were killed may stay
+UNFINISHED = unfinished(table.name for table in TABLES if table.listing and table.part != "window")
 NEWEST = f"""
     SELECT listing, sum(count_last)::BIGINT AS count, sum(rows_yielded)::BIGINT AS rows, max(filters) AS filters,
         sum(rows_rejected)::BIGINT AS rejected, sum(misfit_values)::BIGINT AS misfits, max(verdict) AS verdict,

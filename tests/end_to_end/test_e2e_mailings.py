@@ -324,6 +324,22 @@ def test_a_service_that_refuses_many_days_at_once_is_asked_by_windows(begin: Beg
     assert len(mailings(world)) == 3
 
 
+@pytest.mark.parametrize("failures", [(1,), (2,), (0, 1, 2)])
+def test_a_service_that_fails_over_days_which_are_not_loaded_stops_no_load(
+    begin: Begin, today: date, failures: tuple[int, ...]
+) -> None:
+    """It is asked for a day long ago, one to come, and all days at once, and cannot be compared then."""
+    world = begin(Emulator(0, 0))
+    replies = counted(0, 0, 3, 1, 1, 1)
+    for place in failures:
+        # which asks to wait as long as is tried
+        replies[place] = Reply(500, headers={"Retry-After": "1"})
+    world.emulator.canned.once(When("contacts"), *replies)
+    world.load(only=ONLY, mailings=True, mailings_since=today - timedelta(days=2), page_size=10, retry_budget=1.0)
+    assert len(world.emulator.hits) == 6
+    assert len(mailings(world)) == 3
+
+
 def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -> None:
     """The second load asks for the days of the lag and today, and brings what was there; other rows keep their load."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=9)

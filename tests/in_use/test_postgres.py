@@ -329,6 +329,42 @@ def test_a_server_that_cannot_be_used_is_a_line_that_names_the_setting(
     assert world.emulator.hits == []
 
 
+@pytest.fixture
+def clerk(configured: str) -> Iterator[str]:
+    """The URL of a user who may make nothing."""
+    change(configured, f"create role clerk login password '{PASSWORD}'")
+    yield configured.replace("//letters:", "//clerk:")
+    change(configured, "drop owned by clerk; drop role clerk")
+
+
+def test_a_database_that_cannot_be_written_is_a_line(
+    clerk: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the service is asked for anything."""
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", f"{clerk}?options=-cdefault_transaction_read_only%3Don")
+    done = letters("load", "--destination", "postgres")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "is read only; set DESTINATION__POSTGRES__CREDENTIALS to what can be written." in done.err
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", clerk)
+    done = letters("load", "--destination", "postgres")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "has no schema letters_data and letters_data_staging, and none may be made" in done.err
+    assert world.emulator.hits == []
+
+
+def test_schemas_that_were_made_for_a_user_will_do(
+    configured: str, clerk: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may make nothing else."""
+    for name in ("letters_data", "letters_data_staging"):
+        change(configured, f"create schema {name} authorization clerk")
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", clerk)
+    for _ in range(2):
+        done = letters("load", "--destination", "postgres")
+        assert done.code == 0, done.err
+    assert query(clerk, "select count(*) from letters_data.contacts") == [(9,)]
+
+
 def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
     """So is a place where there can be none."""
     done = letters("load", "--destination", "postgres")

@@ -12,6 +12,7 @@ from reports import USUAL, report_of, shares
 from shelves import amend, refill
 from worlds import Begin
 
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator, Row
 from letters_source.listing import ContactFilters
 from letters_source.report.pictures import PICTURES
@@ -145,6 +146,27 @@ def test_a_dataset_that_lost_rows_is_not_called_complete(begin: Begin, browser: 
         assert look.text("#verdict").startswith(
             "Not complete Of what was read, only 28 of 30 contacts are in the dataset: load again."
         )
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+@pytest.mark.parametrize("loads", [1, 2])
+def test_what_a_killed_load_left_is_not_called_complete(begin: Begin, browser: Browser, kind: Kind, loads: int) -> None:
+    """dlt notes a load last, and what it did not note may lack rows of any table."""
+    world = begin(Emulator(30, 5), kind)
+    for _ in range(loads):
+        last = world.load()
+    if kind == "duckdb":
+        change(world.place, f"DELETE FROM letters_data._dlt_loads WHERE load_id = '{last.load_id}'")
+    else:
+        [noted] = world.place.glob(f"letters_data/_dlt_loads/*{last.load_id}.jsonl")
+        noted.unlink()
+    told = "Not complete The last load did not finish, and has left some of its rows: load again."
+    with look_at(browser, report_of(world)) as look:
+        assert look.text("#verdict").startswith(told)
+        assert ("Loaded" in look.text("#verdict")) == (loads == 2)
+    world.load()
+    with look_at(browser, report_of(world)) as look:
+        assert look.text("#verdict .headline") == "Complete"
 
 
 def test_listings_of_different_loads_have_a_time_each(begin: Begin, browser: Browser) -> None:
