@@ -20,8 +20,6 @@ from letters_source.tables import MAILINGS
 
 logger = logging.getLogger("letters_source")
 
-PATIENCE_SECONDS = 30.0
-"""How long a count is asked for that a load can do without."""
 DAYS = ("last_mailed_from", "last_mailed_to")
 """The filters of a window."""
 REMEDY = "set sources.letters.mailings to false, or another date_format"
@@ -86,20 +84,21 @@ def check_days_heeded(job: Job) -> None:
             )
 
 
-def count_within(job: Job, window: Window) -> int:
-    """How many contacts the service counts for a window that is not loaded; 0 where it refuses it, or fails over it.
+def count_within(job: Job, window: Window) -> int | None:
+    """How many contacts the service counts for a window that a load can do without; None where it does not tell.
 
-    What refuses or fails heeds the days, or is met again with all windows.
+    It may refuse such days, or fail over them.
 
     Raises:
         LettersError: as `Client.get` does otherwise.
     """
-    settings = replace(job.settings, retry_budget=min(PATIENCE_SECONDS, job.settings.retry_budget))
     try:
-        return ask_count(replace(job, filters=within(job, window), settings=settings), settings.page_size)
-    except (ServiceRejected, ServiceUnreachable) as error:
-        logger.info("%s: not known how many were mailed %s to %s: %s", job.name, window.first, window.last, error)
-        return 0
+        return ask_count(replace(job, filters=within(job, window)), job.settings.page_size)
+    except ServiceRejected:
+        return None
+    except ServiceUnreachable as error:
+        logger.warning("%s: not known whether the service heeds its days: %s", job.name, error)
+        return None
 
 
 def far_ahead() -> date:
@@ -107,16 +106,16 @@ def far_ahead() -> date:
     return datetime.now(UTC).date() + timedelta(days=366)
 
 
-def count_together(job: Job, windows: Sequence[Window]) -> int:
-    """How many contacts the service counts for the days of all windows at once; 0 where one window has them all.
+def count_together(job: Job, windows: Sequence[Window]) -> int | None:
+    """How many contacts the service counts for the days of all windows at once; None where one window has them all.
 
     Raises:
         LettersError: as `count_within` does.
     """
-    return count_within(job, Window(windows[0].first, windows[-1].last)) if len(windows) > 1 else 0
+    return count_within(job, Window(windows[0].first, windows[-1].last)) if len(windows) > 1 else None
 
 
-def check_days_whole(job: Job, windows: Sequence[Window], together: int, mailed: int) -> None:
+def check_days_whole(job: Job, windows: Sequence[Window], together: int | None, mailed: int) -> None:
     """See that a service that counts a window's days does not leave the last of them out.
 
     A few contacts may be missing for another reason: they were deleted, or their mailing was told late.
@@ -131,7 +130,11 @@ def check_days_whole(job: Job, windows: Sequence[Window], together: int, mailed:
         ServiceError: the windows lack half as many contacts as their last days would have, or more, before and now.
     """
     days = job.settings.mailings_window
-    if mailed < together and is_lacking(mailed, fewest := min(together, count_together(job, windows)), days):
+    if together is None or mailed >= together:
+        return
+    again = count_together(job, windows)
+    fewest = together if again is None else min(together, again)
+    if is_lacking(mailed, fewest, days):
         raise ServiceError(
             f"{job.name}: the service counts {fewest} contacts for all days at once, and {mailed} in windows of "
             f"{days} days, as if it left out the last day of each; {REMEDY}."

@@ -71,7 +71,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
-    """Connect to a database once.
+    """Connect to a database, and see that it can be written.
 
     Raises:
         DestinationError: it cannot be reached, refuses the credentials, or cannot be written.
@@ -96,22 +96,22 @@ def check_server(pipeline: dlt.Pipeline) -> None:
 
 
 def check_rights(pipeline: dlt.Pipeline, client: Any) -> None:
-    """See that a PostgreSQL database can be written, and that the schemas of a dataset are there or may be made.
+    """See that a PostgreSQL database can be written, and that the schemas of a dataset may be used or made.
 
     Raises:
-        DestinationError: it cannot, or they are not and may not.
+        DestinationError: it cannot, or they may not.
     """
     [[read_only, may_create]] = client.execute_sql(
         "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')"
     )
     if read_only:
         raise DestinationError(f"{shown_place(pipeline)} is read only; set {setting(pipeline)} to what can be written.")
+    there = dict(client.execute_sql("SELECT nspname, has_schema_privilege(oid, 'USAGE') FROM pg_namespace"))
     schemas = {client.dataset_name, client.staging_dataset_name}
-    there = {name for (name,) in client.execute_sql("SELECT nspname FROM pg_namespace")}
-    if not may_create and (lacking := " and ".join(sorted(schemas - there))):
+    if lacking := " and ".join(sorted(name for name in schemas if not there.get(name, may_create))):
         raise DestinationError(
-            f"{shown_place(pipeline)} has no schema {lacking}, and none may be made: make it for the user, or grant "
-            "CREATE on the database."
+            f"{shown_place(pipeline)}: {lacking} may neither be used nor made: make such schemas for the user, or "
+            "grant CREATE on the database."
         )
 
 

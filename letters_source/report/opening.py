@@ -96,7 +96,7 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
 
 def read_loads(folder: Path) -> str:
     """dlt's list of loads in plain files, of which each that finished has one, named after it."""
-    name = f"regexp_extract(file, {literal(r'__([^/]*)[.]jsonl$')}, 1)"
+    name = f"regexp_extract(file, {literal(r'__([^_/]*)[.]jsonl$')}, 1)"
     return f"(SELECT {name} AS load_id, 0 AS status FROM glob({literal(f'{folder}/*.jsonl')}))"
 
 

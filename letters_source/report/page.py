@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from letters_source.errors import SettingsError
 from letters_source.report.opening import open_tables
 from letters_source.report.pictures import HISTORY, PICTURES, Picture
-from letters_source.report.queries import FIGURES, GALLERY, LOADS, NEWEST, UNFINISHED, Rows, read
+from letters_source.report.queries import FIGURES, GALLERY, LAST_LOADS, NEWEST, UNFINISHED, Rows, read
 from letters_source.report.svg import draw_svg
 from letters_source.tables import DATASET
 
@@ -77,7 +77,7 @@ def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
         "history": groups.get(HISTORY, []),
         "absent": sorted({(each.group, each.option) for each, rows in found if each.option and not rows}),
         "gallery": [tile(row) for row in read(connection, GALLERY)],
-        "loads": read(connection, LOADS),
+        "loads": read(connection, LAST_LOADS),
         "verdicts": VERDICTS,
     }
 
@@ -103,7 +103,7 @@ def summarise(newest: Rows, figures: Mapping[str, int], *, is_finished: bool) ->
         is_finished: whether all of them are of loads that finished.
     """
     if not is_finished:
-        words = "The last load did not finish, and has left some of its rows: load again."
+        words = "A load did not finish, and has left some of its rows: load again."
         return {"headline": "Not complete", "words": words, "when": tell_when(newest), "whole": False}
     if not newest:
         words = "Neither contacts nor templates were loaded into this dataset."

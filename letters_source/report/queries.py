@@ -3,13 +3,13 @@
 They are meant for the connection of `opening.open_tables`, and return few rows, however large the account.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import duckdb
 
+from letters_source.listing import LISTINGS
 from letters_source.report.opening import FINISHED
-from letters_source.tables import LOAD_ID, TABLES
+from letters_source.tables import LOAD_ID, tables_of
 
 Rows = list[dict[str, Any]]
 
@@ -102,10 +102,14 @@ def utc(moment: str) -> str:
     return f"make_timestamp(epoch_us({moment}))"
 
 
-def unfinished(tables: Iterable[str]) -> str:
-    """The query of the loads that brought rows of these tables and did not finish."""
-    found = " UNION ".join(f"SELECT {LOAD_ID.name} FROM {table}" for table in tables)
-    return f"FROM ({found}) WHERE {LOAD_ID.name} NOT IN (FROM {FINISHED})"
+def unfinished(listing: str) -> str:
+    """The query of the loads that brought rows of a listing, did not finish, and were followed by none that did."""
+    found = " UNION ".join(f"SELECT {LOAD_ID.name} FROM {table.name}" for table in tables_of(listing))
+    last = f"SELECT max({LOAD_ID.name}::DOUBLE) FROM listing_audit WHERE listing = '{listing}'"
+    return f"""
+        FROM ({found}) WHERE {LOAD_ID.name} NOT IN (FROM {FINISHED})
+            AND coalesce({LOAD_ID.name}::DOUBLE > ({last}), true)
+    """
 
 
 LABELED = """
@@ -122,8 +126,7 @@ FIGURES = """
     SELECT (SELECT count(*) FROM contacts) AS contacts, (SELECT count(*) FROM templates) AS templates,
         (SELECT count(DISTINCT id) FROM contacts__contact_labels) AS labels
 """
-# of mailings, and of what plain files keep for ever, rows of loads that were killed may stay
-UNFINISHED = unfinished(table.name for table in TABLES if table.listing and table.part != "window")
+UNFINISHED = " UNION ALL ".join(map(unfinished, LISTINGS))
 NEWEST = f"""
     SELECT listing, sum(count_last)::BIGINT AS count, sum(rows_yielded)::BIGINT AS rows, max(filters) AS filters,
         sum(rows_rejected)::BIGINT AS rejected, sum(misfit_values)::BIGINT AS misfits, max(verdict) AS verdict,
@@ -132,7 +135,7 @@ NEWEST = f"""
         QUALIFY row_number() OVER (PARTITION BY listing, account_id ORDER BY started_at DESC) = 1)
     GROUP BY listing ORDER BY listing
 """
-LOADS = f"""
+LAST_LOADS = f"""
     SELECT strftime({utc("min(started_at)")}, '{MINUTE}') AS at,
         sum(rows_yielded) FILTER (listing = 'contacts')::BIGINT AS contacts,
         sum(rows_yielded) FILTER (listing = 'templates')::BIGINT AS templates,

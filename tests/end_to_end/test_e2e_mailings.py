@@ -340,6 +340,16 @@ def test_a_service_that_fails_over_days_which_are_not_loaded_stops_no_load(
     assert len(mailings(world)) == 3
 
 
+@pytest.mark.parametrize("reply", [BAD_REQUEST, Reply(500, headers={"Retry-After": "1"})])
+def test_days_left_out_are_told_though_they_cannot_be_counted_again(begin: Begin, today: date, reply: Reply) -> None:
+    """The first count stands."""
+    world = begin(Emulator(0, 0))
+    world.emulator.canned.once(When("contacts"), *counted(0, 0, 3, 0, 0, 0), reply)
+    with pytest.raises(ServiceError, match="counts 3 contacts for all days at once, and 0 in windows"):
+        world.load(only=ONLY, mailings=True, mailings_since=today - timedelta(days=2), page_size=10, retry_budget=1.0)
+    assert not world.place.exists()
+
+
 def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -> None:
     """The second load asks for the days of the lag and today, and brings what was there; other rows keep their load."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=9)

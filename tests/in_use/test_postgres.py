@@ -338,7 +338,7 @@ def clerk(configured: str) -> Iterator[str]:
 
 
 def test_a_database_that_cannot_be_written_is_a_line(
-    clerk: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
+    configured: str, clerk: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the service is asked for anything."""
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", f"{clerk}?options=-cdefault_transaction_read_only%3Don")
@@ -348,7 +348,11 @@ def test_a_database_that_cannot_be_written_is_a_line(
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", clerk)
     done = letters("load", "--destination", "postgres")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "has no schema letters_data and letters_data_staging, and none may be made" in done.err
+    assert ": letters_data and letters_data_staging may neither be used nor made: make such schemas" in done.err
+    change(configured, "create schema letters_data authorization clerk; create schema letters_data_staging")
+    done = letters("load", "--destination", "postgres")
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert ": letters_data_staging may neither be used nor made" in done.err
     assert world.emulator.hits == []
 
 

@@ -160,13 +160,38 @@ def test_what_a_killed_load_left_is_not_called_complete(begin: Begin, browser: B
     else:
         [noted] = world.place.glob(f"letters_data/_dlt_loads/*{last.load_id}.jsonl")
         noted.unlink()
-    told = "Not complete The last load did not finish, and has left some of its rows: load again."
+    told = "Not complete A load did not finish, and has left some of its rows: load again."
     with look_at(browser, report_of(world)) as look:
         assert look.text("#verdict").startswith(told)
         assert ("Loaded" in look.text("#verdict")) == (loads == 2)
     world.load()
     with look_at(browser, report_of(world)) as look:
         assert look.text("#verdict .headline") == "Complete"
+
+
+def test_what_a_load_that_finished_has_compared_is_complete(begin: Begin, browser: Browser) -> None:
+    """Rows that sync found unchanged are still those of an earlier load, and facets may not be loaded any more."""
+    world = begin(Emulator(30, 5))
+    killed = world.load(sync=True, facets=True)
+    change(world.place, f"DELETE FROM letters_data._dlt_loads WHERE load_id = '{killed.load_id}'")
+    finished = world.load(sync=True)
+    change(world.place, f"UPDATE letters_data.contacts SET _dlt_load_id = '{killed.load_id}'")
+    with look_at(browser, report_of(world)) as look:
+        assert look.text("#verdict .headline") == "Complete"
+    change(world.place, f"DELETE FROM letters_data._dlt_loads WHERE load_id = '{finished.load_id}'")
+    with look_at(browser, report_of(world)) as look:
+        assert look.text("#verdict .headline") == "Not complete"
+
+
+def test_loads_of_plain_files_are_known_whatever_their_schema_is_called(begin: Begin, browser: Browser) -> None:
+    """dlt notes a load as a file with both names."""
+    world = begin(Emulator(30, 5), "parquet")
+    world.load()
+    [noted] = world.place.glob("letters_data/_dlt_loads/*.jsonl")
+    noted.rename(noted.with_name(f"my__{noted.name}"))
+    with look_at(browser, report_of(world)) as look:
+        assert look.text("#verdict .headline") == "Complete"
+        assert "Loaded" in look.text("#verdict")
 
 
 def test_listings_of_different_loads_have_a_time_each(begin: Begin, browser: Browser) -> None:
