@@ -29,7 +29,7 @@ def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -
         audits: its audits in the dataset, newest first.
 
     Raises:
-        SettingsError: it was, also by a first load that was killed; or that made its tables in another mode.
+        SettingsError: it was, even by a first load that was killed, or its tables were made in another mode.
     """
     check_account(pipeline, job)
     if not audits:

@@ -20,12 +20,17 @@ def remove_stumps(dataset: Path) -> None:
     Args:
         dataset: the folder of its tables.
     """
-    finished = {file.stem.rpartition("__")[2] for file in (dataset / LOADS).glob("*.jsonl")}
+    finished = set(noted_loads(dataset / LOADS))
     for table in TABLES:
         for file in (dataset / table.name).glob("*.parquet"):
             load_id = LOAD_OF_FILE.match(file.name)
             if load_id and load_id[0] not in finished and is_cut_off(file):
                 file.unlink()
+
+
+def noted_loads(folder: Path) -> list[str]:
+    """The loads that finished, by dlt's list in plain files: each has one, named after its schema and itself."""
+    return [file.stem.rpartition("__")[2] for file in folder.glob("*.jsonl")]
 
 
 def is_cut_off(file: Path) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 
 from letters_source.destination.quoting import literal, plain_cause
+from letters_source.destination.stumps import noted_loads
 from letters_source.errors import SettingsError
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Kind, Table
 
@@ -90,14 +91,9 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
         if any(place.glob("*.parquet"))
     }
     if (loads := folder / dataset / LOADS).is_dir():
-        relations[LOADS] = read_loads(loads)
+        names = ", ".join(map(literal, noted_loads(loads)))
+        relations[LOADS] = f"(SELECT unnest([{names}]::VARCHAR[]) AS load_id, 0 AS status)"
     return relations
-
-
-def read_loads(folder: Path) -> str:
-    """dlt's list of loads in plain files, of which each that finished has one, named after it."""
-    name = f"regexp_extract(file, {literal(r'__([^_/]*)[.]jsonl$')}, 1)"
-    return f"(SELECT {name} AS load_id, 0 AS status FROM glob({literal(f'{folder}/*.jsonl')}))"
 
 
 def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
@@ -124,9 +120,5 @@ def rows_of(table: Table, found: Mapping[str, str]) -> str:
     if table.name in found:
         rows = f"{rows} UNION ALL BY NAME {found[table.name]}"
     # of plain files, those of loads that were killed cannot be removed
-    return f"FROM ({rows}) WHERE {is_finished()}" if table == LISTING_AUDIT else rows
-
-
-def is_finished() -> str:
-    """The condition that a row came with a load that finished, or that nobody knows."""
-    return f"coalesce({LOAD_ID.name} IN (FROM {FINISHED}), true)"
+    is_finished = f"coalesce({LOAD_ID.name} IN (FROM {FINISHED}), true)"
+    return f"FROM ({rows}) WHERE {is_finished}" if table == LISTING_AUDIT else rows
