@@ -54,6 +54,8 @@ def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
         Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt), plain_errors():
             endless()
+        # closing waits for DuckDB's other threads, which may not know yet that nobody wants the result
+        connection.interrupt()
 
 
 def fail_hiding_why() -> None:
