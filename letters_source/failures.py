@@ -48,8 +48,14 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def innermost(error: BaseException) -> str:
-    """The first line of the error that came first, or its kind where it says nothing, or could say a row's value."""
+    """The first line of the error that came first, or its kind where it says nothing, or could say a row's value.
+
+    Of PostgreSQL's errors a kind has the constraint with it, and words tell who says them.
+    """
     first = list(causes(error))[-1]
     quotes = QUOTING.intersection(kind.__name__ for kind in type(first).__mro__)
     words = "" if quotes else str(first).strip().partition("\n")[0]
-    return words or type(first).__name__
+    constraint = getattr(getattr(first, "diag", None), "constraint_name", None)
+    kind = f"{type(first).__name__} ({constraint})" if constraint else type(first).__name__
+    speaker = "PostgreSQL: " if type(first).__module__.startswith("psycopg2") else ""
+    return f"{speaker}{words or kind}"

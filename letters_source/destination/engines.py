@@ -44,6 +44,22 @@ class Postgres(Engine, postgres):
 
     destination_type = "dlt.destinations.postgres"
 
+    def capabilities(self, config: Any = None, naming: Any = None) -> Any:
+        """The same, but tables are emptied by DELETE: for TRUNCATE a load waits until nobody reads.
+
+        All who come later wait behind it, and who has a snapshot of before finds a table empty.
+        """
+        found = super().capabilities(config, naming)
+        found.supports_truncate_command = False
+        return found
+
+    @property
+    def client_class(self) -> Any:
+        """The same, and nothing changes once the lock of the dataset is lost."""
+        from letters_source.destination.guarded import Guarded
+
+        return with_mixins(super().client_class, Guarded)
+
 
 OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
 

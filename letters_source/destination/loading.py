@@ -29,6 +29,9 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     if is_files(pipeline):
         return config
     config["load.truncate_staging_dataset"] = True
+    if engine(pipeline) == "postgres":
+        # a job whose connection broke may have been committed: once more it would bring its rows twice
+        config["load.raise_on_max_retries"] = 1
     if is_duckdb(pipeline):
         # files that nobody but DuckDB reads, at once, are not worth compressing
         config["data_writer.compression"] = "none"

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import dlt
+from dlt.common.configuration import configspec
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import ContainerInjectableContext
 from dlt.common.destination.exceptions import DestinationException
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -17,11 +20,23 @@ from letters_source.destination.preflight import check_destination
 from letters_source.destination.quoting import without_advice
 from letters_source.destination.stumps import remove_stumps
 from letters_source.destination.traits import engine, local_folder, table_format
-from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
+from letters_source.errors import DestinationError, DestinationInUse, LettersError, LoadFailed
+from letters_source.failures import causes
 
 # how often to look whether a place is free again: a load takes seconds at least
 LOOK_SECONDS = 0.2
 T = TypeVar("T")
+
+
+@configspec
+class DatasetLock(ContainerInjectableContext):
+    """The lock that a load holds on its dataset in PostgreSQL, told to dlt's client."""
+
+    can_create_default: ClassVar[bool] = False
+    global_affinity: ClassVar[bool] = True
+
+    backend: int = 0
+    """The server's process that holds it."""
 
 
 @contextmanager
@@ -60,6 +75,7 @@ def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
 
     Raises:
         DestinationInUse: another load holds it.
+        LoadFailed: the block failed, and the lock was lost.
     """
     with pipeline.sql_client() as client:
         # neither left alone nor left behind: the server shall not end it for waiting, but soon when its machine is gone
@@ -69,20 +85,43 @@ def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
             "SET LOCAL tcp_keepalives_idle = 60",
         ):
             client.execute_sql(statement)
-        patiently(partial(take_dataset, client), wait)
-        yield
+        backend = patiently(partial(take_dataset, client), wait)
+        with Container().injectable_context(DatasetLock(backend)), loss_told(client):
+            yield
 
 
-def take_dataset(client: Any) -> None:
-    """Lock the dataset of a client.
+def take_dataset(client: Any) -> int:
+    """Lock the dataset of a client, and tell which process of the server holds the lock.
 
     Raises:
         DestinationInUse: it is locked.
     """
-    query = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
-    [[taken]] = client.execute_sql(query, f"letters_source {client.dataset_name}")
+    query = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)), pg_backend_pid()"
+    [[taken, backend]] = client.execute_sql(query, f"letters_source {client.dataset_name}")
     if not taken:
         raise DestinationInUse(f"A load into the dataset {client.dataset_name} is already running")
+    return int(backend)
+
+
+@contextmanager
+def loss_told(client: Any) -> Iterator[None]:
+    """Say so where what failed in the block is that the server ended the connection which holds the lock.
+
+    Raises:
+        LoadFailed: it did.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not any(isinstance(cause, LettersError) for cause in causes(error)):
+            try:
+                client.execute_sql("SELECT 1")
+            except DestinationException:
+                raise LoadFailed(
+                    f"PostgreSQL ended the connection that holds the lock of the dataset {client.dataset_name}, by a "
+                    "restart or by hand; load again."
+                ) from error
+        raise
 
 
 @contextmanager

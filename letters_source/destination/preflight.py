@@ -10,7 +10,7 @@ from typing import Any
 import dlt
 import duckdb
 from dlt.common.configuration.exceptions import ConfigFieldMissingException
-from dlt.common.destination.exceptions import SqlClientNotAvailable
+from dlt.common.destination.exceptions import DestinationException, SqlClientNotAvailable
 from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import raise_open_connection_error
@@ -18,6 +18,7 @@ from dlt.destinations.sql_client import raise_open_connection_error
 from letters_source.destination.quoting import plain_cause
 from letters_source.destination.traits import duckdb_file, engine, is_files, local_folder, shown_place, table_format
 from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable
+from letters_source.failures import innermost
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # an empty account's load takes 5 MiB in DuckDB, and as much in the working folder and the log together
@@ -91,6 +92,10 @@ def check_server(pipeline: dlt.Pipeline) -> None:
     try:
         if engine(pipeline) == "postgres":
             check_rights(pipeline, client)
+    except DestinationException as error:
+        raise DestinationUnreachable(
+            f"{shown_place(pipeline)} does not answer: {innermost(error)}; set {setting(pipeline)}."
+        ) from error
     finally:
         client.close_connection()
 

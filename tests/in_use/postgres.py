@@ -5,10 +5,13 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from tempfile import TemporaryDirectory
+from threading import Thread
 from time import monotonic, sleep
+from urllib.parse import urlsplit
 
 USER, PASSWORD = "letters", "canary-postgres-2f9e"
 STARTS_WITHIN = 60
@@ -92,3 +95,51 @@ def wait_until_ready(port: int, server: subprocess.Popen[bytes]) -> None:
         assert server.poll() is None, "PostgreSQL did not start."
         assert monotonic() < end, "PostgreSQL does not take connections."
         sleep(0.05)
+
+
+class DeafToCommits(ThreadingTCPServer):
+    """Stands between a load and a server, and cuts a connection when the server says that it committed a statement."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, statement: str) -> None:
+        super().__init__(("127.0.0.1", 0), Relay)
+        self.port, self.statement = port, statement.encode()
+
+
+class Relay(BaseRequestHandler):
+    """One connection."""
+
+    server: DeafToCommits
+
+    def handle(self) -> None:
+        """Pass on what both say, until one ends or the commit is there."""
+        with socket.create_connection(("127.0.0.1", self.server.port)) as self.upstream:
+            self.is_begun = False
+            Thread(target=self.ask, daemon=True).start()
+            while (piece := self.upstream.recv(65_536)) and not (self.is_begun and b"COMMIT\0" in piece):
+                self.request.sendall(piece)
+            self.request.shutdown(socket.SHUT_RDWR)
+
+    def ask(self) -> None:
+        """Pass on what the load says; a statement is sent in a piece of its own."""
+        with suppress(OSError):
+            while piece := self.request.recv(65_536):
+                self.is_begun |= self.server.statement in piece
+                self.upstream.sendall(piece)
+            self.upstream.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def deaf_to_commits(url: str, statement: str) -> Iterator[str]:
+    """The URL of a way to a server that ends, without a word, once a transaction with the statement is committed."""
+    port = urlsplit(url).port
+    assert port
+    with DeafToCommits(port, statement) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield url.replace(f":{port}/", f":{server.server_address[1]}/")
+        finally:
+            server.shutdown()
+            thread.join()

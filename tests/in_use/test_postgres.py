@@ -10,7 +10,7 @@ import orjson
 import psycopg2
 import pytest
 from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed, typed_columns
-from postgres import PASSWORD, free_port, serve_postgres
+from postgres import PASSWORD, deaf_to_commits, free_port, serve_postgres
 from shelves import amend, clear
 from terminals import Letters, run_python
 from worlds import Begin, World
@@ -174,6 +174,59 @@ def test_readers_see_the_old_rows_until_all_new_ones_are_there(load: Load) -> No
     with pytest.raises(IncompleteListing):
         load(page_size=10)
     assert load.tables() == before
+
+
+def test_readers_hold_up_no_load_and_keep_what_they_see(load: Load) -> None:
+    """However long their transaction lasts, and whether they have looked at a table before the load or not."""
+    load()
+    reader = psycopg2.connect(load.url)
+    reader.set_session(isolation_level="REPEATABLE READ")
+    with reader.cursor() as cursor:
+        cursor.execute("select count(*) from letters_data.contacts")
+        load.contacts.grow()
+        load()
+        for table, rows in {"contacts": 60, "templates": 8}.items():
+            cursor.execute(f"select count(*) from letters_data.{table}")
+            assert cursor.fetchall() == [(rows,)]
+    reader.close()
+    assert load.tables() == held_tables(load.world.emulator)
+
+
+@pytest.mark.parametrize("mode", ["replace", "sync", "history"])
+def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> None:
+    """Another may be on its way by then, and share its staging."""
+    settings: dict[str, Any] = {} if mode == "replace" else {mode: True}
+    load(**settings)
+    before = load.tables()
+    load.contacts.grow()
+
+    def end_lock(*_: object) -> None:
+        change(load.url, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'")
+
+    with pytest.raises(LoadFailed, match=r"^PostgreSQL ended the connection that holds the lock of the dataset lett"):
+        load(watch=end_lock, **settings)
+    assert load.tables() == before
+    load(**settings)
+    assert load.tables() == held_tables(load.world.emulator)
+
+
+@pytest.mark.parametrize("mode", ["replace", "sync", "history"])
+@pytest.mark.parametrize("table", ['letters_data_staging"."contacts', 'letters_data"."listing_audit'])
+def test_rows_whose_commit_was_not_heard_of_are_not_brought_twice(
+    load: Load, monkeypatch: pytest.MonkeyPatch, mode: str, table: str
+) -> None:
+    """The load fails, changes nothing, and the next one is exact."""
+    settings: dict[str, Any] = {} if mode == "replace" else {mode: True}
+    load.contacts.grow()
+    with deaf_to_commits(load.url, f'insert into "{table}"(') as url:
+        monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", url)
+        with pytest.raises(LoadFailed, match=r"^load: PostgreSQL: server closed the connection unexpectedly$"):
+            load(**settings)
+    assert {len(load.rows(name)) for name in LISTED} == {0}
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", load.url)
+    load(**settings)
+    assert load.tables() == held_tables(load.world.emulator)
+    assert load.query("select count(*) from letters_data.listing_audit") == [(2,)]
 
 
 def test_a_dataset_remembers_what_it_was_loaded_with(load: Load) -> None:
