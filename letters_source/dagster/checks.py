@@ -11,7 +11,7 @@ from letters_source.dagster.specs import audited_as, table_of
 from letters_source.destination.held import finished_audits
 from letters_source.destination.sql import open_sql
 from letters_source.destination.traits import duckdb_file
-from letters_source.destination.verify import check_rejected, check_table, one, present
+from letters_source.destination.verify import check_keys, check_rejected, check_table
 from letters_source.errors import LoadFailed
 from letters_source.failures import plain_errors
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, Table
@@ -36,14 +36,6 @@ def find_missing(client: Any, table: Table, audits: Audits) -> None:
         check_rejected(client, audit)
 
 
-def find_repeated(client: Any, table: Table, audits: Audits) -> None:
-    """No key twice."""
-    keys = f"SELECT 1 FROM {present(client, table, audits)} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
-    [repeated] = one(client, f"SELECT count(*) FROM ({keys}) AS repeated")
-    if repeated:
-        raise LoadFailed(f"{table.name}: {repeated} keys are there more than once; load again.")
-
-
 def find_undocumented(_: Any, table: Table, audits: Audits) -> None:
     """No undocumented field, and no value that did not fit its column, in what was read last."""
     found = {name: times for audit in audits for name, times in (audit["undocumented_fields"] or {}).items()}
@@ -58,7 +50,7 @@ CHECKS = {
         ("row", "facet", "window"),
         find_missing,
     ),
-    "unique_keys": Check("No key is there twice.", ("row", "object", "list", "facet", "window"), find_repeated),
+    "unique_keys": Check("No key is there twice.", ("row", "object", "list", "facet", "window"), check_keys),
     "no_orphans": Check("Every row has its parent.", ("object", "list"), check_table),
     "documented": Check(
         "The service sent no undocumented field, and no value that does not fit its column.",

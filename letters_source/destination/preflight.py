@@ -15,10 +15,12 @@ from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import raise_open_connection_error
 
+from letters_source.destination.formats import format_of
 from letters_source.destination.quoting import plain_cause
 from letters_source.destination.traits import duckdb_file, engine, is_files, local_folder, shown_place, table_format
 from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable
 from letters_source.failures import innermost
+from letters_source.tables import TABLES
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # an empty account's load takes 5 MiB in DuckDB, and as much in the working folder and the log together
@@ -42,6 +44,7 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
     elif folder := local_folder(pipeline):
         check_folder(folder)
         check_spelling(folder, table_format(pipeline))
+        check_format(folder / str(pipeline.dataset_name), table_format(pipeline))
     else:
         check_bucket(pipeline)
 
@@ -192,6 +195,20 @@ def check_spelling(folder: Path, form: str | None) -> None:
         raise DestinationError(
             f"{folder}: Iceberg cannot write below a name with spaces or signs that URLs escape; choose another --to."
         )
+
+
+def check_format(dataset: Path, form: str | None) -> None:
+    """See that a folder's tables are in the format of the load: rows of two would be mixed up.
+
+    Raises:
+        DestinationError: one is in another.
+    """
+    for table in TABLES:
+        found = format_of(dataset / table.name)
+        if found not in (None, form or "parquet"):
+            raise DestinationError(
+                f"{dataset} holds {table.name} as {found}: load with --destination {found}, or choose another --to."
+            )
 
 
 def check_bucket(pipeline: dlt.Pipeline) -> None:

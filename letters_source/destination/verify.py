@@ -6,6 +6,7 @@ from typing import Any
 import dlt
 
 from letters_source.destination.sql import open_sql
+from letters_source.destination.traits import is_files
 from letters_source.errors import LoadFailed
 from letters_source.listing import LISTINGS
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table, tables_of
@@ -17,13 +18,17 @@ def verify_load(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table])
     """The audit's rows of a load, once the tables that it loaded are shown to hold what they say.
 
     Raises:
-        LoadFailed: a listing has no audit, rows, distinct ids and the audit disagree, or a child has no parent.
+        LoadFailed: a listing has no audit, rows, distinct ids and the audit disagree, or a child has no parent or is
+            there twice.
     """
     with open_sql(pipeline) as client:
         audits = read_audits(client, load_id)
         check_audited(audits, tables)
         for table in tables:
             check_table(client, table, audits)
+            # nothing else keeps two machines from writing into one bucket
+            if is_files(pipeline) and table.part in ("object", "list"):
+                check_keys(client, table, audits)
         for audit in audits:
             if audit["listing"] in LISTINGS:
                 check_rejected(client, audit)
@@ -93,6 +98,19 @@ def check_children(client: Any, child: Table, parent: Table, audits: Collection[
     [orphans] = one(client, query)
     if orphans:
         raise LoadFailed(f"{child.name}: {orphans} rows have no row in {parent.name}; load again.")
+
+
+def check_keys(client: Any, table: Table, audits: Collection[Row]) -> None:
+    """No key is there twice: with history among the versions that are valid now, of mailings among all that ever came.
+
+    Raises:
+        LoadFailed: some are.
+    """
+    rows = qualified(client, table) if table.part == "window" else present(client, table, audits)
+    keys = f"SELECT 1 FROM {rows} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
+    [repeated] = one(client, f"SELECT count(*) FROM ({keys}) AS repeated")
+    if repeated:
+        raise LoadFailed(f"{table.name}: {repeated} keys are there more than once; load again.")
 
 
 def check_rejected(client: Any, audit: Row) -> None:

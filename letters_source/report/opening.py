@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 
+from letters_source.destination.formats import format_of
 from letters_source.destination.quoting import literal, plain_cause
 from letters_source.destination.stumps import noted_loads
 from letters_source.errors import SettingsError
@@ -23,8 +24,6 @@ SQL_TYPES: dict[Kind, str] = {
     "bigint": "BIGINT",
     "double": "DOUBLE",
 }
-# what Delta and Iceberg keep beside their Parquet files, of which some may be outdated
-LAKE_FOLDERS = ("_delta_log", "metadata")
 FIND_TABLES = (
     f"SELECT DISTINCT schema_name, table_name FROM duckdb_columns() WHERE database_name = '{STORED}' ORDER BY ALL"
 )
@@ -83,7 +82,7 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
     if not (folder / dataset).is_dir():
         raise no_dataset(folder, dataset, [each.name for each in folder.iterdir() if each.is_dir()])
     places = [folder / dataset / table.name for table in TABLES]
-    if any((place / name).is_dir() for place in places for name in LAKE_FOLDERS):
+    if any(format_of(place) in ("delta", "iceberg") for place in places):
         raise SettingsError(f"{folder} holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet.")
     relations = {
         place.name: f"read_parquet({literal(f'{place}/*.parquet')}, union_by_name = true)"

@@ -1,15 +1,20 @@
 """Is a destination that does not hold what was read noticed?"""
 
 from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
 
 import pytest
 from holdings import change
 from worlds import World, serve_world
 
 from letters_source import LoadFailed, Result
-from letters_source.destination.verify import verify_load
+from letters_source.destination.sql import open_sql
+from letters_source.destination.verify import check_keys, verify_load
 from letters_source.emulator import Emulator
-from letters_source.tables import tables_of
+from letters_source.tables import MAILINGS, tables_of
 
 CONTACTS = tables_of("contacts")
 BOTH = (*tables_of("templates"), *CONTACTS)
@@ -132,3 +137,29 @@ def failure(loaded: tuple[World, Result], table: str) -> str:
         world.pipeline.abort_packages()
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_a_child_that_is_there_twice_is_noticed_in_files(tmp_path: Path) -> None:
+    """Two machines may load into one bucket at the same time, where nothing keeps them apart."""
+    with serve_world(tmp_path, "parquet", emulator=Emulator(9, 3)) as world:
+        result = world.load()
+        labels = world.place / "letters_data/contacts__contact_labels"
+        [file] = labels.glob("*.parquet")
+        copyfile(file, labels / f"other.{file.name}")
+        twice = result.tables[labels.name]
+        with pytest.raises(
+            LoadFailed, match=rf"^contacts__contact_labels: {twice} keys are there more than once; load"
+        ):
+            verify_load(world.pipeline, result.load_id, BOTH)
+
+
+def test_mailings_that_are_there_twice_are_noticed_whichever_load_brought_them(tmp_path: Path) -> None:
+    """The last load may have brought none."""
+    with serve_world(tmp_path, emulator=Emulator(60, 3)) as world:
+        settings: dict[str, Any] = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365}
+        world.load(only=("mailings",), **settings)
+        audits = world.load(only=("mailings",), **settings).audits
+        change(world.place, "insert into letters_data.mailings from letters_data.mailings limit 2")
+        twice = pytest.raises(LoadFailed, match=r"^mailings: 2 keys are there more than once; load again\.$")
+        with open_sql(world.pipeline) as client, twice:
+            check_keys(client, MAILINGS, audits)

@@ -19,6 +19,7 @@ from terminals import Letters, run_python
 from worlds import Begin, World, serve_world
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
+from letters_source.destination.pipeline import Kind
 from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.listing import ContactFilters
@@ -229,6 +230,18 @@ def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
     run(make_pipeline("delta", place), **world.settings)
     assert world.emulator.hits
     assert read_table("delta", place, "contacts").num_rows == 3
+
+
+@pytest.mark.parametrize(("first", "then"), [("parquet", "delta"), ("delta", "parquet"), ("iceberg", "delta")])
+def test_a_folder_keeps_its_format(begin: Begin, first: Kind, then: Kind) -> None:
+    """Rows of two would be mixed up; refused before the service is asked for anything."""
+    world = begin(Emulator(3, 3), first)
+    world.load()
+    asked = len(world.emulator.hits)
+    with pytest.raises(SettingsError, match=rf"holds templates as {first}: load with --destination {first}, or choose"):
+        run(make_pipeline(then, world.place), **world.settings)
+    assert len(world.emulator.hits) == asked
+    world.load()
 
 
 # the command

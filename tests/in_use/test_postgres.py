@@ -325,6 +325,15 @@ def test_a_dataset_takes_one_load_at_a_time(load: Load) -> None:
     load()
 
 
+def test_a_constraint_of_somebody_elses_is_named(load: Load) -> None:
+    """Not the value that breaks it."""
+    load()
+    change(load.url, "alter table letters_data.templates add constraint no_growth check (id::int < 9)")
+    load.world.emulator.templates.grow()
+    with pytest.raises(LoadFailed, match=r"^load: PostgreSQL: CheckViolation \(no_growth\)$"):
+        load()
+
+
 def test_values_that_a_database_cannot_hold_are_kept(load: Load) -> None:
     """Years beyond 1 to 9999, and numbers of too many decimals."""
     load.contacts.insert({"id": "odd", "createdAt": "0000-01-01T00:00:00Z", "x": orjson.Fragment("1e-20000")})
