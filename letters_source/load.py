@@ -14,7 +14,7 @@ from dlt.extract import DltSource
 from letters_source.destination.comments import describe_tables
 from letters_source.destination.engines import for_loading
 from letters_source.destination.keys import create_keys
-from letters_source.destination.loading import file_format, hold_open, load_config, quiet_first_replace
+from letters_source.destination.loading import file_format, hold_open, load_config, spared_false_alarms
 from letters_source.destination.lock import prepared, when_free
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.published import check_published, place_of_copy, publish_copy
@@ -86,7 +86,7 @@ def run(
     copy = place_of_copy(publish)
     wait = resolve_settings(settings).lock_wait
     with ONE_AT_A_TIME, plain_errors(), private_files, prepared(pipeline, wait):
-        with dlt.config.values(load_config(pipeline)), quiet_first_replace(), hold_open(pipeline, wait):
+        with dlt.config.values(load_config(pipeline)), spared_false_alarms(), hold_open(pipeline, wait):
             if copy:
                 check_published(pipeline, copy)
             destination = for_loading(pipeline.destination)

@@ -18,9 +18,9 @@ WIDTH = 340
 LABEL_WIDTH, LABEL_SIGNS = 130, 20
 """What fits before a bar, in pixels, and about as many signs."""
 TICKS = {
-    "hour": "%-d %b, %H:%M",
-    "day": "%-d %b",
-    "week": "%-d %b",
+    "hour": "%-d %b %Y, %H:%M",
+    "day": "%-d %b %Y",
+    "week": "%-d %b %Y",
     "month": "%b %Y",
     "quarter": "%b %Y",
     "year": "%Y",

@@ -66,6 +66,14 @@ def test_the_script_ends_with_the_error_s_exit_code(
     assert not Path("letters.duckdb").exists() or "contacts" not in read_tables(Path("letters.duckdb"))
 
 
+def test_a_good_load_has_nothing_to_warn_of(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also as dlt is set up where nobody has set its log."""
+    monkeypatch.setenv("RUNTIME__LOG_LEVEL", "WARNING")
+    for _ in range(2):
+        done = run_python(SCRIPT)
+        assert (done.code, done.err) == (0, "")
+
+
 def test_the_script_is_a_process_like_any_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a setting it ends with 2 and a line, no traceback."""
     monkeypatch.delenv("SOURCES__LETTERS__BASE_URL")
