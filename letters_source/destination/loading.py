@@ -35,6 +35,8 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     if engine(pipeline) == "postgres":
         # a job whose connection broke may have been committed: once more it would bring its rows twice
         config["load.raise_on_max_retries"] = 1
+        # nor shall one fail because all of them together take more connections than the server has left
+        config["load.workers"] = 1
     if is_duckdb(pipeline):
         # files that nobody but DuckDB reads, at once, are not worth compressing
         config["data_writer.compression"] = "none"

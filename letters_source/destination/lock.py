@@ -20,11 +20,16 @@ from letters_source.destination.preflight import check_destination
 from letters_source.destination.quoting import without_advice
 from letters_source.destination.stumps import remove_stumps
 from letters_source.destination.traits import engine, local_folder, table_format
-from letters_source.errors import DestinationError, DestinationInUse, LettersError, LoadFailed
+from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
 from letters_source.failures import causes
 
 # how often to look whether a place is free again: a load takes seconds at least
 LOOK_SECONDS = 0.2
+# PostgreSQL 17 has one for each whole transaction, too
+NO_TIMEOUTS = (
+    "SELECT set_config(name, '0', true) FROM pg_settings "
+    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
 T = TypeVar("T")
 
 
@@ -33,7 +38,6 @@ class DatasetLock(ContainerInjectableContext):
     """The lock that a load holds on its dataset in PostgreSQL, told to dlt's client."""
 
     can_create_default: ClassVar[bool] = False
-    global_affinity: ClassVar[bool] = True
 
     backend: int = 0
     """The server's process that holds it."""
@@ -79,11 +83,7 @@ def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
     """
     with pipeline.sql_client() as client:
         # neither left alone nor left behind: the server shall not end it for waiting, but soon when its machine is gone
-        for statement in (
-            "BEGIN",
-            "SET LOCAL idle_in_transaction_session_timeout = 0",
-            "SET LOCAL tcp_keepalives_idle = 60",
-        ):
+        for statement in ("BEGIN", NO_TIMEOUTS, "SET LOCAL tcp_keepalives_idle = 60"):
             client.execute_sql(statement)
         backend = patiently(partial(take_dataset, client), wait)
         with Container().injectable_context(DatasetLock(backend)), loss_told(client):
@@ -105,21 +105,21 @@ def take_dataset(client: Any) -> int:
 
 @contextmanager
 def loss_told(client: Any) -> Iterator[None]:
-    """Say so where what failed in the block is that the server ended the connection which holds the lock.
+    """Say so where the database fails in the block, and the connection that holds the lock has ended.
 
     Raises:
-        LoadFailed: it did.
+        LoadFailed: it has.
     """
     try:
         yield
     except Exception as error:
-        if not any(isinstance(cause, LettersError) for cause in causes(error)):
+        if any(isinstance(cause, DestinationException) for cause in causes(error)):
             try:
                 client.execute_sql("SELECT 1")
             except DestinationException:
                 raise LoadFailed(
-                    f"PostgreSQL ended the connection that holds the lock of the dataset {client.dataset_name}, by a "
-                    "restart or by hand; load again."
+                    f"The connection to PostgreSQL that holds the lock of the dataset {client.dataset_name} ended, "
+                    "by a restart, the network, or whoever ends idle transactions there; load again."
                 ) from error
         raise
 

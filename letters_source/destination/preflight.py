@@ -25,6 +25,11 @@ from letters_source.tables import TABLES
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # an empty account's load takes 5 MiB in DuckDB, and as much in the working folder and the log together
 LEAST_ROOM = 16 * 2**20
+# foreign keys that do something to somebody else's rows when rows of a dataset go: cascade, set null, set default
+FOLLOWING_KEYS = """
+    SELECT conname, conrelid::regclass::text FROM pg_constraint JOIN pg_class ON pg_class.oid = confrelid
+    WHERE contype = 'f' AND confdeltype IN ('c', 'n', 'd') AND relnamespace = to_regnamespace(quote_ident(%s))
+"""
 EXTRAS = {"filesystem": "letters-source[lake]", "postgres": "letters-source[postgres]"}
 
 
@@ -104,16 +109,22 @@ def check_server(pipeline: dlt.Pipeline) -> None:
 
 
 def check_rights(pipeline: dlt.Pipeline, client: Any) -> None:
-    """See that a PostgreSQL database can be written, and that the schemas of a dataset may be used or made.
+    """See that a PostgreSQL database can be written, its schemas used or made, and that only our rows go.
 
     Raises:
-        DestinationError: it cannot, or they may not.
+        DestinationError: it cannot, they may not, or rows of others would be deleted or changed with ours.
     """
     [[read_only, may_create]] = client.execute_sql(
         "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')"
     )
     if read_only:
         raise DestinationError(f"{shown_place(pipeline)} is read only; set {setting(pipeline)} to what can be written.")
+    if keys := client.execute_sql(FOLLOWING_KEYS, client.dataset_name):
+        names = ", ".join(f"{name} of {table}" for name, table in keys)
+        raise DestinationError(
+            f"{shown_place(pipeline)}: a load would delete or change the rows that the foreign key {names} ties to "
+            "ours: make it ON DELETE NO ACTION, DEFERRABLE INITIALLY DEFERRED."
+        )
     there = dict(client.execute_sql("SELECT nspname, has_schema_privilege(oid, 'USAGE') FROM pg_namespace"))
     schemas = {client.dataset_name, client.staging_dataset_name}
     if lacking := " and ".join(sorted(name for name in schemas if not there.get(name, may_create))):

@@ -98,13 +98,13 @@ def wait_until_ready(port: int, server: subprocess.Popen[bytes]) -> None:
 
 
 class DeafToCommits(ThreadingTCPServer):
-    """Stands between a load and a server, and cuts a connection when the server says that it committed a statement."""
+    """Stands between a load and a server, and cuts a connection once the server says that it committed a statement."""
 
     daemon_threads = True
 
     def __init__(self, port: int, statement: str) -> None:
         super().__init__(("127.0.0.1", 0), Relay)
-        self.port, self.statement = port, statement.encode()
+        self.port, self.statement, self.is_cut = port, statement.encode(), False
 
 
 class Relay(BaseRequestHandler):
@@ -117,9 +117,16 @@ class Relay(BaseRequestHandler):
         with socket.create_connection(("127.0.0.1", self.server.port)) as self.upstream:
             self.is_begun = False
             Thread(target=self.ask, daemon=True).start()
-            while (piece := self.upstream.recv(65_536)) and not (self.is_begun and b"COMMIT\0" in piece):
+            while (piece := self.upstream.recv(65_536)) and not self.is_to_cut(piece):
                 self.request.sendall(piece)
             self.request.shutdown(socket.SHUT_RDWR)
+
+    def is_to_cut(self, piece: bytes) -> bool:
+        """Whether the server says what the load shall not hear."""
+        if self.server.is_cut or not (self.is_begun and b"COMMIT\0" in piece):
+            return False
+        self.server.is_cut = True
+        return True
 
     def ask(self) -> None:
         """Pass on what the load says; a statement is sent in a piece of its own."""
@@ -132,7 +139,7 @@ class Relay(BaseRequestHandler):
 
 @contextmanager
 def deaf_to_commits(url: str, statement: str) -> Iterator[str]:
-    """The URL of a way to a server that ends, without a word, once a transaction with the statement is committed."""
+    """The URL of a way to a server that ends once, without a word, as a transaction with the statement is committed."""
     port = urlsplit(url).port
     assert port
     with DeafToCommits(port, statement) as server:

@@ -203,7 +203,7 @@ def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> Non
     def end_lock(*_: object) -> None:
         change(load.url, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'")
 
-    with pytest.raises(LoadFailed, match=r"^PostgreSQL ended the connection that holds the lock of the dataset lett"):
+    with pytest.raises(LoadFailed, match=r"^The connection to PostgreSQL that holds the lock of the dataset letters"):
         load(watch=end_lock, **settings)
     assert load.tables() == before
     load(**settings)
@@ -332,6 +332,39 @@ def test_a_constraint_of_somebody_elses_is_named(load: Load) -> None:
     load.world.emulator.templates.grow()
     with pytest.raises(LoadFailed, match=r"^load: PostgreSQL: CheckViolation \(no_growth\)$"):
         load()
+
+
+@pytest.mark.parametrize("action", ["cascade", "set null"])
+def test_rows_of_others_are_not_deleted_or_changed_with_ours(load: Load, action: str) -> None:
+    """Refused before the service is asked; a key that is looked at in the end is none of our business."""
+    load()
+    change(
+        load.url,
+        "create schema mine; create table mine.notes (contact text constraint about references letters_data.contacts "
+        f"on delete {action}); insert into mine.notes values ('1')",
+    )
+    asked = len(load.world.emulator.hits)
+    with pytest.raises(SettingsError, match=r"rows that the foreign key about of mine\.notes ties to ours: make it ON"):
+        load()
+    assert len(load.world.emulator.hits) == asked
+    change(
+        load.url,
+        "alter table mine.notes drop constraint about, add foreign key (contact) references letters_data.contacts "
+        "deferrable initially deferred",
+    )
+    load()
+    assert load.query("select contact from mine.notes") == [("1",)]
+
+
+def test_few_connections_will_do(configured: str, clerk: str, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small servers have few left."""
+    for name in ("letters_data", "letters_data_staging"):
+        change(configured, f"create schema {name} authorization clerk")
+    change(configured, "alter role clerk connection limit 3")
+    monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", clerk)
+    for _ in range(2):
+        load(facets=True)
+    assert load.tables() == held_tables(load.world.emulator)
 
 
 def test_values_that_a_database_cannot_hold_are_kept(load: Load) -> None:
