@@ -215,14 +215,14 @@ def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> Non
 def test_rows_whose_commit_was_not_heard_of_are_not_brought_twice(
     load: Load, monkeypatch: pytest.MonkeyPatch, mode: str, table: str
 ) -> None:
-    """The load fails, changes nothing, and the next one is exact."""
+    """The load fails and changes nothing, or all tables where it has no more to do; the next one is exact."""
     settings: dict[str, Any] = {} if mode == "replace" else {mode: True}
     load.contacts.grow()
     with deaf_to_commits(load.url, f'insert into "{table}"(') as url:
         monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", url)
         with pytest.raises(LoadFailed, match=r"^load: PostgreSQL: server closed the connection unexpectedly$"):
             load(**settings)
-    assert {len(load.rows(name)) for name in LISTED} == {0}
+    assert load.tables() in ({name: [] for name in LISTED}, held_tables(load.world.emulator))
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", load.url)
     load(**settings)
     assert load.tables() == held_tables(load.world.emulator)
