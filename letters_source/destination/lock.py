@@ -13,6 +13,7 @@ from dlt.common.configuration import configspec
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import ContainerInjectableContext
 from dlt.common.destination.exceptions import DestinationException
+from dlt.pipeline.exceptions import PipelineStepFailed
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from letters_source.destination.pipeline import unusable
@@ -112,7 +113,7 @@ def loss_told(client: Any) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except (PipelineStepFailed, DestinationException) as error:
         if any(isinstance(cause, DestinationException) for cause in causes(error)):
             try:
                 client.execute_sql("SELECT 1")

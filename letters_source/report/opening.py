@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination.formats import format_of
+from letters_source.destination.formats import SIGNS, format_of
 from letters_source.destination.quoting import literal, plain_cause
 from letters_source.destination.stumps import noted_loads
 from letters_source.errors import SettingsError
@@ -82,7 +82,7 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
     if not (folder / dataset).is_dir():
         raise no_dataset(folder, dataset, [each.name for each in folder.iterdir() if each.is_dir()])
     places = [folder / dataset / table.name for table in TABLES]
-    if any(format_of(place) in ("delta", "iceberg") for place in places):
+    if any(format_of(place) in SIGNS for place in places):
         raise SettingsError(f"{folder} holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet.")
     relations = {
         place.name: f"read_parquet({literal(f'{place}/*.parquet')}, union_by_name = true)"
