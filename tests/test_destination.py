@@ -23,7 +23,11 @@ from letters_source.destination.quoting import plain_cause
 from letters_source.destination.traits import duckdb_file, local_folder
 from letters_source.errors import DestinationError, LoadFailed
 
-ALONE = {"load.delete_completed_jobs": True, "load.raise_on_failed_jobs": True}
+ALONE = {
+    "load.delete_completed_jobs": True,
+    "load.raise_on_failed_jobs": True,
+    "extract.futures_poll_interval": 0.001,
+}
 ONCE = {**ALONE, "load.truncate_staging_dataset": True, "data_writer.compression": "none"}
 STAGED = {**ONCE, "destination.replace_strategy": "insert-from-staging"}
 ELSEWHERE = {name: value for name, value in STAGED.items() if name != "data_writer.compression"}

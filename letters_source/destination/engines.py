@@ -26,17 +26,16 @@ class Engine(Destination[Any, Any]):
 
 
 class DuckDB(Engine, duckdb):
-    """dlt's duckdb, whose tables change together and are written early, and which has enough memory."""
+    """dlt's duckdb, whose tables change together, and which writes as fits the rows."""
 
     destination_type = "dlt.destinations.duckdb"
 
     @property
     def client_class(self) -> Any:
-        """The same, rows that no staging moves on are written at once, and large ones find room."""
-        from letters_source.destination.checkpoint import EarlyCheckpoint
-        from letters_source.destination.memory import EnoughMemory
+        """The same, and how DuckDB writes fits the rows."""
+        from letters_source.destination.writing import Fitted
 
-        return with_mixins(super().client_class, EarlyCheckpoint, EnoughMemory)
+        return with_mixins(super().client_class, Fitted)
 
 
 class Postgres(Engine, postgres):

@@ -16,6 +16,8 @@ from letters_source.destination.sql import keep_open
 from letters_source.destination.traits import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
 from letters_source.errors import LoadFailed
 
+# dlt's own are 10 ms
+POLL_SECONDS = 0.001
 NOTHING_REPLACED = "Delete operation did not match any records"
 """What pyiceberg warns of when a table that is replaced had no rows."""
 HINTS_DIFFER = "several column hints were different"
@@ -28,7 +30,12 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
     staging, where history and sync go even then, no rows are left.
     """
-    config: dict[str, Any] = {"load.delete_completed_jobs": True, "load.raise_on_failed_jobs": True}
+    config: dict[str, Any] = {
+        "load.delete_completed_jobs": True,
+        "load.raise_on_failed_jobs": True,
+        # so long dlt sleeps after the last item of each source, of which its own state is one
+        "extract.futures_poll_interval": POLL_SECONDS,
+    }
     if is_files(pipeline):
         return config
     config["load.truncate_staging_dataset"] = True

@@ -567,6 +567,15 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.out.splitlines()[-1] == "0 []"
 
 
+def test_numpy_starts_no_threads() -> None:
+    """On a server of many cores each would spin for a while, for nothing."""
+    code = (
+        "import os; from letters_source.process import set_up; set_up(debug=False)\n"
+        "import numpy; print(len(os.listdir('/proc/self/task')))"
+    )
+    assert run_python("-c", code) == Outcome(0, "1\n", "")
+
+
 def test_the_installed_command_loads(world: World) -> None:
     """The whole process, its streams and its exit code, without a warning of anybody."""
     done = run_command("load", "--quiet")

@@ -1,4 +1,4 @@
-"""Does DuckDB write rows at once where they stay where they are written, and has it memory enough for large ones?"""
+"""Does DuckDB write rows at once where they stay, and do its limits fit them?"""
 
 from contextlib import ExitStack
 from functools import partial
@@ -7,6 +7,8 @@ from typing import Any
 
 import dlt
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 from holdings import DATASET, change, query
@@ -14,12 +16,13 @@ from shelves import amend
 from worlds import Begin, World
 
 from letters_source import run
+from letters_source.destination.writing import FEW_ROWS, settings_for
 from letters_source.emulator import Emulator
 
 EARLY, LATE = "16.0 MiB", "953.6 MiB"
 """DuckDB's own threshold for writing out its log, and dlt's 1gb as DuckDB tells it."""
-LITTLE = "114.4 MiB"
-"""Our limit of its memory, 120MB."""
+LITTLE, USUAL = "71.5 MiB", "114.4 MiB"
+"""Our limits of its memory, 75MB where rows stay where they are written, and 120MB."""
 
 
 @pytest.fixture
@@ -47,6 +50,7 @@ def setting_after_load(name: str, pipeline: dlt.Pipeline, file: Path, **settings
 
 threshold = partial(setting_after_load, "checkpoint_threshold")
 memory = partial(setting_after_load, "memory_limit")
+threads = partial(setting_after_load, "threads")
 
 
 def test_rows_are_written_early_unless_they_go_through_staging(world: World) -> None:
@@ -77,6 +81,7 @@ def test_destinations_of_users_own_keep_their_pragmas(
 def test_large_rows_find_room(world: World) -> None:
     """Two dozen megabytes in six rows do not fit into the limit that millions of small ones need."""
     assert memory(world.pipeline, world.place, **world.settings) == LITTLE
+    assert memory(world.pipeline, world.place, **world.settings) == USUAL
     for number, template in enumerate(world.emulator.templates.ids()[:6]):
         amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": f"{number} " * 2_000_000}})
     [limit, unit] = memory(world.pipeline, world.place, page_size=1, **world.settings).split()
@@ -102,6 +107,25 @@ def test_a_limit_of_users_own_stays(world: World, tmp_path: Path) -> None:
     for template in world.emulator.templates.ids():
         amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": "x" * 1_000_000}})
     credentials = DuckDbCredentials(str(tmp_path / "mine.duckdb"))
-    credentials.global_config = {"memory_limit": "1GB"}
+    credentials.global_config = {"memory_limit": "1GB", "threads": 3}
     pipeline = dlt.pipeline("mine", destination=dlt.destinations.duckdb(credentials), dataset_name="my_data")
     assert memory(pipeline, tmp_path / "mine.duckdb", **world.settings) == "953.6 MiB"
+    assert threads(pipeline, tmp_path / "mine.duckdb", **world.settings) == "3"
+
+
+def test_few_rows_are_written_by_one_thread(world: World) -> None:
+    """Into a new file and through staging."""
+    assert threads(world.pipeline, world.place, **world.settings) == "1"
+    assert threads(world.pipeline, world.place, **world.settings) == "1"
+    assert world.is_exact()
+
+
+@pytest.mark.parametrize(("rows", "settings"), [(FEW_ROWS, {"threads": 1}), (FEW_ROWS + 1, {})])
+def test_a_table_of_many_rows_is_written_by_two(tmp_path: Path, rows: int, settings: dict[str, Any]) -> None:
+    """However few the other tables have."""
+    files = []
+    for count in (1, rows):
+        file = tmp_path / f"{count}.parquet"
+        pq.write_table(pa.table({"n": pa.repeat(1, count)}), file)
+        files.append(pq.read_metadata(file))
+    assert settings_for(files, staged=True) == settings
