@@ -15,13 +15,14 @@ from letters_source.destination.comments import describe_tables
 from letters_source.destination.engines import for_loading
 from letters_source.destination.keys import create_keys
 from letters_source.destination.loading import file_format, hold_open, load_config, spared_false_alarms
-from letters_source.destination.lock import prepared, when_free
+from letters_source.destination.lock import prepared
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.published import check_published, place_of_copy, publish_copy
 from letters_source.destination.umask import private_files
 from letters_source.destination.unfinished import adopt_unfinished, remove_unfinished
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.destination.views import create_account_views, create_current_views
+from letters_source.destination.waiting import when_free
 from letters_source.errors import SettingsError
 from letters_source.failures import plain_errors
 from letters_source.listing import LISTINGS

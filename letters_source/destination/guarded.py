@@ -8,7 +8,7 @@ from dlt.common.configuration.container import Container
 from dlt.common.destination import PreparedTableSchema
 from dlt.common.destination.client import FollowupJobRequest
 
-from letters_source.destination.lock import DatasetLock
+from letters_source.destination.dataset_lock import DatasetLock
 from letters_source.destination.together import Together
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import dlt
 from dlt.common.destination.exceptions import DestinationException
 
-from letters_source.destination.lock import when_free
 from letters_source.destination.sql import keep_open
 from letters_source.destination.traits import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
+from letters_source.destination.waiting import when_free
 from letters_source.errors import LoadFailed
 
 # dlt's own are 10 ms

@@ -2,46 +2,20 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
 
 import dlt
-from dlt.common.configuration import configspec
-from dlt.common.configuration.container import Container
-from dlt.common.configuration.specs import ContainerInjectableContext
-from dlt.common.destination.exceptions import DestinationException
-from dlt.pipeline.exceptions import PipelineStepFailed
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from letters_source.destination.dataset_lock import locked_dataset
 from letters_source.destination.pipeline import unusable
 from letters_source.destination.preflight import check_destination
-from letters_source.destination.quoting import without_advice
 from letters_source.destination.stumps import remove_stumps
 from letters_source.destination.traits import engine, local_folder, table_format
-from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
-from letters_source.failures import causes
-
-# how often to look whether a place is free again: a load takes seconds at least
-LOOK_SECONDS = 0.2
-# PostgreSQL 17 has one for each whole transaction, too
-NO_TIMEOUTS = (
-    "SELECT set_config(name, '0', true) FROM pg_settings "
-    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
-)
-T = TypeVar("T")
-
-
-@configspec
-class DatasetLock(ContainerInjectableContext):
-    """The lock that a load holds on its dataset in PostgreSQL, told to dlt's client."""
-
-    can_create_default: ClassVar[bool] = False
-
-    backend: int = 0
-    """The server's process that holds it."""
+from letters_source.destination.waiting import patiently
+from letters_source.errors import DestinationError, DestinationInUse
 
 
 @contextmanager
@@ -70,59 +44,6 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
             if not table_format(pipeline):
                 remove_stumps(folder / str(pipeline.dataset_name))
         yield
-
-
-@contextmanager
-def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
-    """Hold a dataset in PostgreSQL while the block runs: loads from several machines would share its staging.
-
-    A transaction that does nothing else holds the lock, so that it goes with its connection, also behind a pooler.
-
-    Raises:
-        DestinationInUse: another load holds it.
-        LoadFailed: the block failed, and the lock was lost.
-    """
-    with pipeline.sql_client() as client:
-        # neither left alone nor left behind: the server shall not end it for waiting, but soon when its machine is gone
-        for statement in ("BEGIN", NO_TIMEOUTS, "SET LOCAL tcp_keepalives_idle = 60"):
-            client.execute_sql(statement)
-        backend = patiently(partial(take_dataset, client), wait)
-        with Container().injectable_context(DatasetLock(backend)), loss_told(client):
-            yield
-
-
-def take_dataset(client: Any) -> int:
-    """Lock the dataset of a client, and tell which process of the server holds the lock.
-
-    Raises:
-        DestinationInUse: it is locked.
-    """
-    query = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)), pg_backend_pid()"
-    [[taken, backend]] = client.execute_sql(query, f"letters_source {client.dataset_name}")
-    if not taken:
-        raise DestinationInUse(f"A load into the dataset {client.dataset_name} is already running")
-    return int(backend)
-
-
-@contextmanager
-def loss_told(client: Any) -> Iterator[None]:
-    """Say so where the database fails in the block, and the connection that holds the lock has ended.
-
-    Raises:
-        LoadFailed: it has.
-    """
-    try:
-        yield
-    except (PipelineStepFailed, DestinationException) as error:
-        if any(isinstance(cause, DestinationException) for cause in causes(error)):
-            try:
-                client.execute_sql("SELECT 1")
-            except DestinationException:
-                raise LoadFailed(
-                    f"The connection to PostgreSQL that holds the lock of the dataset {client.dataset_name} ended, "
-                    "by a restart, the network, or whoever ends idle transactions there; load again."
-                ) from error
-        raise
 
 
 @contextmanager
@@ -189,45 +110,3 @@ def holder(descriptor: int) -> str:
         return f", pid {os.pread(descriptor, 20, 0).decode()}"
     except IsADirectoryError:
         return ""
-
-
-def patiently(attempt: Callable[[], T], wait: float) -> T:
-    """Make an attempt, again and again until the place that it needs is free or the time is over.
-
-    Raises:
-        DestinationInUse: it was not free in time.
-    """
-    retrying = Retrying(
-        retry=retry_if_exception_type(DestinationInUse),
-        stop=stop_after_delay(wait),
-        wait=wait_fixed(min(LOOK_SECONDS, wait)),
-        reraise=True,
-    )
-    result: T = retrying(attempt)
-    return result
-
-
-def when_free(attempt: Callable[[], T], wait: float) -> T:
-    """Make an attempt that opens a DuckDB file, until no other process holds it or the time is over.
-
-    Raises:
-        DestinationInUse: one held it all the time.
-    """
-    return patiently(partial(tell_holder, attempt), wait)
-
-
-def tell_holder(attempt: Callable[[], T]) -> T:
-    """Make an attempt that opens a DuckDB file.
-
-    Raises:
-        DestinationInUse: another process holds it.
-    """
-    try:
-        return attempt()
-    except (DestinationException, LoadFailed) as error:
-        words, mark, who = str(error).partition("Could not set lock")
-        if not mark:
-            raise
-        # of ours the beginning tells what was not done; of dlt's it is about credentials
-        begun = words if isinstance(error, LoadFailed) else ""
-        raise DestinationInUse(f"{begun}{without_advice(mark + who)}") from None

@@ -25,7 +25,7 @@ from letters_source import (
     run,
     run_accounts,
 )
-from letters_source.destination.lock import locked_dataset
+from letters_source.destination.dataset_lock import locked_dataset
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Emulator
