@@ -14,6 +14,7 @@ import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.destinations.exceptions import DatabaseException
+from dlt.extract.pipe_iterator import PipeIterator
 
 from letters_source.destination.engines import for_loading
 from letters_source.destination.loading import hold_open, load_config
@@ -465,6 +466,12 @@ def test_files_are_replaced_without_staging(work: Path) -> None:
 def test_other_databases_keep_their_old_rows_until_all_new_ones_are_there() -> None:
     """Whether they hold any is not asked."""
     assert load_config(pipeline_to("dummy")) == ELSEWHERE
+
+
+def test_dlt_knows_how_long_it_shall_sleep() -> None:
+    """Under the name that it is told."""
+    fields = PipeIterator.PipeIteratorConfiguration().get_resolvable_fields()
+    assert {name for name in ALONE if name.startswith("extract.")} <= {f"extract.{field}" for field in fields}
 
 
 def test_each_load_has_a_configuration_of_its_own() -> None:

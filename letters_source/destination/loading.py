@@ -33,7 +33,7 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     config: dict[str, Any] = {
         "load.delete_completed_jobs": True,
         "load.raise_on_failed_jobs": True,
-        # so long dlt sleeps after the last item of each source, of which its own state is one
+        # so long dlt sleeps once a source has no more items, and once more for its own state
         "extract.futures_poll_interval": POLL_SECONDS,
     }
     if is_files(pipeline):

@@ -13,9 +13,9 @@ from letters_source.destination.pipeline import DUCKDB_CONFIG, MEMORY_MB
 
 # DuckDB's own, where dlt sets 1gb and so sends most rows of a load through DuckDB's log: 3 % of a first load
 THRESHOLD = "16MiB"
-# rows up to here fit into our usual limit, however many
+# rows up to here, as Parquet encodes them, fit into our usual limit, however many
 SMALL_ROW_BYTES = 1024
-# and those of half the size into this one, unless they are merged or moved on
+# those of a third of that fit into this one, unless they are merged or moved on
 STRAIGHT_MB = 75
 # DuckDB's row group: of large rows it holds so many before it writes them out
 ROWS_TOGETHER = 122_880
@@ -32,38 +32,35 @@ class Fitted(SqlJobClientWithStagingDataset):
     def verify_schema(
         self, only_tables: Any = None, new_jobs: Iterable[ParsedLoadJobFileName] = ()
     ) -> list[PreparedTableSchema]:
-        """As dlt does, before any job has its connection; settings of users hold, in their statements they do not.
+        """As dlt does, before any job has its connection; pragmas of users go last and hold, their statements do not.
 
-        dlt makes these credentials anew for each load, from those of the user.
+        dlt makes these credentials anew for each load, from those of the user. Limits that are not ours stay.
         """
         jobs = tuple(new_jobs)
         tables = super().verify_schema(only_tables, jobs)
         staged = any(map(self.should_load_data_to_staging_dataset, {job.table_name for job in jobs}))
         credentials: Any = self.config.credentials
-        given = credentials.global_config or {}
-        fitting = settings_for(list(files_to_load()), staged=staged).items()
-        ours = [f"{name}='{value}'" for name, value in fitting if given.get(name) == DUCKDB_CONFIG.get(name)]
-        credentials.pragmas = [*ours, *(credentials.pragmas or ())]
+        limits = limits_for(list(files_to_load()), staged=staged) if credentials.global_config == DUCKDB_CONFIG else {}
+        ours = limits if staged else {**limits, "checkpoint_threshold": THRESHOLD}
+        credentials.pragmas = [*(f"{name}='{value}'" for name, value in ours.items()), *(credentials.pragmas or ())]
         return tables
 
 
-def settings_for(files: Sequence[pq.FileMetaData], *, staged: bool) -> dict[str, Any]:
-    """DuckDB's settings for the rows of these files, where the usual ones do not fit.
+def limits_for(files: Sequence[pq.FileMetaData], *, staged: bool) -> dict[str, Any]:
+    """DuckDB's limits for the rows of these files, where our usual ones do not fit.
 
     Args:
         files: what is known of them.
         staged: whether they go to staging first.
     """
-    settings: dict[str, Any] = {}
-    if room := megabytes_above(SMALL_ROW_BYTES, files):
-        settings["memory_limit"] = f"{MEMORY_MB + TIMES * room}MB"
-    elif not (staged or megabytes_above(SMALL_ROW_BYTES // 2, files)):
-        settings["memory_limit"] = f"{STRAIGHT_MB}MB"
-    if not staged:
-        settings["checkpoint_threshold"] = THRESHOLD
+    limits: dict[str, Any] = {}
+    if room := sum(map(large_bytes, files)) // 10**6:
+        limits["memory_limit"] = f"{MEMORY_MB + TIMES * room}MB"
+    elif not (staged or any(map(has_middling_rows, files))):
+        limits["memory_limit"] = f"{STRAIGHT_MB}MB"
     if all(file.num_rows <= FEW_ROWS for file in files):
-        settings["threads"] = 1
-    return settings
+        limits["threads"] = 1
+    return limits
 
 
 def files_to_load() -> Iterator[pq.FileMetaData]:
@@ -75,13 +72,18 @@ def files_to_load() -> Iterator[pq.FileMetaData]:
             yield pq.read_metadata(storage.storage.make_full_path(file))
 
 
-def megabytes_above(row_bytes: int, files: Sequence[pq.FileMetaData]) -> int:
-    """By how much the rows that DuckDB holds at once of all files exceed rows of so many bytes."""
-    return sum(bytes_above(row_bytes, file) for file in files) // 10**6
+def large_bytes(file: pq.FileMetaData) -> int:
+    """By how many bytes the rows of a file that DuckDB holds at once exceed small ones."""
+    size = sum(group.total_byte_size for group in groups(file))
+    large = max(0, size - SMALL_ROW_BYTES * file.num_rows)
+    return int(large * ROWS_TOGETHER // max(ROWS_TOGETHER, file.num_rows))
 
 
-def bytes_above(row_bytes: int, file: pq.FileMetaData) -> int:
-    """By how much the rows that DuckDB holds at once of a file exceed rows of so many bytes."""
-    size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
-    excess = max(0, size - row_bytes * file.num_rows)
-    return int(excess * ROWS_TOGETHER // max(ROWS_TOGETHER, file.num_rows))
+def has_middling_rows(file: pq.FileMetaData) -> bool:
+    """Whether rows that lie together in a file exceed a third of small ones, by a megabyte or more in all."""
+    return any(group.total_byte_size - SMALL_ROW_BYTES // 3 * group.num_rows >= 10**6 for group in groups(file))
+
+
+def groups(file: pq.FileMetaData) -> Iterator[pq.RowGroupMetaData]:
+    """The row groups of a file."""
+    return map(file.row_group, range(file.num_row_groups))

@@ -573,7 +573,8 @@ def test_numpy_starts_no_threads() -> None:
         "import os; from letters_source.process import set_up; set_up(debug=False)\n"
         "import numpy; print(len(os.listdir('/proc/self/task')))"
     )
-    assert run_python("-c", code) == Outcome(0, "1\n", "")
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    assert run_python("-c", code, env=environment) == Outcome(0, "1\n", "")
 
 
 def test_the_installed_command_loads(world: World) -> None:
