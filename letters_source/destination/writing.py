@@ -18,7 +18,7 @@ THRESHOLD = "16MiB"
 # rows up to here, as Parquet encodes them, fit into our usual limit, however many
 SMALL_ROW_BYTES = 1024
 # those of a third of that fit into this one, unless they are merged or moved on
-STRAIGHT_MB = 75
+STRAIGHT_MB = 70
 # DuckDB's row group: of large rows it holds so many before it writes them out
 ROWS_TOGETHER = 122_880
 # what it takes to hold them, as a multiple of their bytes: from 3 for rows of 20 kB to 8 for those of 4 MB
