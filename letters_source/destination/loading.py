@@ -16,8 +16,6 @@ from letters_source.destination.traits import discard_duckdb, duckdb_file, engin
 from letters_source.destination.waiting import when_free
 from letters_source.errors import LoadFailed
 
-# dlt's own are 10 ms
-POLL_SECONDS = 0.001
 NOTHING_REPLACED = "Delete operation did not match any records"
 """What pyiceberg warns of when a table that is replaced had no rows."""
 HINTS_DIFFER = "several column hints were different"
@@ -33,8 +31,8 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
     config: dict[str, Any] = {
         "load.delete_completed_jobs": True,
         "load.raise_on_failed_jobs": True,
-        # so long dlt sleeps once a source has no more items, and once more for its own state
-        "extract.futures_poll_interval": POLL_SECONDS,
+        # dlt sleeps once a source has no more items, and once more for its own state: 10 ms each, unless it is told
+        "extract.futures_poll_interval": 0.001,
     }
     if is_files(pipeline):
         return config

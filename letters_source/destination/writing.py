@@ -55,14 +55,14 @@ class Fitted(SqlJobClientWithStagingDataset):
         return f"{hints} USING COMPRESSION fsst" if c.get("primary_key") and c["data_type"] == "text" else hints
 
 
-def limits_for(files: Sequence[pq.FileMetaData], *, staged: bool) -> dict[str, Any]:
+def limits_for(files: Sequence[pq.FileMetaData], *, staged: bool) -> dict[str, str | int]:
     """DuckDB's limits for the rows of these files, where our usual ones do not fit.
 
     Args:
         files: what is known of them.
         staged: whether they go to staging first.
     """
-    limits: dict[str, Any] = {}
+    limits: dict[str, str | int] = {}
     if room := sum(map(large_bytes, files)) // 10**6:
         limits["memory_limit"] = f"{MEMORY_MB + TIMES * room}MB"
     elif not (staged or any(map(has_middling_rows, files))):

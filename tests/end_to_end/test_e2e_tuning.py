@@ -102,15 +102,18 @@ def test_large_rows_are_published(world: World) -> None:
     assert query(readers, f"select count(*), min(length(text)) from {DATASET}.designs") == [(48, 2**22)]
 
 
-def test_a_limit_of_users_own_stays(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limit", "shown", "number"), [("120MB", USUAL, 2), ("1GB", "953.6 MiB", 3)], ids=["as ours", "another"]
+)
+def test_a_limit_of_users_own_stays(world: World, tmp_path: Path, limit: str, shown: str, number: int) -> None:
     """Theirs is neither raised nor lowered: they know what else their machine has to do."""
     for template in world.emulator.templates.ids():
         amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": "x" * 1_000_000}})
     credentials = DuckDbCredentials(str(tmp_path / "mine.duckdb"))
-    credentials.global_config = {"memory_limit": "120MB", "threads": 2}
+    credentials.global_config = {"memory_limit": limit, "threads": number}
     pipeline = dlt.pipeline("mine", destination=dlt.destinations.duckdb(credentials), dataset_name="my_data")
-    assert memory(pipeline, tmp_path / "mine.duckdb", **world.settings) == USUAL
-    assert threads(pipeline, tmp_path / "mine.duckdb", **world.settings) == "2"
+    assert memory(pipeline, tmp_path / "mine.duckdb", **world.settings) == shown
+    assert threads(pipeline, tmp_path / "mine.duckdb", **world.settings) == str(number)
 
 
 def test_few_rows_are_written_by_one_thread(world: World) -> None:
