@@ -1,6 +1,6 @@
 """How are the rows of a page that fits read without making a Python object of each value?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from letters_source.shape import Notes, part_type
-from letters_source.strangers import all_names, is_plain, read_strangers
-from letters_source.tables import UNDOCUMENTED, Kind, Table, tables_of
+from letters_source.strangers import all_names, is_plain, read_free, read_strangers
+from letters_source.tables import UNDOCUMENTED, Column, Kind, Table, tables_of
 from letters_source.values import parse_timestamps
 
 # Arrow descends recursively and overruns the stack past some 5,000 levels; documented pages have 6
@@ -43,7 +43,7 @@ def read_rows(body: bytes, raws: Sequence[msgspec.Raw], listing: str) -> tuple[d
     if rows.null_count or has_gaps(rows.field("id")) or holds_nul(rows):
         raise DoesNotFit
     columns = {column.name: read_column(rows.field(column.wire), column.kind) for column in root.documented}
-    columns |= {child.short: read_part(rows.field(child.wire), child) for child in children}
+    columns |= {child.short: read_part(rows.field(child.wire), child, body) for child in children}
     if not strangers:
         return columns, Notes()
     if len(strangers) > MOST_STRANGERS or not all(map(is_plain, strangers)):
@@ -163,23 +163,32 @@ def read_column(values: pa.Array, kind: Kind) -> pa.Array:
     return stamps
 
 
-def read_part(values: pa.Array, table: Table) -> pa.Array:
+def read_part(values: pa.Array, table: Table, body: bytes) -> pa.Array:
     """A nested object or list of objects as it lies in the row shape."""
     kind = part_type(table)
     if table.part == "object":
-        return read_objects(values, table, kind)
+        return read_objects(values, table, kind, body)
     if values.values.null_count:
         raise DoesNotFit
-    objects = read_objects(values.values, table, kind.value_type)
+    objects = read_objects(values.values, table, kind.value_type, body)
     return pa.ListArray.from_arrays(values.offsets, objects, type=kind, mask=values.is_null())
 
 
-def read_objects(objects: pa.StructArray, table: Table, kind: pa.StructType) -> pa.StructArray:
-    """Nested objects under their columns' names; an undocumented field or a value of free contents does not fit."""
+def read_objects(objects: pa.StructArray, table: Table, kind: pa.StructType, body: bytes) -> pa.StructArray:
+    """Nested objects under their columns' names; an undocumented field does not fit."""
     given = {field.name: objects.field(field.name) for field in objects.type}
-    free = given.keys() - {field.name for field in wire_fields(table)}
-    if any(name not in table.wires or not pa.types.is_null(given[name].type) for name in free):
+    if not given.keys() <= table.wires:
         raise DoesNotFit
-    wires = {column.name: column.wire for column in table.documented if column.wire in given.keys() - free}
-    arrays = [given[wires[f.name]] if f.name in wires else pa.nulls(len(objects), f.type) for f in kind]
+    columns = {column.name: read_nested(given, column, table, body) for column in table.documented}
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(len(objects), f.type) for f in kind]
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=objects.is_null())
+
+
+def read_nested(given: Mapping[str, pa.Array], column: Column, table: Table, body: bytes) -> pa.Array:
+    """A documented field of nested objects; free contents come from the page, as the service wrote them."""
+    if column.kind != "json":
+        return given[column.wire]
+    inferred = given.get(column.wire)
+    if inferred is not None and pa.types.is_null(inferred.type):
+        return inferred.cast(pa.string())
+    return read_free(body, table.wire, column.wire)

@@ -1,4 +1,4 @@
-"""Which undocumented fields does a page's JSON hold, and what are they exactly?
+"""Which undocumented fields does a page's JSON hold, and what exactly are they, and values of free contents?
 
 msgspec reads a page again and makes objects of the wanted fields alone, each as the bytes that the service wrote.
 """
@@ -30,6 +30,13 @@ def read_strangers(body: bytes, names: tuple[str, ...]) -> tuple[pa.Array, Count
     return pa.array(["{" + text + "}" if text else None for text in objects], pa.string()), kept
 
 
+def read_free(body: bytes, part: str, name: str) -> pa.Array:
+    """A field of free contents in a nested object of each row, as JSON; null where a row has none."""
+    rows = free_decoder(part, name).decode(body).data.rows
+    texts = json_texts([row.part.value if row.part else _ABSENT for row in rows])
+    return pa.array([None if text in ("", "null") else text for text in texts], pa.string())
+
+
 def is_plain(name: str) -> bool:
     """Whether a name is written in JSON as it is; others msgspec cannot make a field of."""
     return msgspec.json.encode(name) == f'"{name}"'.encode()
@@ -39,7 +46,7 @@ def all_names(body: bytes, listing: str) -> set[str]:
     """The names of all fields of all rows.
 
     Raises:
-        msgspec.DecodeError: a nested object has an undocumented field, or a value of free contents.
+        msgspec.DecodeError: a nested object has an undocumented field.
     """
     parts_decoder(listing).decode(body)
     names: set[str] = set()
@@ -60,6 +67,13 @@ def rows_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
 
 
 @cache
+def free_decoder(part: str, name: str) -> msgspec.json.Decoder[Any]:
+    """A decoder of pages that keeps one field of a nested object alone."""
+    struct = msgspec.defstruct("Part", [("value", msgspec.Raw, _ABSENT)], rename={"value": name}, gc=False)
+    return page_decoder(msgspec.defstruct("Row", [("part", struct | None, None)], rename={"part": part}))
+
+
+@cache
 def parts_decoder(listing: str) -> msgspec.json.Decoder[Any]:
     """A decoder of pages that accepts documented fields alone in nested objects."""
     _, *children = tables_of(listing)
@@ -68,11 +82,10 @@ def parts_decoder(listing: str) -> msgspec.json.Decoder[Any]:
 
 
 def strict_part(table: Table) -> Any:
-    """The type of a nested part, fields of free contents allowed as null only."""
-    fields = [(c.name, None if c.kind == "json" else msgspec.Raw, None) for c in table.documented]
-    struct = msgspec.defstruct(
-        "Part", fields, rename={c.name: c.wire for c in table.documented}, forbid_unknown_fields=True
-    )
+    """The type of a nested part, in which undocumented fields are not allowed."""
+    fields = [(column.name, msgspec.Raw, None) for column in table.documented]
+    names = {column.name: column.wire for column in table.documented}
+    struct = msgspec.defstruct("Part", fields, rename=names, forbid_unknown_fields=True)
     part: Any = struct | None
     return list[part] | None if table.part == "list" else part
 
