@@ -1,9 +1,10 @@
 """The `letters` command: arguments and words only."""
 
+import atexit
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -23,7 +24,7 @@ from letters_source.options import (
     with_filters,
     without_unset,
 )
-from letters_source.process import lasting, set_up
+from letters_source.process import lasting, leave_at_once, set_up
 
 INTERRUPTED = 130
 
@@ -192,8 +193,17 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
         raise click.UsageError(f"Port {port} cannot be used: {error.strerror}; choose another --port.") from None
 
 
-def main() -> None:
-    """Run the command; every error ends in a line on stderr and its exit code, `--debug` adds the traceback."""
+def main() -> NoReturn:
+    """Run the command as a program of its own."""
+    codes: list[int] = []
+    # what is registered first is called last
+    atexit.register(leave_at_once, codes)
+    codes.append(run_command())
+    sys.exit(codes[0])
+
+
+def run_command() -> int:
+    """The exit code of the command; every error ends in a line on stderr, `--debug` adds the traceback."""
     debug = "--debug" in sys.argv
     set_up(debug=debug)
     if not debug:
@@ -212,7 +222,7 @@ def main() -> None:
         else:
             tell(str(error))
         code = error.exit_code
-    sys.exit(code or 0)
+    return code or 0
 
 
 def tell(message: str) -> None:

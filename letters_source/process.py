@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,3 +38,14 @@ def lasting() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def leave_at_once(codes: list[int]) -> None:
+    """End the process where all went well.
+
+    Python would go on to take all objects apart, which is 2 % of a load of 100,000 contacts, and complain of a Ctrl-C.
+    """
+    if codes == [0]:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

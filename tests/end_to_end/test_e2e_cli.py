@@ -567,6 +567,20 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.out.splitlines()[-1] == "0 []"
 
 
+@pytest.mark.parametrize(("argument", "code", "freed"), [("--version", 0, False), ("nonsense", 2, True)])
+def test_what_went_well_ends_at_once(argument: str, code: int, *, freed: bool) -> None:
+    """Its objects are not taken apart one by one, unless something went wrong."""
+    program = (
+        "import sys; from letters_source.cli import main\n"
+        "class Held:\n"
+        "    def __del__(self): print('freed')\n"
+        f"held, sys.argv = Held(), ['letters', '{argument}']\n"
+        "main()"
+    )
+    done = run_python("-c", program)
+    assert (done.code, "freed" in done.out, "version" in done.out) == (code, freed, not code)
+
+
 def test_numpy_starts_no_threads() -> None:
     """On a server of many cores each would spin for a while, for nothing."""
     code = (
