@@ -1,4 +1,4 @@
-"""How is a command's process set up, so that loads are quick and nobody speaks in between?"""
+"""How does a command's process begin and end, so that loads are quick and nobody speaks in between?"""
 
 import gc
 import os
