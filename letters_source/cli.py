@@ -1,6 +1,5 @@
 """The `letters` command: arguments and words only."""
 
-import atexit
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +23,7 @@ from letters_source.options import (
     with_filters,
     without_unset,
 )
-from letters_source.process import lasting, leave_at_once, set_up
+from letters_source.process import ending_at_once, lasting, set_up
 
 INTERRUPTED = 130
 
@@ -193,17 +192,14 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
         raise click.UsageError(f"Port {port} cannot be used: {error.strerror}; choose another --port.") from None
 
 
+def program() -> NoReturn:
+    """`main` as a process of its own."""
+    with ending_at_once():
+        main()
+
+
 def main() -> NoReturn:
-    """Run the command as a program of its own."""
-    codes: list[int] = []
-    # what is registered first is called last
-    atexit.register(leave_at_once, codes)
-    codes.append(run_command())
-    sys.exit(codes[0])
-
-
-def run_command() -> int:
-    """The exit code of the command; every error ends in a line on stderr, `--debug` adds the traceback."""
+    """Run the command; every error ends in a line on stderr and its exit code, `--debug` adds the traceback."""
     debug = "--debug" in sys.argv
     set_up(debug=debug)
     if not debug:
@@ -222,7 +218,7 @@ def run_command() -> int:
         else:
             tell(str(error))
         code = error.exit_code
-    return code or 0
+    sys.exit(code or 0)
 
 
 def tell(message: str) -> None:

@@ -70,9 +70,9 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
         data = read_envelope(body, where)
     check_sizes(data.rows, len(body), where)
     try:
-        columns, notes = fast.read_rows(body, data.rows, listing)
-    except fast.DoesNotFit:
-        columns, notes = tolerant.read_rows(data.rows, listing)
+        columns, notes = read_rows(body, data.rows, listing)
+    except RecursionError:
+        raise MalformedResponse(f"{where}: a value nests deeper than can be read.") from None
     return Page(data.count, to_batch(columns, listing, number), notes + Notes(misfits=halves, halves=halves))
 
 
@@ -91,6 +91,14 @@ def read_envelope(body: bytes, where: str) -> Data:
             f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True
         ) from None
     return data
+
+
+def read_rows(body: bytes, rows: list[msgspec.Raw], listing: str) -> tuple[dict[str, pa.Array], Notes]:
+    """The columns of a page's rows, by the way that fits."""
+    try:
+        return fast.read_rows(body, rows, listing)
+    except (fast.DoesNotFit, RecursionError):
+        return tolerant.read_rows(rows, listing)
 
 
 def check_sizes(rows: list[msgspec.Raw], size: int, where: str) -> None:

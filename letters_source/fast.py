@@ -63,7 +63,7 @@ def is_deep(body: bytes, raws: Sequence[msgspec.Raw]) -> bool:
 
 
 def nesting(body: bytes) -> int:
-    """How deep brackets nest. Those in texts count too: the depth may be another, but not beyond what msgspec reads."""
+    """How deep brackets nest. Those in texts count too, so the depth may be another."""
     brackets = np.frombuffer(body.translate(None, _NOT_BRACKETS), np.uint8)
     # the codes of closing brackets, 0x5D and 0x7D, have a bit that the opening 0x5B and 0x7B lack
     return int(np.where(brackets & 0x04, -1, 1).cumsum().max(initial=0))

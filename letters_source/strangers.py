@@ -1,4 +1,4 @@
-"""Which undocumented fields does a page's JSON hold, and what exactly are they, and values of free contents?
+"""What exactly did the service write in a page's fields without a type, undocumented ones and those of free contents?
 
 msgspec reads a page again and makes objects of the wanted fields alone, each as the bytes that the service wrote.
 """
@@ -31,7 +31,7 @@ def read_strangers(body: bytes, names: tuple[str, ...]) -> tuple[pa.Array, Count
 
 
 def read_free(body: bytes, part: str, name: str) -> pa.Array:
-    """A field of free contents in a nested object of each row, as JSON; null where a row has none."""
+    """A field of free contents in the one nested object of each row, as JSON; null where a row has none."""
     rows = free_decoder(part, name).decode(body).data.rows
     texts = json_texts([row.part.value if row.part else _ABSENT for row in rows])
     return pa.array([None if text in ("", "null") else text for text in texts], pa.string())

@@ -14,7 +14,7 @@ from dlt.common.configuration.specs import PluggableRunContext
 from terminals import Letters, Outcome
 from worlds import ACCESS, REFRESH, Begin, World, serve_world
 
-from letters_source.cli import run_command
+from letters_source.cli import main
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 
@@ -82,12 +82,14 @@ def letters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def call(*arguments: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["letters", *map(str, arguments)])
-        code = run_command()
+        with pytest.raises(SystemExit) as caught:
+            main()
         captured = capsys.readouterr()
         for handler in set(logger.handlers) - set(handlers):
             logger.removeHandler(handler)
         assert not any(token in captured.out + captured.err for token in (ACCESS, REFRESH))
-        return Outcome(code, captured.out, captured.err)
+        assert isinstance(caught.value.code, int)
+        return Outcome(caught.value.code, captured.out, captured.err)
 
     yield call
     logger.setLevel(level)

@@ -627,6 +627,20 @@ def test_deep_json_is_kept(depth: int) -> None:
     assert read_text(f'"id": "1", "x": {deep}')[0] == {"id": "1", "undocumented": f'{{"x":{deep}}}'}
 
 
+def test_json_too_deep_to_be_read_is_refused() -> None:
+    """Whichever of the readers it is too deep for; brackets in texts hide the depth from the first look."""
+    refused = []
+    for depth in range(800, 1050):
+        meta = "[" * depth + "]" * depth
+        first = f'{{"id": "1", "title": "{"]" * depth}", "product": {{"meta": {meta}}}}}'
+        body = page_of_text(f'[{first}, {{"id": "2", "product": {{"meta": "a"}}}}]')
+        try:
+            assert read(body, "templates")[0][0]["product"]["meta"] == meta
+        except MalformedResponse:
+            refused.append(depth)
+    assert refused == [*range(refused[0], 1050)]
+
+
 def test_notes_add_up() -> None:
     """What was noticed in two pages is what was noticed in each."""
     first = Notes(Counter(["x"]), 1, Counter(["zip"]), 1)

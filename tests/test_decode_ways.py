@@ -309,7 +309,7 @@ def test_what_nests_deep_around_the_rows_goes_the_tolerant_way_too() -> None:
     ],
 )
 def test_the_way_that_templates_go(row: str, *, fits: bool) -> None:
-    """Product and creator as documented fit, whatever a meta holds; other fields in them do not, nor does NUL."""
+    """Documented parts fit, be a meta what it may; other fields do not, nor does NUL that Arrow reads."""
     body = page_of_text(f'[{row}, {{"id": "2"}}, {{"id": "3", "product": {{"meta": {{"a": "b"}}}}}}]')
     quickly = fast_or_none(body, "templates")
     assert (quickly is not None) is fits

@@ -567,18 +567,32 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.out.splitlines()[-1] == "0 []"
 
 
-@pytest.mark.parametrize(("argument", "code", "freed"), [("--version", 0, False), ("nonsense", 2, True)])
-def test_what_went_well_ends_at_once(argument: str, code: int, *, freed: bool) -> None:
+@pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("nonsense", 2)])
+def test_what_went_well_ends_at_once(argument: str, code: int) -> None:
     """Its objects are not taken apart one by one, unless something went wrong."""
+    done = run_process(COMMAND, argument, env=without_coverage() | {"PYTHONVERBOSE": "1"})
+    assert (done.code, "# cleanup" in done.err) == (code, code != 0)
+
+
+@pytest.mark.parametrize(("first", "at_once"), [("pass", True), ("atexit.register(print, 'from before')", False)])
+def test_what_wants_to_be_called_at_the_end_is_called(first: str, *, at_once: bool) -> None:
+    """Be it registered while a command runs or before, by an agent that traces it."""
     program = (
-        "import sys; from letters_source.cli import main\n"
+        "import atexit, sys; from letters_source.process import ending_at_once\n"
         "class Held:\n"
-        "    def __del__(self): print('freed')\n"
-        f"held, sys.argv = Held(), ['letters', '{argument}']\n"
-        "main()"
+        "    def __del__(self): print('taken apart')\n"
+        f"held = Held(); {first}\n"
+        "with ending_at_once():\n"
+        "    atexit.register(print, 'from within')\n"
+        "    sys.exit(0)"
     )
-    done = run_python("-c", program)
-    assert (done.code, "freed" in done.out, "version" in done.out) == (code, freed, not code)
+    done = run_python("-c", program, env=without_coverage())
+    assert done == Outcome(0, "from within\n" if at_once else "from within\nfrom before\ntaken apart\n", "")
+
+
+def without_coverage() -> dict[str, str]:
+    """The environment without what makes coverage measure each process, which it ends at its end."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
 def test_numpy_starts_no_threads() -> None:
@@ -681,9 +695,9 @@ def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
     assert (accounts.code, "Account [/x]:" in accounts.out) == (0, True)
 
 
-@pytest.mark.parametrize("options", ["", "--quiet"])
-def test_a_closed_stderr_stops_nothing(world: World, options: str) -> None:
-    """Schedulers may start commands without one."""
-    ended = run_process("sh", "-c", f"{COMMAND} load {options} 2>&-")
-    assert ended.code == 0
+@pytest.mark.parametrize("options", ["2>&-", "--quiet 2>&-", ">&-", "--quiet >&-"])
+def test_a_closed_stream_stops_nothing(world: World, options: str) -> None:
+    """Schedulers may start commands without one, and a quiet command says nothing of it."""
+    ended = run_process("sh", "-c", f"{COMMAND} load {options}")
+    assert (ended.code, "Traceback" in ended.err) == (0, False)
     assert is_complete(world, Path("letters.duckdb"))
