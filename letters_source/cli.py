@@ -1,6 +1,8 @@
 """The `letters` command: arguments and words only."""
 
 import sys
+from contextlib import nullcontext
+from inspect import currentframe
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -23,7 +25,7 @@ from letters_source.options import (
     with_filters,
     without_unset,
 )
-from letters_source.process import ending_at_once, lasting, set_up
+from letters_source.process import ending_at_once, lasting, owns_process, set_up
 
 INTERRUPTED = 130
 
@@ -193,8 +195,8 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
 
 
 def program() -> NoReturn:
-    """`main` as a process of its own."""
-    with ending_at_once():
+    """What the installed script calls: `main`, after which nothing is left to do."""
+    with ending_at_once() if owns_process(currentframe()) else nullcontext():
         main()
 
 

@@ -1,7 +1,7 @@
 """How are the rows of a page that fits read without making a Python object of each value?"""
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, lru_cache
 
 import msgspec
 import numpy as np
@@ -19,6 +19,15 @@ MAX_DEPTH = 500
 MOST_STRANGERS = 200
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _WIRE_TYPES: dict[Kind, pa.DataType] = {"text": pa.string(), "bool": pa.bool_(), "timestamp": pa.string()}
+# by how its JSON begins
+_SCALARS = {
+    b'"': pa.string(),
+    b"t": pa.bool_(),
+    b"f": pa.bool_(),
+    b"n": pa.null(),
+    **dict.fromkeys((b"-", *(b"%d" % digit for digit in range(10))), pa.float64()),
+}
+_ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class DoesNotFit(Exception):
@@ -39,15 +48,13 @@ def read_rows(body: bytes, raws: Sequence[msgspec.Raw], listing: str) -> tuple[d
     if is_deep(body, raws):
         raise DoesNotFit
     root, *children = tables_of(listing)
-    rows, strangers = read_json(body, listing)
+    rows, strangers = read_json(body, raws, listing)
     if rows.null_count or has_gaps(rows.field("id")) or holds_nul(rows):
         raise DoesNotFit
     columns = {column.name: read_column(rows.field(column.wire), column.kind) for column in root.documented}
     columns |= {child.short: read_part(rows.field(child.wire), child, body) for child in children}
     if not strangers:
         return columns, Notes()
-    if len(strangers) > MOST_STRANGERS or not all(map(is_plain, strangers)):
-        raise DoesNotFit
     texts, kept = read_strangers(body, tuple(sorted(strangers)))
     return columns | {UNDOCUMENTED.name: texts}, Notes(kept)
 
@@ -69,48 +76,74 @@ def nesting(body: bytes) -> int:
     return int(np.where(brackets & 0x04, -1, 1).cumsum().max(initial=0))
 
 
-def read_json(body: bytes, listing: str) -> tuple[pa.StructArray, set[str]]:
+def read_json(body: bytes, raws: Sequence[msgspec.Raw], listing: str) -> tuple[pa.StructArray, set[str]]:
     """The rows as Arrow reads them, and the names of their undocumented fields.
 
-    Arrow infers undocumented fields, which tells their names; where it cannot, because one holds mixed types, it passes
-    them over, and msgspec tells the names.
+    Arrow is told those of the first row, and refuses a page with another, or with free contents. Then it passes all of
+    them over, and msgspec tells the names. Arrow never infers what they are: where objects have keys of their own in
+    each row, that would take gigabytes.
     """
+    expected = first_strangers(raws, listing)
     try:
-        rows = parse(body, listing, "infer")
-        return rows, field_names(rows.type) - wire_names(listing)
+        return parse(body, wire_schema(listing, expected), "error"), {field.name for field in expected}
     except pa.ArrowInvalid:
         pass
     try:
-        names = all_names(body, listing)
-        return parse(body, listing, "ignore"), names - wire_names(listing)
+        strangers = all_names(body, listing) - wire_names(listing)
+        check_strangers(strangers)
+        return parse(body, wire_schema(listing, None), "ignore"), strangers
     except (pa.ArrowInvalid, msgspec.DecodeError):
         raise DoesNotFit from None
 
 
-def parse(body: bytes, listing: str, unexpected: str) -> pa.StructArray:
-    """The rows of a page; raises `pa.ArrowInvalid` where a value is not of its documented type."""
+def first_strangers(raws: Sequence[msgspec.Raw], listing: str) -> frozenset[pa.Field]:
+    """The undocumented fields of the first row, but for objects and lists."""
+    try:
+        row = _ROW.decode(raws[0]) if raws else {}
+    except msgspec.ValidationError:
+        raise DoesNotFit from None
+    strangers = row.keys() - wire_names(listing)
+    check_strangers(strangers)
+    kinds = {name: _SCALARS.get(bytes(row[name])[:1]) for name in strangers}
+    return frozenset(pa.field(name, kind) for name, kind in kinds.items() if kind)
+
+
+def check_strangers(names: Collection[str]) -> None:
+    """Raise `DoesNotFit` where undocumented fields are too many, or not written in JSON as they are."""
+    if len(names) > MOST_STRANGERS or not all(map(is_plain, names)):
+        raise DoesNotFit
+
+
+def parse(body: bytes, schema: pa.Schema, unexpected: str) -> pa.StructArray:
+    """The rows of a page; raises `pa.ArrowInvalid` where something is not as the schema has it."""
     table = pj.read_json(
         pa.BufferReader(body),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
         parse_options=pj.ParseOptions(
-            explicit_schema=wire_schema(listing), newlines_in_values=b"\n" in body, unexpected_field_behavior=unexpected
+            explicit_schema=schema, newlines_in_values=b"\n" in body, unexpected_field_behavior=unexpected
         ),
     )
     return table.column("data").chunk(0).field("rows").flatten()
 
 
-@cache
-def wire_schema(listing: str) -> pa.Schema:
-    """The documented envelope as an Arrow schema; fields of free contents are left to inference."""
+@lru_cache(maxsize=64)
+def wire_schema(listing: str, strangers: frozenset[pa.Field] | None) -> pa.Schema:
+    """The documented envelope as an Arrow schema, without its message and fields of free contents.
+
+    With undocumented fields, if only none, it has these and all else: the message, and fields of free contents as null.
+    """
     root, *children = tables_of(listing)
-    row = [*wire_fields(root), *(pa.field(child.wire, wire_type(child)) for child in children)]
-    data = pa.struct([("count", pa.int64()), ("rows", pa.list_(pa.struct(row)))])
-    return pa.schema([("data", data)])
+    whole = strangers is not None
+    parts = [pa.field(child.wire, wire_type(child, whole=whole)) for child in children]
+    row = pa.struct([*wire_fields(root), *parts, *(strangers or ())])
+    data = pa.field("data", pa.struct([("count", pa.int64()), ("rows", pa.list_(row))]))
+    return pa.schema([pa.field("message", pa.string()), data] if whole else [data])
 
 
-def wire_type(table: Table) -> pa.DataType:
+def wire_type(table: Table, *, whole: bool) -> pa.DataType:
     """The documented type of a nested part."""
-    part = pa.struct(wire_fields(table))
+    free = [pa.field(column.wire, pa.null()) for column in table.documented if column.kind == "json" and whole]
+    part = pa.struct([*wire_fields(table), *free])
     return pa.list_(part) if table.part == "list" else part
 
 
@@ -124,11 +157,6 @@ def wire_names(listing: str) -> frozenset[str]:
     """The documented names of a row's fields."""
     root, *children = tables_of(listing)
     return root.wires | {child.wire for child in children}
-
-
-def field_names(struct: pa.StructType) -> set[str]:
-    """The names of a struct's fields."""
-    return {field.name for field in struct}
 
 
 def has_gaps(ids: pa.Array) -> bool:
@@ -175,10 +203,8 @@ def read_part(values: pa.Array, table: Table, body: bytes) -> pa.Array:
 
 
 def read_objects(objects: pa.StructArray, table: Table, kind: pa.StructType, body: bytes) -> pa.StructArray:
-    """Nested objects under their columns' names; an undocumented field does not fit."""
+    """Nested objects under their columns' names."""
     given = {field.name: objects.field(field.name) for field in objects.type}
-    if not given.keys() <= table.wires:
-        raise DoesNotFit
     columns = {column.name: read_nested(given, column, table, body) for column in table.documented}
     arrays = [columns[f.name] if f.name in columns else pa.nulls(len(objects), f.type) for f in kind]
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=objects.is_null())
@@ -186,9 +212,7 @@ def read_objects(objects: pa.StructArray, table: Table, kind: pa.StructType, bod
 
 def read_nested(given: Mapping[str, pa.Array], column: Column, table: Table, body: bytes) -> pa.Array:
     """A documented field of nested objects; free contents come from the page, as the service wrote them."""
-    if column.kind != "json":
-        return given[column.wire]
-    inferred = given.get(column.wire)
-    if inferred is not None and pa.types.is_null(inferred.type):
-        return inferred.cast(pa.string())
-    return read_free(body, table.wire, column.wire)
+    values = given.get(column.wire)
+    if values is None:
+        return read_free(body, table.wire, column.wire)
+    return values.cast(pa.string()) if column.kind == "json" else values

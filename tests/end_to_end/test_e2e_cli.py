@@ -18,6 +18,8 @@ from letters_source import Result, make_pipeline, run
 from letters_source.cli import INTERRUPTED, tell_unexpected
 from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
 
+# prints when its process takes it apart
+HELD = "held = type('Held', (), {'__del__': lambda _: print('taken apart')})()"
 OPTIONS = {
     "demo": {"--contacts", "--to", "--quiet", "--debug", "-h, --help"},
     "load": {
@@ -574,20 +576,42 @@ def test_what_went_well_ends_at_once(argument: str, code: int) -> None:
     assert (done.code, "# cleanup" in done.err) == (code, code != 0)
 
 
-@pytest.mark.parametrize(("first", "at_once"), [("pass", True), ("atexit.register(print, 'from before')", False)])
-def test_what_wants_to_be_called_at_the_end_is_called(first: str, *, at_once: bool) -> None:
-    """Be it registered while a command runs or before, by an agent that traces it."""
+@pytest.mark.parametrize(
+    ("name", "first", "at_once"),
+    [
+        ("letters.py", "pass", True),
+        ("letters.py", "atexit.register(print, 'from before')", False),
+        ("other.py", "pass", False),
+    ],
+)
+def test_only_a_process_that_is_there_for_the_command_ends_at_once(
+    tmp_path: Path, name: str, first: str, *, at_once: bool
+) -> None:
+    """An agent may wait for the end, or another program go on after it."""
+    script = tmp_path / name
+    script.write_text(
+        f"import atexit, sys; {first}; from letters_source.cli import program\n{HELD}; sys.argv[1:] = ['--version']\n"
+        "program()"
+    )
+    done = run_python(str(script), env=without_coverage())
+    wrapped = run_python("-c", f"import runpy; runpy.run_path({str(script)!r})", env=without_coverage())
+    assert [("taken apart" in ended.out, "version" in ended.out) for ended in (done, wrapped)] == [
+        (not at_once, True),
+        (True, True),
+    ]
+    assert (("from before" in done.out), done.code, wrapped.code) == ("before" in first, 0, 0)
+
+
+def test_what_a_command_registered_is_called_before_it_ends() -> None:
+    """dlt and tempfile, for example, tidy up then."""
     program = (
         "import atexit, sys; from letters_source.process import ending_at_once\n"
-        "class Held:\n"
-        "    def __del__(self): print('taken apart')\n"
-        f"held = Held(); {first}\n"
+        f"{HELD}\n"
         "with ending_at_once():\n"
         "    atexit.register(print, 'from within')\n"
         "    sys.exit(0)"
     )
-    done = run_python("-c", program, env=without_coverage())
-    assert done == Outcome(0, "from within\n" if at_once else "from within\nfrom before\ntaken apart\n", "")
+    assert run_python("-c", program, env=without_coverage()) == Outcome(0, "from within\n", "")
 
 
 def without_coverage() -> dict[str, str]:
