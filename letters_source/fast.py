@@ -1,31 +1,30 @@
 """How are the rows of a page that fits read without making a Python object of each value?"""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache, lru_cache
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.json as pj
 
 from letters_source.shape import Notes, part_type
 from letters_source.strangers import all_names, is_plain, read_free, read_strangers
 from letters_source.tables import UNDOCUMENTED, Column, Kind, Table, tables_of
-from letters_source.values import parse_timestamps
+from letters_source.values import NUMBER_STARTS, parse_timestamps
+from letters_source.wire import parse_documented, parse_whole, wire_names
 
 # Arrow descends recursively and overruns the stack past some 5,000 levels; documented pages have 6
 MAX_DEPTH = 500
 # each undocumented field takes an object a row here, whether the row has it or not
 MOST_STRANGERS = 200
+# those whose undocumented fields are looked at ahead; in one alone they may be null
+FIRST_ROWS = 10
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_WIRE_TYPES: dict[Kind, pa.DataType] = {"text": pa.string(), "bool": pa.bool_(), "timestamp": pa.string()}
-# by how its JSON begins
-_SCALARS = {
-    b'"': pa.string(),
-    b"t": pa.bool_(),
-    b"f": pa.bool_(),
-    b"n": pa.null(),
-    **dict.fromkeys((b"-", *(b"%d" % digit for digit in range(10))), pa.float64()),
+# Arrow's types of scalars but null, by the first byte of their JSON
+_SCALARS: dict[int, pa.DataType] = {
+    ord('"'): pa.string(),
+    ord("t"): pa.bool_(),
+    ord("f"): pa.bool_(),
+    **dict.fromkeys(NUMBER_STARTS, pa.float64()),
 }
 _ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -79,84 +78,43 @@ def nesting(body: bytes) -> int:
 def read_json(body: bytes, raws: Sequence[msgspec.Raw], listing: str) -> tuple[pa.StructArray, set[str]]:
     """The rows as Arrow reads them, and the names of their undocumented fields.
 
-    Arrow is told those of the first row, and refuses a page with another, or with free contents. Then it passes all of
-    them over, and msgspec tells the names. Arrow never infers what they are: where objects have keys of their own in
-    each row, that would take gigabytes.
+    Arrow is told the scalars among those of the first rows, and refuses a page with another, or with free contents.
+    Then it passes all of them over, and msgspec tells the names. Arrow never infers what they are: where objects have
+    keys of their own in each row, that would take gigabytes.
     """
-    expected = first_strangers(raws, listing)
+    first = first_strangers(raws, listing)
+    check_strangers(first, body, raws)
     try:
-        return parse(body, wire_schema(listing, expected), "error"), {field.name for field in expected}
+        return parse_whole(body, listing, first), set(first)
     except pa.ArrowInvalid:
         pass
     try:
         strangers = all_names(body, listing) - wire_names(listing)
-        check_strangers(strangers)
-        return parse(body, wire_schema(listing, None), "ignore"), strangers
+        check_strangers(strangers, body, raws)
+        return parse_documented(body, listing), strangers
     except (pa.ArrowInvalid, msgspec.DecodeError):
         raise DoesNotFit from None
 
 
-def first_strangers(raws: Sequence[msgspec.Raw], listing: str) -> frozenset[pa.Field]:
-    """The undocumented fields of the first row, but for objects and lists."""
-    try:
-        row = _ROW.decode(raws[0]) if raws else {}
-    except msgspec.ValidationError:
-        raise DoesNotFit from None
-    strangers = row.keys() - wire_names(listing)
-    check_strangers(strangers)
-    kinds = {name: _SCALARS.get(bytes(row[name])[:1]) for name in strangers}
-    return frozenset(pa.field(name, kind) for name, kind in kinds.items() if kind)
+def first_strangers(raws: Sequence[msgspec.Raw], listing: str) -> dict[str, pa.DataType]:
+    """The undocumented fields of the first rows, each with Arrow's type, which is null for objects and lists."""
+    kinds: dict[str, pa.DataType] = {}
+    for raw in raws[:FIRST_ROWS]:
+        try:
+            row = _ROW.decode(raw)
+        except msgspec.ValidationError:
+            raise DoesNotFit from None
+        for name in row.keys() - wire_names(listing):
+            if kinds.get(name, pa.null()) == pa.null():
+                kinds[name] = _SCALARS.get(memoryview(row[name])[0], pa.null())
+    return kinds
 
 
-def check_strangers(names: Collection[str]) -> None:
-    """Raise `DoesNotFit` where undocumented fields are too many, or not written in JSON as they are."""
-    if len(names) > MOST_STRANGERS or not all(map(is_plain, names)):
+def check_strangers(names: Collection[str], body: bytes, raws: Sequence[msgspec.Raw]) -> None:
+    """Raise `DoesNotFit` where undocumented fields are too many for their page, or not written in JSON as they are."""
+    cells = len(names) * len(raws)
+    if len(names) > MOST_STRANGERS or cells > len(body) or not all(map(is_plain, names)):
         raise DoesNotFit
-
-
-def parse(body: bytes, schema: pa.Schema, unexpected: str) -> pa.StructArray:
-    """The rows of a page; raises `pa.ArrowInvalid` where something is not as the schema has it."""
-    table = pj.read_json(
-        pa.BufferReader(body),
-        read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
-        parse_options=pj.ParseOptions(
-            explicit_schema=schema, newlines_in_values=b"\n" in body, unexpected_field_behavior=unexpected
-        ),
-    )
-    return table.column("data").chunk(0).field("rows").flatten()
-
-
-@lru_cache(maxsize=64)
-def wire_schema(listing: str, strangers: frozenset[pa.Field] | None) -> pa.Schema:
-    """The documented envelope as an Arrow schema, without its message and fields of free contents.
-
-    With undocumented fields, if only none, it has these and all else: the message, and fields of free contents as null.
-    """
-    root, *children = tables_of(listing)
-    whole = strangers is not None
-    parts = [pa.field(child.wire, wire_type(child, whole=whole)) for child in children]
-    row = pa.struct([*wire_fields(root), *parts, *(strangers or ())])
-    data = pa.field("data", pa.struct([("count", pa.int64()), ("rows", pa.list_(row))]))
-    return pa.schema([pa.field("message", pa.string()), data] if whole else [data])
-
-
-def wire_type(table: Table, *, whole: bool) -> pa.DataType:
-    """The documented type of a nested part."""
-    free = [pa.field(column.wire, pa.null()) for column in table.documented if column.kind == "json" and whole]
-    part = pa.struct([*wire_fields(table), *free])
-    return pa.list_(part) if table.part == "list" else part
-
-
-def wire_fields(table: Table) -> list[pa.Field]:
-    """The documented fields of one object."""
-    return [pa.field(c.wire, _WIRE_TYPES[c.kind]) for c in table.documented if c.kind in _WIRE_TYPES]
-
-
-@cache
-def wire_names(listing: str) -> frozenset[str]:
-    """The documented names of a row's fields."""
-    root, *children = tables_of(listing)
-    return root.wires | {child.wire for child in children}
 
 
 def has_gaps(ids: pa.Array) -> bool:

@@ -44,19 +44,19 @@ def lasting() -> Iterator[None]:
 
 
 def owns_process(command: FrameType | None) -> bool:
-    """Whether a process is there for a command alone.
+    """Whether a process is there for a command alone, given the frame of the function that is called first.
 
-    Its script has called it then, no profiler or debugger has; and nothing that was there before waits to be called at
-    the end, as a tracing agent would.
+    The installed script has called it then, no profiler or debugger of Python's has; and nothing that was there before
+    waits to be called at the end, as a tracing agent would.
     """
     script = command.f_back if command else None
-    by_script = script is not None and script.f_back is None and Path(script.f_code.co_filename).stem == "letters"
+    by_script = script is not None and script.f_back is None and Path(script.f_code.co_filename).name == "letters"
     return by_script and not atexit._ncallbacks()
 
 
 @contextmanager
 def ending_at_once() -> Iterator[None]:
-    """End the process as soon as the block has exited with 0, and what it registered to be called at the end was.
+    """End the process as soon as the block has exited with 0, and what it registered with `atexit` has been called.
 
     Python would go on to take all objects apart, which is 2 % of a load of 100,000 contacts, and a Ctrl-C meanwhile
     would show a traceback.

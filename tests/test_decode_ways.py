@@ -15,6 +15,7 @@ from letters_source import fast, tolerant
 from letters_source.decode import decode_page, mend_surrogates, read_envelope
 from letters_source.shape import Notes, to_batch
 from letters_source.tables import Table, tables_of
+from letters_source.wire import parse_whole
 from pages import PAYLOADS, page_of, page_of_text
 
 LISTINGS = ("contacts", "templates")
@@ -246,12 +247,53 @@ def test_an_undocumented_field_of_mixed_types_stays_on_the_fast_way() -> None:
 
 @pytest.mark.parametrize("first", ['"x": 1', '"x": -1.5', '"x": true', '"x": false', '"x": null', '"x": "a"', '"y": 7'])
 @pytest.mark.parametrize("second", ['"x": 2', '"y": "\\u0000"', '"x": {"a": 1}', '"x": null', '"y": [2]', '"zip": "a"'])
-def test_undocumented_fields_that_the_first_row_does_not_tell_stay_on_the_fast_way(first: str, second: str) -> None:
+def test_undocumented_fields_that_the_first_rows_do_not_tell_stay_on_the_fast_way(first: str, second: str) -> None:
     """A later row may have another, or one of another type."""
-    body = page_of_text(f'[{{"id": "1", {first}}}, {{"id": "2", {second}}}]')
+    rows = [f'{{"id": "1", {first}}}'] * fast.FIRST_ROWS + [f'{{"id": "2", {second}}}']
+    body = page_of_text(f"[{', '.join(rows)}]")
     quickly = fast_or_none(body, "contacts")
     assert quickly is not None
     assert quickly == tolerantly(body, "contacts")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        ("1", "2.5", pa.float64()),
+        ("-1e3", "7", pa.float64()),
+        ("true", "false", pa.bool_()),
+        ("null", "false", pa.bool_()),
+        ("null", '"a"', pa.string()),
+        ("null", "null", pa.null()),
+    ],
+)
+def test_arrow_is_told_the_scalars_of_the_first_rows(first: str, second: str, kind: pa.DataType) -> None:
+    """So a page with the same in each row is parsed once."""
+    body = page_of_text(f'[{{"id": "1", "x": {first}}}, {{"id": "2", "x": {second}}}]')
+    told = fast.first_strangers(read_envelope(body, "contacts").rows, "contacts")
+    assert told == {"x": kind}
+    assert parse_whole(body, "contacts", told).field("x").type == kind
+
+
+@pytest.mark.parametrize("value", ["{}", "[1]", '{"a": 1}'])
+def test_arrow_refuses_objects_and_lists(value: str) -> None:
+    """Those that nobody told it of: they could be of any size."""
+    body = page_of_text(f'[{{"id": "1", "x": null}}, {{"id": "2", "x": {value}}}]')
+    told = fast.first_strangers(read_envelope(body, "contacts").rows, "contacts")
+    with pytest.raises(pa.ArrowInvalid):
+        parse_whole(body, "contacts", told)
+
+
+@pytest.mark.parametrize(
+    ("names", "rows", "fits"), [(200, 2, True), (201, 2, False), (100, 10, True), (100, 1000, False), (1, 1000, True)]
+)
+def test_undocumented_fields_of_few_rows_go_the_tolerant_way(names: int, rows: int, *, fits: bool) -> None:
+    """Where all rows would take more memory for them than the page."""
+    wide = {"id": "0"} | {f"x{name}": name for name in range(names)}
+    body = page_of(wide, *({"id": str(row)} for row in range(1, rows)))
+    quickly = fast_or_none(body, "contacts")
+    assert (quickly is not None) is fits
+    assert quickly in (None, tolerantly(body, "contacts"))
 
 
 @pytest.mark.parametrize(("listing", "wire"), [("contacts", '"x"'), ("templates", '"product": {"meta"')])

@@ -579,9 +579,9 @@ def test_what_went_well_ends_at_once(argument: str, code: int) -> None:
 @pytest.mark.parametrize(
     ("name", "first", "at_once"),
     [
-        ("letters.py", "pass", True),
-        ("letters.py", "atexit.register(print, 'from before')", False),
-        ("other.py", "pass", False),
+        ("letters", "pass", True),
+        ("letters", "atexit.register(print, 'from before')", False),
+        ("letters.py", "pass", False),
     ],
 )
 def test_only_a_process_that_is_there_for_the_command_ends_at_once(
