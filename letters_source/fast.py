@@ -9,7 +9,7 @@ import pyarrow as pa
 from letters_source.shape import Notes, part_type
 from letters_source.strangers import all_names, is_plain, read_free, read_strangers
 from letters_source.tables import UNDOCUMENTED, Column, Kind, Table, tables_of
-from letters_source.values import NUMBER_STARTS, parse_timestamps
+from letters_source.values import NUMBER_STARTS, OBJECT, parse_timestamps
 from letters_source.wire import parse_documented, parse_whole, wire_names
 
 # Arrow descends recursively and overruns the stack past some 5,000 levels; documented pages have 6
@@ -26,7 +26,6 @@ _SCALARS: dict[int, pa.DataType] = {
     ord("f"): pa.bool_(),
     **dict.fromkeys(NUMBER_STARTS, pa.float64()),
 }
-_ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class DoesNotFit(Exception):
@@ -101,7 +100,7 @@ def first_strangers(raws: Sequence[msgspec.Raw], listing: str) -> dict[str, pa.D
     kinds: dict[str, pa.DataType] = {}
     for raw in raws[:FIRST_ROWS]:
         try:
-            row = _ROW.decode(raw)
+            row = OBJECT.decode(raw)
         except msgspec.ValidationError:
             raise DoesNotFit from None
         for name in row.keys() - wire_names(listing):

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from letters_source.shape import PAGE, POSITION, RAW, REASON, Notes, row_schema
 from letters_source.tables import UNDOCUMENTED, Table, tables_of
-from letters_source.values import Misfit, is_number, json_object, json_text, parse_timestamps, read_value
+from letters_source.values import OBJECT, Misfit, is_number, json_object, json_text, parse_timestamps, read_value
 
 Fields = Mapping[str, msgspec.Raw]
 
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 NULL = msgspec.Raw(b"null")
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -79,7 +78,7 @@ def read_stamps(found: Sequence[Found], name: str, wire: str) -> pa.Array:
 def read_row(raw: bytes, root: Table, children: Sequence[Table]) -> Found:
     """One row: its values and its children's, or the reason why it is rejected and its whole text."""
     try:
-        fields = _OBJECT.decode(raw)
+        fields = OBJECT.decode(raw)
     except msgspec.ValidationError:
         return rejected(raw, "the row is not an object")
     found = read_object(fields, root, known={child.wire for child in children})
@@ -150,6 +149,6 @@ def nested_values(part: Found) -> dict[str, Any]:
 def read_nested(raw: bytes, table: Table) -> Found | None:
     """A nested object, or None when it is none."""
     try:
-        return read_object(_OBJECT.decode(raw), table)
+        return read_object(OBJECT.decode(raw), table)
     except msgspec.DecodeError:
         return None

@@ -18,6 +18,7 @@ NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
 # a double has 309 digits before its point; a text of so many is taken for a number too, which spares reading it
 _LONG_NUMBER = re.compile(rb"\d{300}")
 _SUSPECT = re.compile(rb"\\u|\d[eE]|\d{300}")
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 FIRST, LAST = (
     pa.scalar(moment, ARROW_TYPES["timestamp"])

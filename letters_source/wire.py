@@ -1,6 +1,6 @@
 """How does Arrow read a page's JSON, told what the service documents?"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Literal
 
@@ -45,39 +45,42 @@ def parse(body: bytes, schema: pa.Schema, unexpected: Literal["error", "ignore"]
 # names of undocumented fields may be long
 @lru_cache(maxsize=16)
 def whole_schema(listing: str, strangers: frozenset[tuple[str, pa.DataType]]) -> pa.Schema:
-    """All of an envelope, fields of free contents as null."""
-    root, *children = tables_of(listing)
-    parts = [pa.field(child.wire, part_type(child, [*typed(child), *free(child)])) for child in children]
-    row = [*typed(root), *parts, *(pa.field(name, kind) for name, kind in strangers)]
+    """All of an envelope, and the given undocumented fields of rows."""
+    row = [*row_fields(listing, all_fields), *(pa.field(name, kind) for name, kind in strangers)]
     return pa.schema([pa.field("message", pa.string()), data_field(row)])
 
 
 @cache
 def documented_schema(listing: str) -> pa.Schema:
     """What has a documented type in an envelope, but for its message, which is not needed."""
-    root, *children = tables_of(listing)
-    return pa.schema([data_field([*typed(root), *(pa.field(c.wire, part_type(c, typed(c))) for c in children)])])
+    return pa.schema([data_field(row_fields(listing, typed_fields))])
 
 
-def data_field(row: Iterable[pa.Field]) -> pa.Field:
+def data_field(row: list[pa.Field]) -> pa.Field:
     """The `data` of an envelope with rows of such fields."""
     return pa.field("data", pa.struct([("count", pa.int64()), ("rows", pa.list_(pa.struct(row)))]))
 
 
-def part_type(table: Table, fields: Iterable[pa.Field]) -> pa.DataType:
+def row_fields(listing: str, fields_of: Callable[[Table], list[pa.Field]]) -> list[pa.Field]:
+    """The fields of a row, nested parts among them."""
+    root, *children = tables_of(listing)
+    return [*fields_of(root), *(pa.field(child.wire, wire_type(child, fields_of(child))) for child in children)]
+
+
+def wire_type(table: Table, fields: list[pa.Field]) -> pa.DataType:
     """A nested object of such fields, or a list of them."""
     part = pa.struct(fields)
     return pa.list_(part) if table.part == "list" else part
 
 
-def typed(table: Table) -> list[pa.Field]:
+def all_fields(table: Table) -> list[pa.Field]:
+    """The documented fields of one object, those of free contents as null."""
+    return [*typed_fields(table), *(pa.field(c.wire, pa.null()) for c in table.documented if c.kind == "json")]
+
+
+def typed_fields(table: Table) -> list[pa.Field]:
     """The fields of one object that have a documented type."""
     return [pa.field(c.wire, _TYPES[c.kind]) for c in table.documented if c.kind in _TYPES]
-
-
-def free(table: Table) -> list[pa.Field]:
-    """The fields of one object whose contents are free, as null."""
-    return [pa.field(c.wire, pa.null()) for c in table.documented if c.kind == "json"]
 
 
 @cache
