@@ -25,7 +25,7 @@ from letters_source.options import (
     with_filters,
     without_unset,
 )
-from letters_source.process import ending_at_once, lasting, owns_process, set_up
+from letters_source.process import ending_at_once, owns_process, set_up
 
 INTERRUPTED = 130
 
@@ -48,9 +48,8 @@ def cli() -> None:
 @output_options
 def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
     """Start a stand-in of the service on this machine, load it into DuckDB, and show what is there."""
-    with lasting():
-        from letters_source.demo import load_demo
-        from letters_source.show import start_logging
+    from letters_source.demo import load_demo
+    from letters_source.show import start_logging
 
     start_logging(quiet=quiet, debug=debug)
     load_demo(contacts, to, quiet=quiet)
@@ -92,10 +91,9 @@ def load(*, destination: Any, to: str | None, only: str | None, quiet: bool, deb
 
     A dataset remembers its filters, account and mode: rows that were chosen otherwise go to another --dataset.
     """
-    with lasting():
-        from letters_source.destination.pipeline import account_pipelines, make_pipeline, schema_of_views
-        from letters_source.show import load_accounts_shown, load_shown, start_logging
-        from letters_source.tables import DATASET
+    from letters_source.destination.pipeline import account_pipelines, make_pipeline, schema_of_views
+    from letters_source.show import load_accounts_shown, load_shown, start_logging
+    from letters_source.tables import DATASET
 
     start_logging(quiet=quiet, debug=debug)
     parts = listed(only)

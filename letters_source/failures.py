@@ -1,7 +1,8 @@
 """What stopped a load, in our own words, without dlt's account of its steps around it?"""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -11,32 +12,41 @@ from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.errors import LettersError, LoadFailed
 
-ENGINES = (duckdb.Error, pa.ArrowException)
-"""What the engines raise that look at tables."""
+FOREIGN = (PipelineStepFailed, DestinationException, ConfigurationException, duckdb.Error, pa.ArrowException)
+"""What dlt, and the engines that read tables, raise."""
 QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose words hold the value that they are about."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Raise what stopped the load, without dlt's account of its own steps around it.
+def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that it raises what stopped a load, without dlt's account of its own steps around it.
+
+    The error is raised outside the `except` block: dlt's errors lead to ours, and ours must not lead back to them, or
+    whoever follows the chain never reaches its end.
 
     Raises:
         LettersError: ours, from inside the source.
         LoadFailed: anything else that stopped dlt.
-        KeyboardInterrupt: the user did, also where DuckDB calls it an error.
+        KeyboardInterrupt: the user interrupted, even where DuckDB reports that as an error.
     """
-    try:
-        yield
-    except RuntimeError as failure:
-        # DuckDB's word for a statement that was interrupted
-        if any(isinstance(cause, KeyboardInterrupt) for cause in causes(failure)):
-            raise KeyboardInterrupt from None
-        raise
-    except (PipelineStepFailed, DestinationException, ConfigurationException, *ENGINES) as failure:
-        ours = (cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt))
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except (RuntimeError, *FOREIGN) as error:
+            failure = error
+        ours = next((cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt)), None)
+        if ours:
+            raise ours
+        if not isinstance(failure, FOREIGN):
+            raise failure
         step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
-        raise next(ours, LoadFailed(f"{step}{innermost(failure)}")) from failure
+        raise LoadFailed(f"{step}{innermost(failure)}") from failure
+
+    return call
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -54,6 +54,7 @@ class Result:
     seconds: float
 
 
+@plain_errors
 def run(
     pipeline: dlt.Pipeline | None = None,
     *,
@@ -86,7 +87,7 @@ def run(
     pipeline = pipeline or make_pipeline()
     copy = place_of_copy(publish)
     wait = resolve_settings(settings).lock_wait
-    with ONE_AT_A_TIME, plain_errors(), private_files, prepared(pipeline, wait):
+    with ONE_AT_A_TIME, private_files, prepared(pipeline, wait):
         with dlt.config.values(load_config(pipeline)), spared_false_alarms(), hold_open(pipeline, wait):
             if copy:
                 check_published(pipeline, copy)
@@ -117,6 +118,7 @@ def settle(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tup
     return audits
 
 
+@plain_errors
 def run_accounts(
     pipelines: Mapping[str, dlt.Pipeline],
     *,
@@ -148,7 +150,7 @@ def run_accounts(
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
     wait = resolve_settings(settings).lock_wait
-    with ONE_AT_A_TIME, plain_errors(), private_files:
+    with ONE_AT_A_TIME, private_files:
         when_free(partial(create_account_views, pipelines, views), wait)
         if copy:
             when_free(partial(publish_copy, next(iter(pipelines.values())), copy), wait)

@@ -29,20 +29,6 @@ def set_up(*, debug: bool) -> None:
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 
 
-@contextmanager
-def lasting() -> Iterator[None]:
-    """Exempt what the block imports from garbage collection.
-
-    It stays anyway, and going through it time and again is a tenth of a load of 100,000 contacts.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def owns_process(command: FrameType | None) -> bool:
     """Whether a process is there for a command alone, given the frame of the function that is called first.
 

@@ -33,6 +33,7 @@ def own_file(to: Path, dataset: str) -> Path:
     return to.with_name(f"{to.stem}{dataset.removeprefix(DATASET)}.duckdb")
 
 
+@plain_errors
 def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None:
     """Copy a loaded account into the file that unites them, in place of its last copy, and renew the views over all.
 
@@ -49,7 +50,7 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
     own = own_file(Path(to), dataset)
     if not own.exists():
         raise LoadFailed(f"{account} is not loaded: {own} does not exist.")
-    with plain_errors(), private_files:
+    with private_files:
         try:
             copy_dataset(own, place, dataset)
         except duckdb.Error as error:

@@ -52,8 +52,8 @@ def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
         Thread(target=interrupt, daemon=True).start()
-        with pytest.raises(KeyboardInterrupt), plain_errors():
-            endless()
+        with pytest.raises(KeyboardInterrupt):
+            plain_errors(endless)()
         # closing waits for DuckDB's other threads, which may not know yet that nobody wants the result
         connection.interrupt()
 
@@ -68,14 +68,19 @@ def fail_hiding_why() -> None:
 
 def test_what_an_error_hides_on_purpose_is_not_told() -> None:
     """Nor taken for what came first."""
-    with pytest.raises(LoadFailed, match=r"^what matters$"), plain_errors():
-        fail_hiding_why()
+    with pytest.raises(LoadFailed, match=r"^what matters$"):
+        plain_errors(fail_hiding_why)()
+
+
+def fail_for_a_reason() -> None:
+    """Raise an error that is neither ours nor dlt's."""
+    raise RuntimeError("of nobody") from KeyError("why")
 
 
 def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
     """Nobody's error is not made ours."""
-    with pytest.raises(RuntimeError, match=r"^of nobody$") as caught, plain_errors():
-        raise RuntimeError("of nobody") from KeyError("why")
+    with pytest.raises(RuntimeError, match=r"^of nobody$") as caught:
+        plain_errors(fail_for_a_reason)()
     assert isinstance(caught.value.__cause__, KeyError)
 
 

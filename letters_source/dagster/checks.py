@@ -79,12 +79,21 @@ def check_specs(assets: Iterable[dg.AssetSpec]) -> list[dg.AssetCheckSpec]:
 def find_problems(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, str]:
     """What each check finds wrong in a dataset, in a line; empty when nothing is."""
     try:
-        with plain_errors():
-            audits = last_audits(pipeline, {audited_as(table_of(key.asset_key)) for key in keys})
-            with open_sql(pipeline) as client:
-                return {key: find_problem(key, client, audits) for key in keys}
+        return query_problems(keys, pipeline)
     except LoadFailed as failure:
         return dict.fromkeys(keys, str(failure))
+
+
+@plain_errors
+def query_problems(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, str]:
+    """What each check finds wrong in a dataset that can be read.
+
+    Raises:
+        LoadFailed: it cannot.
+    """
+    audits = last_audits(pipeline, {audited_as(table_of(key.asset_key)) for key in keys})
+    with open_sql(pipeline) as client:
+        return {key: find_problem(key, client, audits) for key in keys}
 
 
 def last_audits(pipeline: dlt.Pipeline, names: Collection[str]) -> Mapping[str, Audits]:

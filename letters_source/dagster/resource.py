@@ -63,8 +63,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
             pipelines = self.pipelines(accounts)
             result = run(pipelines[account or ""], only=parts_of(tables), **self.settings(tables, account))
             if accounts:
-                with plain_errors():
-                    create_account_views(pipelines, schema_of_views(self.dataset))
+                plain_errors(create_account_views)(pipelines, schema_of_views(self.dataset))
         except LettersError as error:
             # the line says it all, but for what befell the destination
             cause = error if isinstance(error, LoadFailed) else None

@@ -156,8 +156,8 @@ def test_a_table_that_cannot_be_verified_is_a_failed_load(begin: Begin) -> None:
     world = begin(Emulator(1, 1))
     load_id = world.load().load_id
     change(world.place, "drop table letters_data.rejected_rows")
-    with pytest.raises(LoadFailed) as caught, plain_errors():
-        verify_load(world.pipeline, load_id, (*tables_of("templates"), *tables_of("contacts")))
+    with pytest.raises(LoadFailed) as caught:
+        plain_errors(verify_load)(world.pipeline, load_id, (*tables_of("templates"), *tables_of("contacts")))
     assert "rejected_rows" in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -1,0 +1,88 @@
+"""Can whoever catches an error of a load follow it to its end?"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import duckdb
+import pytest
+from rich.console import Console
+from rich.traceback import Traceback
+from worlds import Begin, World
+
+from letters_source import (
+    DestinationError,
+    IncompleteListing,
+    LettersError,
+    ListingShrank,
+    LoadFailed,
+    MalformedResponse,
+    NotAuthorised,
+    ServiceRejected,
+    ServiceUnreachable,
+    SettingsError,
+)
+from letters_source.emulator import Emulator, Reply, When
+
+CONTACTS = When("contacts")
+
+
+def answer(reply: Reply) -> Callable[[World], None]:
+    """Let the service answer requests for contacts so."""
+    return lambda world: world.emulator.canned.always(CONTACTS, reply)
+
+
+def shrink(world: World) -> None:
+    """Load all contacts, and let the service lose them."""
+    world.load()
+    for number in world.emulator.contacts.ids():
+        world.emulator.contacts.delete(number)
+
+
+def occupy(world: World) -> None:
+    """Put a table into the file that a load cannot write into."""
+    with duckdb.connect(str(world.place)) as connection:
+        connection.execute("CREATE SCHEMA letters_data; CREATE TABLE letters_data.contacts (id INTEGER PRIMARY KEY)")
+
+
+def hide(world: World) -> None:
+    """Make the destination a folder."""
+    world.place.mkdir()
+
+
+FAILURES: dict[type[LettersError], tuple[Callable[[World], Any], dict[str, Any]]] = {
+    DestinationError: (hide, {}),
+    IncompleteListing: (answer(Reply.of({"data": {"count": 9, "rows": []}})), {}),
+    ListingShrank: (shrink, {}),
+    LoadFailed: (occupy, {}),
+    MalformedResponse: (answer(Reply.of({"data": {"count": 9}})), {}),
+    NotAuthorised: (answer(Reply(401)), {}),
+    ServiceRejected: (answer(Reply(404)), {}),
+    ServiceUnreachable: (answer(Reply(500)), {"retry_budget": 0.1}),
+    SettingsError: (lambda _: None, {"page_size": 0}),
+}
+
+
+def paths(error: BaseException, *before: BaseException) -> Iterator[tuple[BaseException, ...]]:
+    """Every way from an error through causes and contexts, hidden ones too, to its end or to where it repeats."""
+    way = (*before, error)
+    onward = [each for each in (error.__cause__, error.__context__) if each]
+    if error in before or not onward:
+        yield way
+    for each in onward if error not in before else ():
+        yield from paths(each, *way)
+
+
+@pytest.mark.parametrize("kind", FAILURES, ids=lambda kind: kind.__name__)
+def test_the_chain_of_an_error_ends(begin: Begin, kind: type[LettersError]) -> None:
+    """Loops over causes, rich's tracebacks among them, come to an end, and no way leads back to the error."""
+    prepare, settings = FAILURES[kind]
+    world = begin(Emulator(40, 2))
+    prepare(world)
+    with pytest.raises(kind) as caught:
+        world.load(**settings)
+    assert type(caught.value) is kind
+    assert [way for way in paths(caught.value) if len(set(map(id, way))) < len(way)] == []
+    console = Console()
+    with console.capture() as shown:
+        console.print(Traceback.from_exception(kind, caught.value, caught.value.__traceback__))
+    assert kind.__name__ in shown.get()
