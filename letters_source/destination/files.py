@@ -1,19 +1,21 @@
-"""What do tables hold that lie in files, in a folder or a bucket? Asked by SQL, whatever their format.
+"""SQL over tables stored as files, in a folder or a bucket, whatever their format.
 
-dlt's own SQL client would have DuckDB download an extension for each format and for buckets, which takes a network.
+In every format rows are in Parquet files: plain folders list them, Delta and Iceberg know which are current. dlt's own SQL
+client would have DuckDB download an extension for each format and for buckets, which takes a network.
 """
 
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
-from pyarrow.fs import FSSpecHandler, PyFileSystem
 
+from letters_source.destination.quoting import literal, plain_cause
 from letters_source.errors import LoadFailed
 
 PLACEHOLDER = "%s"
@@ -38,9 +40,39 @@ class FilesSql:
             DestinationUndefinedEntity: nothing was loaded into it yet.
         """
         if name not in self.known:
-            self.connection.register(name, open_table(self.client, name))
+            self.open_table(name)
             self.known.add(name)
         return f'"{name}"'
+
+    def open_table(self, name: str) -> None:
+        """Let DuckDB read a table by its name; columns that only some files have are null in the others.
+
+        DuckDB opens the files itself. Given a pyarrow dataset, it starts pyarrow's scan while it holds Python's lock, and
+        that scan waits for threads that need the lock to read a file through Python: both wait forever.
+
+        Raises:
+            DestinationUndefinedEntity: nothing was loaded into it yet.
+        """
+        if self.client.is_dlt_table(name):
+            self.connection.register(name, json_lines(self.client, name))
+            return
+        files, schema = parquet_files(self.client, name)
+        if not files:
+            self.connection.register(name, schema.empty_table())
+            return
+        try:
+            self.connection.execute(f'CREATE VIEW "{name}" AS FROM {parquet_rows(files)}')
+        except duckdb.Error as error:
+            raise self.unreadable(files) or error from None
+
+    def unreadable(self, files: list[str]) -> LoadFailed | None:
+        """The error that names the first of these files that cannot be read, as DuckDB's own may not."""
+        for file in files:
+            try:
+                self.connection.execute(f"FROM {parquet_rows([file])} LIMIT 0")
+            except duckdb.Error as error:
+                return LoadFailed(f"{file} cannot be read: {plain_cause(error)}; remove it, and load again.")
+        return None
 
     def execute_sql(self, query: str, *values: Any) -> list[Any]:
         """The rows of a query."""
@@ -52,62 +84,54 @@ class FilesSql:
         yield self.connection.execute(query.replace(PLACEHOLDER, "?"), values)
 
 
-class Snapshot:
-    """An Iceberg table as it is now, which DuckDB can read from its start time and again."""
-
-    def __init__(self, table: Any) -> None:
-        self.scan = table.scan()
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Its rows from the first one on, as Arrow's own interface."""
-        return self.scan.to_arrow_batch_reader().__arrow_c_stream__(requested_schema)
-
-
 @contextmanager
 def open_files(client: Any) -> Iterator[FilesSql]:
     """SQL over the tables of a client of dlt's for files, while the block runs."""
     with closing(duckdb.connect()) as connection:
-        # left to pyarrow, filters fail on texts that delta-rs merged: they are of a type that it cannot compare
-        connection.execute("SET disabled_optimizers = 'filter_pushdown,join_filter_pushdown'")
+        if not client.is_local_filesystem:
+            connection.register_filesystem(client.fs_client)
         yield FilesSql(client, connection)
 
 
-def open_table(client: Any, name: str) -> Any:
-    """Something that DuckDB can scan a table by.
+def parquet_rows(files: list[str]) -> str:
+    """The SQL relation of the rows in Parquet files."""
+    return f"read_parquet([{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false)"
+
+
+def parquet_files(client: Any, name: str) -> tuple[list[str], Any]:
+    """The Parquet files that hold a table now, and its Arrow schema where its format keeps one.
 
     Raises:
         DestinationUndefinedEntity: nothing was loaded into it yet.
     """
     if client.is_open_table("delta", name):
-        return client.load_open_table("delta", name).to_pyarrow_dataset()
+        delta = client.load_open_table("delta", name)
+        return [plain_path(client, file) for file in delta.file_uris()], pa.schema(delta.schema())
     if client.is_open_table("iceberg", name):
-        return Snapshot(client.load_open_table("iceberg", name))
+        iceberg = client.load_open_table("iceberg", name)
+        files = [task.file.file_path for task in iceberg.scan().plan_files()]
+        return [plain_path(client, file) for file in files], iceberg.schema().as_arrow()
     files = client.list_table_files(name)
     if not files:
         raise DestinationUndefinedEntity(name)
-    return json_lines(client, files) if client.is_dlt_table(name) else parquet_files(client, files)
+    return [plain_path(client, client.make_remote_url(file)) for file in files], None
 
 
-def parquet_files(client: Any, files: list[str]) -> ds.Dataset:
-    """Parquet files as one table; columns that only some of them have are null in the others.
-
-    Raises:
-        LoadFailed: one cannot be read; the message names it.
-    """
-    filesystem = PyFileSystem(FSSpecHandler(client.fs_client))
-    factory = ds.FileSystemDatasetFactory(filesystem, files, ds.ParquetFileFormat())
-    try:
-        return factory.finish(factory.inspect(fragments=None))
-    except (OSError, pa.ArrowInvalid) as error:
-        raise LoadFailed(str(error).partition("\n")[0]) from error
+def plain_path(client: Any, url: str) -> str:
+    """A file as DuckDB opens it: by its path on this machine, by its URL in a bucket."""
+    return url2pathname(urlsplit(url).path) if client.is_local_filesystem else url
 
 
-def json_lines(client: Any, files: list[str]) -> pa.Table:
-    """The files of a table of dlt's own, which holds a row each; a bucket gives many at once.
+def json_lines(client: Any, name: str) -> pa.Table:
+    """A table of dlt's own, each of whose files holds one row; a bucket returns many files at once.
 
     Raises:
+        DestinationUndefinedEntity: it is not there yet.
         LoadFailed: a file holds something else.
     """
+    files = client.list_table_files(name)
+    if not files:
+        raise DestinationUndefinedEntity(name)
     documents = client.fs_client.cat(files, recursive=False)
     return pa.Table.from_pylist([json_line(name, documents[name]) for name in sorted(documents)])
 

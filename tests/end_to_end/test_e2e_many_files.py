@@ -1,0 +1,43 @@
+"""Can a folder be read that many loads have added files to?"""
+
+import shutil
+import subprocess
+import sys
+
+from worlds import Begin
+
+from letters_source.destination.sql import open_sql
+from letters_source.emulator import Emulator
+
+READ_AGAIN_AND_AGAIN = """
+import sys
+from letters_source import make_pipeline
+from letters_source.destination.held import finished_audits
+# threads take turns so often that two which wait for each other meet within seconds
+sys.setswitchinterval(1e-6)
+pipeline = make_pipeline("parquet", sys.argv[1])
+pipeline.sync_destination()
+print([len(finished_audits(pipeline, "contacts")) for _ in range(60)])
+"""
+
+
+def test_reading_many_files_never_waits_for_itself(begin: Begin) -> None:
+    """DuckDB and Python's lock do not wait for each other, however many small files a table has."""
+    world = begin(Emulator(30, 7), "parquet")
+    world.load()
+    [audit] = (world.place / "letters_data/listing_audit").glob("*.parquet")
+    for number in range(150):
+        shutil.copy(audit, audit.with_stem(f"{audit.stem}.{number}"))
+    read = [sys.executable, "-c", READ_AGAIN_AND_AGAIN, str(world.place)]
+    done = subprocess.run(read, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout == f"{[151] * 60}\n"
+
+
+def test_duckdb_opens_the_files_of_a_table_itself(begin: Begin) -> None:
+    """Nothing of Python's stands between it and a folder, so no thread of its waits for Python's lock."""
+    world = begin(Emulator(30, 7), "parquet")
+    world.load()
+    with open_sql(world.pipeline) as client:
+        client.execute_sql(f"FROM {client.make_qualified_table_name('contacts')} LIMIT 1")
+        [[sql]] = client.execute_sql("SELECT sql FROM duckdb_views() WHERE view_name = 'contacts'")
+    assert f"read_parquet(main.list_value('{world.place}/letters_data/contacts/" in sql
