@@ -168,8 +168,7 @@ def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
         raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")
     if not parts:
         return source
-    # the hidden resources that read pages belong to no part by their names
-    return source.with_resources(*(name for name in source.resources if name.partition("__")[0] in parts))
+    return source.with_resources(*parts)
 
 
 def loads_into(source: DltSource, table: Table) -> bool:

@@ -16,6 +16,7 @@ from letters_source.errors import SettingsError
 from letters_source.extract import Rows, read_listing
 from letters_source.facets import read_facet
 from letters_source.guard import rows_before
+from letters_source.guarded_source import check_use
 from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LAST_MAILED_STATUSES, unknown_statuses
@@ -126,6 +127,7 @@ def check_load(job: Job, mode: str, audits: Sequence[dict[str, Any]]) -> None:
     for status in unknown_statuses(job.filters):
         logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
     if pipeline := running_pipeline():
+        check_use(job.name)
         check_mode(pipeline, job.name, mode)
         check_selection(pipeline, job, audits)
 

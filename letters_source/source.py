@@ -1,5 +1,7 @@
 """What can be loaded? The dlt source and its resources; wiring only."""
 
+import logging
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
@@ -19,6 +21,7 @@ from letters_source.audit import Audit
 from letters_source.destination.versions import listed_rows, with_hash, write_disposition
 from letters_source.extract import Rows
 from letters_source.flatten import accepted, to_rejected, to_table
+from letters_source.guarded_source import LettersSource, TableResource
 from letters_source.ids import Members
 from letters_source.job import Job
 from letters_source.listing import LISTINGS, given
@@ -38,10 +41,12 @@ from letters_source.tables import (
 )
 from letters_source.throttle import Throttle
 
-JSON_COLUMNS = {column.name for table in TABLES for column in table.columns if column.kind == "json"}
+NAMES = "|".join(table.name for table in TABLES)
+HINTS_DIFFER = re.compile(rf"In resource: (\w+__)?({NAMES}), .* several column hints were different")
+"""What dlt warns of for each Arrow table of ours with JSON: Arrow has no JSON type, so it comes as text."""
 
 
-@dlt.source(name="letters", section="letters")
+@dlt.source(name="letters", section="letters", _impl_cls=LettersSource)
 def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[Overrides]) -> list[DltResource]:
     """Templates and contacts of the letter mailing service, complete or an error.
 
@@ -57,6 +62,7 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     Raises:
         LettersError: a setting is wrong, or a listing cannot be shown to be whole; nothing is loaded then.
     """
+    logging.getLogger("dlt").addFilter(is_no_hint_of_ours)
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
     tokens = token_source(resolved, settings)
@@ -67,6 +73,11 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     }
     resources = [resource for job in jobs.values() for resource in listing_resources(job)]
     return [*resources, *mailings_resources(replace(jobs[MAILINGS.listing], name=MAILINGS.name))]
+
+
+def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
+    """Whether a line of dlt's log is about anything but JSON columns of ours, whose hint is right."""
+    return not HINTS_DIFFER.match(record.getMessage())
 
 
 def declare_tables(schema: Schema, settings: Settings) -> None:
@@ -93,7 +104,7 @@ def listing_resources(job: Job) -> Iterator[DltResource]:
     filtered = settings.mode == "history" and bool(given(job.filters))
     for table in (*tables_of(name), *facets):
         how = write_disposition(table, settings.mode, filtered=filtered)
-        take = dlt.transformer(take_table, **hints(table), write_disposition=how)
+        take = table_transformer(take_table, table, write_disposition=how)
         yield described(pages | take(table, settings.mode, filtered=filtered), table)
     yield shared_resource(pages, REJECTED_ROWS, take_rejected, name)
     yield shared_resource(pages, LISTING_AUDIT, take_audit, name)
@@ -111,7 +122,7 @@ def mailings_resources(job: Job) -> Iterator[DltResource]:
     )
     windows = dlt.resource(read_mailings, name="mailings_windows", selected=False)(job, days)
     yield windows
-    take = dlt.transformer(take_table, **hints(MAILINGS), write_disposition="merge", selected=settings.mailings)
+    take = table_transformer(take_table, MAILINGS, write_disposition="merge", selected=settings.mailings)
     yield described(windows | take(MAILINGS), MAILINGS)
     audit = shared_resource(windows, LISTING_AUDIT, take_audit, MAILINGS.name)
     audit.selected = settings.mailings
@@ -120,7 +131,14 @@ def mailings_resources(job: Job) -> Iterator[DltResource]:
 
 def shared_resource(pages: DltResource, table: Table, take: Callable[[Any], pa.Table | None], name: str) -> DltResource:
     """The transformer for a table that all listings share."""
-    return described(pages | dlt.transformer(take, **hints(table, name), write_disposition="append"), table)
+    return described(pages | table_transformer(take, table, name, write_disposition="append"), table)
+
+
+def table_transformer(take: Callable[..., Any], table: Table, listing: str = "", **more: Any) -> Any:
+    """The transformer that takes a table's part of what was read."""
+    # dlt's types leave out its parameter for a class
+    make: Any = dlt.transformer
+    return make(take, **hints(table, listing), **more, _impl_cls=TableResource)
 
 
 def described(resource: DltResource, table: Table) -> DltResource:
@@ -190,14 +208,7 @@ def unwrapped(item: Item | dict[str, Any]) -> Item:
 
 
 def stamped(table: pa.Table) -> pa.Table:
-    """The table as dlt shall see it: with the load that brought it, and JSON columns without any value left to dlt.
-
-    dlt knows Arrow's text only and warns, batch by batch, that it keeps our hint of JSON; a column of nulls it takes as
-    hinted. Outside a pipeline there is no load.
-    """
-    for index, field in enumerate(table.schema):
-        if field.name in JSON_COLUMNS and table[index].null_count == table.num_rows:
-            table = table.set_column(index, field.name, pa.nulls(table.num_rows))
+    """The table with the id of the load that brings it; outside a pipeline there is no load."""
     try:
         load_id = load_package_state()["load_id"]
     except CurrentLoadPackageStateNotAvailable:

@@ -1,7 +1,7 @@
 """SQL over tables stored as files, in a folder or a bucket, whatever their format.
 
-In every format rows are in Parquet files: plain folders list them, Delta and Iceberg know which are current. dlt's own SQL
-client would have DuckDB download an extension for each format and for buckets, which takes a network.
+In every format rows are in Parquet files: plain folders list them, Delta and Iceberg know which are current. dlt's own
+SQL client would have DuckDB download an extension for each format and for buckets, which takes a network.
 """
 
 import json
@@ -47,8 +47,8 @@ class FilesSql:
     def open_table(self, name: str) -> None:
         """Let DuckDB read a table by its name; columns that only some files have are null in the others.
 
-        DuckDB opens the files itself. Given a pyarrow dataset, it starts pyarrow's scan while it holds Python's lock, and
-        that scan waits for threads that need the lock to read a file through Python: both wait forever.
+        DuckDB opens the files itself. Given a pyarrow dataset, it starts its scan while it holds the GIL, and that
+        scan can wait for a thread that needs the GIL to read a file through fsspec: both wait forever.
 
         Raises:
             DestinationUndefinedEntity: nothing was loaded into it yet.

@@ -238,11 +238,10 @@ def test_tables_of_a_first_replacement_that_broke_off_are_replaced_alone(begin: 
 
 @pytest.mark.parametrize(("held", "wanted"), [("replace", "history"), ("replace", "sync"), ("history", "replace")])
 def test_tables_without_an_audit_are_of_the_mode_of_their_columns(begin: Begin, held: str, wanted: str) -> None:
-    """A plain pipeline can load contacts alone; the other mode is refused before the service is asked."""
+    """Whoever emptied it: the other mode is refused before the service is asked."""
     world = begin(Emulator(9, 3))
-    source = letters(**world.settings, **in_mode(held)).with_resources("contacts")
-    world.pipeline.run(source)
-    assert "listing_audit" not in world.tables()
+    world.load(only=("contacts",), **in_mode(held))
+    change(world.place, "delete from letters_data.listing_audit")
     before, asked = everything(world.place), len(world.emulator.hits)
     with pytest.raises(SettingsError) as caught:
         world.load(**in_mode(wanted))
@@ -257,9 +256,10 @@ def test_tables_without_an_audit_are_of_the_mode_of_their_columns(begin: Begin, 
 
 
 def test_a_child_s_table_without_an_audit_is_of_the_mode_of_its_columns_too(begin: Begin) -> None:
-    """A plain pipeline can load labels alone."""
+    """Also where the parent's own is not there."""
     world = begin(Emulator(30, 3))
-    world.pipeline.run(letters(**world.settings).with_resources(LABELS))
+    world.load()
+    change(world.place, "delete from letters_data.listing_audit; drop table letters_data.contacts")
     with pytest.raises(SettingsError, match="tables of another mode than history"):
         world.load(history=True)
 

@@ -1,14 +1,19 @@
 """Does the source work in dlt's own hands, without `run`?"""
 
+import logging
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import dlt
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import PluggableRunContext
 from dlt.extract.exceptions import ResourceExtractionError
 from dlt.pipeline.exceptions import PipelineStepFailed
-from holdings import LISTED, held_tables, query, read_tables, table_names
+from holdings import LISTED, change, held_tables, query, read_tables, table_names
 from worlds import Begin, World
 
 from letters_source import IncompleteListing, SettingsError, letters, run
@@ -113,19 +118,135 @@ def test_a_duckdb_destination_may_be_configured_by_environment(
     assert query(tmp_path / "set.duckdb", "select count(*) from my_data.contacts") == [(30,)]
 
 
-def test_selected_resources_load_alone(world: World) -> None:
-    """The listing of the others is not asked for."""
-    world.pipeline.run(letters(**world.settings).with_resources("contacts"))
-    assert set(world.tables()) == {"contacts"}
-    assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
-    assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits} == {"contacts"}
+@pytest.mark.parametrize("name", ["contacts", "contacts__contact_labels"])
+def test_a_selected_table_brings_its_listing_along(world: World, name: str) -> None:
+    """Children, rejected rows and the audit come with it; the other listing is not asked for."""
+    world.load()
+    world.emulator.contacts.delete(0)
+    asked = len(world.emulator.hits)
+    world.pipeline.run(letters(**world.settings).with_resources(name))
+    assert world.is_exact()
+    assert [audit["listing"] for audit in world.tables()["listing_audit"]].count("contacts") == 2
+    assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits[asked:]} == {"contacts"}
 
 
-def test_children_alone_can_be_selected(world: World) -> None:
-    """A child's rows are read as its parent's are."""
-    world.pipeline.run(letters(**world.settings).with_resources("contacts__contact_labels"))
-    held = held_tables(world.emulator)["contacts__contact_labels"]
-    assert world.tables() == {"contacts__contact_labels": held}
+def refusal(world: World, data: Any) -> str:
+    """Why a plain load is refused; nothing is changed then, and the service not asked."""
+    before, asked = world.tables(), len(world.emulator.hits)
+    with pytest.raises(PipelineStepFailed) as caught:
+        world.pipeline.run(data)
+    assert (world.tables(), world.emulator.hits[asked:]) == (before, [])
+    [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
+    return str(error)
+
+
+def test_a_table_without_its_children_is_refused(world: World) -> None:
+    """They would keep the rows of an earlier load; so would the audit."""
+    world.load()
+    why = "would keep the rows of an earlier load, as they are not selected; use letters()"
+    source = letters(**world.settings).with_resources("contacts")
+    source.resources["contacts__contact_labels"].selected = False
+    assert refusal(world, source) == (
+        f"contacts: contacts__contact_labels {why}.with_resources('contacts'), or run(only=('contacts',))."
+    )
+    assert refusal(world, letters(**world.settings).resources["templates"]).startswith(
+        f"templates: templates__creator, templates__product, templates__rejected_rows, templates__listing_audit {why}"
+    )
+
+
+def test_a_filter_for_rows_is_refused(world: World) -> None:
+    """It would drop whole Arrow tables; the message tells what to write instead."""
+    source = letters(**world.settings)
+    with pytest.raises(SettingsError) as caught:
+        source.resources["contacts"].add_filter(lambda row: row["state"] == "Texas")
+    assert str(caught.value) == (
+        "contacts: add_filter would drop whole Arrow tables, not rows; filter rows with "
+        "add_map(lambda table: table.filter(...)), or get rows one by one with "
+        "add_yield_map(lambda table: iter(table.to_pylist()))."
+    )
+
+
+def texan(row: Any) -> Any:
+    """A step written for rows: of an Arrow table no comparison with a text is true."""
+    return row if row["state"] == "Texas" else None
+
+
+def texans(row: Any) -> Any:
+    """The same for `add_yield_map`."""
+    yield from (row,) if row["state"] == "Texas" else ()
+
+
+@pytest.mark.parametrize(("method", "step"), [("add_map", texan), ("add_yield_map", texans)])
+def test_a_step_that_drops_tables_fails_the_load(world: World, method: str, step: Any) -> None:
+    """The table stays as it was, and the message names the step."""
+    world.load()
+    before = world.tables()
+    source = letters(**world.settings)
+    getattr(source.resources["contacts"], method)(step)
+    with pytest.raises(PipelineStepFailed) as caught:
+        world.pipeline.run(source)
+    [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
+    assert str(error).startswith(f"contacts: a step of {method} dropped a whole Arrow table with rows; filter rows")
+    assert world.tables() == before
+
+
+def first_labels(table: pa.Table, _meta: Any) -> pa.Table:
+    """A step that takes dlt's meta, too."""
+    return table.filter(pc.field("position") == 0)
+
+
+def test_rows_can_be_chosen_in_arrow_tables(world: World) -> None:
+    """The first way that the message tells; a step may also take dlt's meta."""
+    state = world.emulator.contacts.rows()[0].document["state"]
+    source = letters(**world.settings)
+    source.resources["contacts"].add_map(lambda table: table.filter(pc.field("state") == state))
+    source.resources["contacts__contact_labels"].add_map(first_labels)
+    world.pipeline.run(source)
+    assert {row["state"] for row in world.tables()["contacts"]} == {state}
+    assert {row["position"] for row in world.tables()["contacts__contact_labels"]} == {0}
+
+
+def test_rows_can_be_taken_one_by_one(world: World) -> None:
+    """The second way: as dicts, to which dlt adds ids of its own."""
+    source = letters(**world.settings)
+    source.resources["contacts"].add_yield_map(lambda table: iter(table.to_pylist()))
+    world.pipeline.run(source)
+    change(world.place, "alter table letters_data.contacts drop column _dlt_id")
+    assert world.is_exact()
+
+
+def test_an_incremental_table_that_is_replaced_is_refused(world: World) -> None:
+    """It would hold only what is new; appended or merged it may be."""
+    world.load()
+    source = letters(**world.settings)
+    source.resources["contacts"].apply_hints(incremental=dlt.sources.incremental("created_at"))
+    assert refusal(world, source) == (
+        "contacts: incremental with write_disposition replace would leave only the rows that are new since the last "
+        'load; set write_disposition to "merge" or "append", or leave incremental out.'
+    )
+    source.resources["contacts"].apply_hints(write_disposition="merge")
+    for _ in range(2):
+        world.pipeline.run(source)
+        assert world.is_exact()
+
+
+def test_a_plain_load_makes_dlt_warn_of_nothing(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of JSON columns it would say that their hints differ: Arrow has no JSON. Of other resources it still does."""
+    world.emulator.behaviour = Behaviour(extra_fields={"countryCode": "US"})
+    monkeypatch.setenv("RUNTIME__LOG_LEVEL", "WARNING")
+    Container()[PluggableRunContext].reload()
+    log = logging.getLogger("dlt")
+    log.addHandler(caplog.handler)
+    world.pipeline.run(letters(**world.settings))
+    assert [record.message for record in caplog.records if record.name == "dlt"] == []
+    mine = dlt.resource([pa.table({"note": ["{}"]})], name="mine", columns={"note": {"data_type": "json"}})
+    world.pipeline.run(mine)
+    log.removeHandler(caplog.handler)
+    monkeypatch.undo()
+    Container()[PluggableRunContext].reload()
+    assert any(message.startswith("In resource: mine, when merging arrow schema") for message in caplog.messages)
 
 
 def test_a_resource_can_be_given_another_table(world: World) -> None:
@@ -133,9 +254,8 @@ def test_a_resource_can_be_given_another_table(world: World) -> None:
     source = letters(**world.settings).with_resources("contacts")
     source.resources["contacts"].apply_hints(table_name="people")
     world.pipeline.run(source)
-    assert {name for schema, name in table_names(world.place) if schema == "letters_data" and name[0] != "_"} == {
-        "people"
-    }
+    tables = {name for schema, name in table_names(world.place) if schema == "letters_data" and name[0] != "_"}
+    assert tables == {"people", "contacts__contact_labels", "rejected_rows", "listing_audit"}
     sql = "select count(distinct id), typeof(any_value(created_at)) from letters_data.people"
     assert query(world.place, sql) == [(30, "TIMESTAMP WITH TIME ZONE")]
 
