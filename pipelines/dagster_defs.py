@@ -9,10 +9,15 @@ from letters_source.dagster import SERVICE, LettersResource, LettersTranslator, 
 
 AGAIN = dg.RetryPolicy(max_retries=3, delay=60, backoff=dg.Backoff.EXPONENTIAL)
 ACCOUNTS = dg.DynamicPartitionsDefinition(name="letters_accounts")
-OF_ACCOUNTS = asset_specs(LettersTranslator(prefix=["letters_accounts"], group="letters_accounts"))
+OWNERS = ["team:letters"]
+OWN = asset_specs(LettersTranslator(owners=OWNERS))
+OF_ACCOUNTS = asset_specs(
+    # each account has a dataset of its own
+    LettersTranslator(prefix=["letters_accounts"], group="letters_accounts", dataset=None, owners=OWNERS)
+)
 
 
-@dg.multi_asset(specs=asset_specs(), can_subset=True, pool="letters", retry_policy=AGAIN)
+@dg.multi_asset(specs=OWN, can_subset=True, pool="letters", retry_policy=AGAIN)
 def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
     """Load complete listings, or fail."""
     yield from letters.materialize(context)

@@ -1,15 +1,17 @@
 """How does Dagster load and check our tables? A resource that knows from where and where to."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
 import dlt
 from pydantic import Field
 
-from letters_source.dagster.checks import find_problems, result_of
-from letters_source.dagster.specs import audited_as, table_of
+from letters_source.dagster.checks import collect_findings, result_of
+from letters_source.dagster.specs import TABLE_NAME, audited_as, table_of
 from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline, schema_of_views
+from letters_source.destination.traits import kind_of, shown_place
 from letters_source.destination.views import create_account_views
 from letters_source.errors import LettersError, LoadFailed
 from letters_source.failures import plain_errors
@@ -37,37 +39,33 @@ class LettersResource(dg.ConfigurableResource[Any]):
         """
         account = context.partition_key if context.has_partition_key else None
         selected = context.selected_asset_keys
-        result = self.load(
-            [table_of(key) for key in selected], account, keys_of(context.assets_def.partitions_def, context.instance)
-        )
+        accounts = keys_of(context.assets_def.partitions_def, context.instance)
+        with dagster_failures():
+            pipelines = self.pipelines(accounts)
+            result = self.load([table_of(key) for key in selected], account, pipelines)
+            place = place_of(pipelines[account or ""])
         for key in context.assets_def.specs_by_key:
             if table_of(key).name in result.tables:
-                facts = metadata_of(table_of(key), result)
+                facts = metadata_of(table_of(key), result, place)
                 if key in selected:
                     yield dg.MaterializeResult(asset_key=key, metadata=facts)
                 else:
                     context.log_event(dg.AssetMaterialization(key, metadata=facts, partition=account))
 
-    def load(self, tables: Collection[Table], account: str | None, accounts: Sequence[str]) -> Result:
-        """Load the listings of some tables.
+    def load(self, tables: Collection[Table], account: str | None, pipelines: Mapping[str, dlt.Pipeline]) -> Result:
+        """Load the listings of some tables, and unite accounts that are loaded by views.
 
         Args:
             tables: what shall be loaded; what a listing brings besides comes, too.
             account: the account; None for the token's own, or the one that is configured.
-            accounts: all accounts, to unite those that are loaded by views.
+            pipelines: as `pipelines` gives them.
 
         Raises:
-            Failure: with the reason in one line.
+            LettersError: as `run` does.
         """
-        try:
-            pipelines = self.pipelines(accounts)
-            result = run(pipelines[account or ""], only=parts_of(tables), **self.settings(tables, account))
-            if accounts:
-                plain_errors(create_account_views)(pipelines, schema_of_views(self.dataset))
-        except LettersError as error:
-            # the line says it all, but for what befell the destination
-            cause = error if isinstance(error, LoadFailed) else None
-            raise dg.Failure(str(error), {"error": type(error).__name__}, allow_retries=error.may_pass) from cause
+        result = run(pipelines[account or ""], only=parts_of(tables), **self.settings(tables, account))
+        if account is not None:
+            plain_errors(create_account_views)(pipelines, schema_of_views(self.dataset))
         return result
 
     def settings(self, tables: Collection[Table], account: str | None) -> Mapping[str, Any]:
@@ -102,11 +100,26 @@ class LettersResource(dg.ConfigurableResource[Any]):
         keys = sorted(context.op_execution_context.selected_asset_check_keys)
         loaded = {key: instance.get_materialized_partitions(key.asset_key) if partitions else {""} for key in keys}
         found = {
-            account: find_problems([key for key in keys if account in loaded[key]], pipeline)
+            account: collect_findings([key for key in keys if account in loaded[key]], pipeline)
             for account, pipeline in pipelines.items()
         }
         for key in keys:
             yield result_of(key, {account: problems[key] for account, problems in found.items() if key in problems})
+
+
+@contextmanager
+def dagster_failures() -> Iterator[None]:
+    """Turn our errors into Dagster's, which tell whether to try again.
+
+    Raises:
+        Failure: with the reason in one line.
+    """
+    try:
+        yield
+    except LettersError as error:
+        # the line says it all, but for what befell the destination
+        cause = error if isinstance(error, LoadFailed) else None
+        raise dg.Failure(str(error), {"error": type(error).__name__}, allow_retries=error.may_pass) from cause
 
 
 def keys_of(partitions: dg.PartitionsDefinition[str] | None, instance: dg.DagsterInstance) -> Sequence[str]:
@@ -120,13 +133,20 @@ def parts_of(tables: Collection[Table]) -> list[str]:
     return [] if "" in parts else sorted(parts)
 
 
-def metadata_of(table: Table, result: Result) -> Mapping[str, Any]:
-    """What is told of a loaded table."""
+def metadata_of(table: Table, result: Result, place: Mapping[str, str]) -> Mapping[str, Any]:
+    """What is told of a table that was loaded to a place."""
     audits = [audit for audit in result.audits if audited_as(table) in ("", audit["listing"])]
     return {
+        TABLE_NAME: f"{place['dataset']}.{table.name}",
         "dagster/row_count": result.tables[table.name],
         "verdict": ", ".join(sorted({audit["verdict"] for audit in audits})),
         "requests": sum(audit["requests"] for audit in audits),
         "seconds": round(sum(audit["seconds"] for audit in audits), 3),
         "load_id": result.load_id,
+        **place,
     }
+
+
+def place_of(pipeline: dlt.Pipeline) -> Mapping[str, str]:
+    """Where a load went, without secrets."""
+    return {"dataset": pipeline.dataset_name, "destination": kind_of(pipeline), "place": shown_place(pipeline)}

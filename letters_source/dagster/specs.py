@@ -12,6 +12,7 @@ from letters_source.destination.pipeline import Kind
 from letters_source.source import hints, is_wanted
 from letters_source.tables import DATASET, TABLES, Column, Table, tables_of
 
+TABLE_NAME = "dagster/table_name"
 BY_NAME = {table.name: table for table in TABLES}
 SERVICE = dg.AssetSpec(
     "letters_service",
@@ -23,29 +24,39 @@ SERVICE = dg.AssetSpec(
 
 @dataclass
 class LettersTranslator(DagsterDltTranslator):
-    """dagster-dlt's translator with what is known of our tables. Inherit from it to change owners, tags and the like.
+    """dagster-dlt's translator with what is known of our tables. Inherit from it to change tags and the like.
 
     Args:
         prefix: what stands before the table's name in the asset's key; that name must stay the key's last part.
         group: the group of the assets.
         destination: where the tables go, which is shown as their kind.
+        dataset: the dataset that the resource loads into; None for partitions, whose datasets differ, so that no name
+            holds for all: each materialization tells its own.
+        owners: who owns the assets: email addresses, or teams as `team:name`.
     """
 
     prefix: Sequence[str] = (DATASET,)
     group: str = "letters"
     destination: Kind = "duckdb"
+    dataset: str | None = DATASET
+    owners: Sequence[str] = ()
 
     def get_asset_spec(self, data: DltResourceTranslatorData) -> dg.AssetSpec:
         """The asset of a table: children come after the listing's own table, all others after the service."""
         table = BY_NAME[data.resource.name]
         spec = super().get_asset_spec(data)
+        # dlt's name of the table, without its dataset: Dagster would take all tables of that name for one
+        bare = {name: value for name, value in spec.metadata.items() if name != TABLE_NAME}
+        name = {TABLE_NAME: f"{self.dataset}.{table.name}"} if self.dataset else {}
         return spec.replace_attributes(
             key=self.key_of(table),
             deps=[self.key_of(tables_of(table.listing)[0]) if table.is_child else SERVICE.key],
             description=table.description,
             group_name=self.group,
             kinds={"dlt", self.destination},
-        ).merge_attributes(metadata={"dagster/column_schema": column_schema(table)})
+            owners=self.owners,
+            metadata={**bare, **name, "dagster/column_schema": column_schema(table)},
+        )
 
     def key_of(self, table: Table) -> dg.AssetKey:
         """The key of a table's asset."""

@@ -37,6 +37,11 @@ def table_format(pipeline: dlt.Pipeline) -> Any:
     return pipeline.destination.capabilities().preferred_table_format
 
 
+def kind_of(pipeline: dlt.Pipeline) -> str:
+    """What people call the destination: duckdb, parquet, delta, iceberg, postgres, or dlt's name of any other."""
+    return table_format(pipeline) or ("parquet" if is_files(pipeline) else engine(pipeline))
+
+
 def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     """The file of a DuckDB destination; None for any other, and for a database without one."""
     if not is_duckdb(pipeline):

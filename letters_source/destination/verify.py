@@ -1,6 +1,7 @@
 """Does the destination hold exactly what was read?"""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import dlt
@@ -14,6 +15,14 @@ from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_T
 Row = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was counted in a table, by name, and what is wrong with it in one line; empty when nothing is."""
+
+    counts: Mapping[str, int]
+    problem: str = ""
+
+
 def verify_load(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table]) -> tuple[Row, ...]:
     """The audit's rows of a load, once the tables that it loaded are shown to hold what they say.
 
@@ -24,15 +33,22 @@ def verify_load(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table])
     with open_sql(pipeline) as client:
         audits = read_audits(client, load_id)
         check_audited(audits, tables)
-        for table in tables:
-            check_table(client, table, audits)
-            # nothing else keeps two machines from writing into one bucket
-            if is_files(pipeline) and table.part in ("object", "list"):
-                check_keys(client, table, audits)
-        for audit in audits:
-            if audit["listing"] in LISTINGS:
-                check_rejected(client, audit)
+        # nothing else keeps two machines from writing into one bucket
+        for finding in find_all(client, tables, audits, keys=is_files(pipeline)):
+            if finding.problem:
+                raise LoadFailed(finding.problem)
     return audits
+
+
+def find_all(client: Any, tables: Collection[Table], audits: Collection[Row], *, keys: bool) -> Iterator[Finding]:
+    """Count everything that a load answers for, one after the other; the keys of children only if wanted."""
+    for table in tables:
+        yield find_rows(client, table, audits)
+        if keys and table.part in ("object", "list"):
+            yield find_repeated(client, table, audits)
+    for audit in audits:
+        if audit["listing"] in LISTINGS:
+            yield find_rejected(client, audit)
 
 
 def check_audited(audits: Collection[Row], tables: Collection[Table]) -> None:
@@ -53,24 +69,25 @@ def read_audits(client: Any, load_id: str) -> tuple[Row, ...]:
     return tuple(dict(zip(names, row, strict=True)) for row in client.execute_sql(query, load_id))
 
 
-def check_table(client: Any, table: Table, audits: Collection[Row]) -> None:
-    """A listing's own table holds as many rows and ids as were read, a facet and mailings as many rows.
+def find_rows(client: Any, table: Table, audits: Collection[Row]) -> Finding:
+    """Whether a listing's own table holds as many rows and ids as were read, a facet and mailings as many rows.
 
-    Raises:
-        LoadFailed: it does not, or a child has no parent.
+    Of a child, whether each row has its parent.
     """
     if table.part in ("object", "list"):
-        check_children(client, table, tables_of(table.listing)[0], audits)
-        return
+        return find_orphans(client, table, tables_of(table.listing)[0], audits)
     own = [audit for audit in audits if audit["listing"] == table.name]
     expected, key = sum(audit["rows_yielded"] for audit in own), table.key[0]
     rows, ids = one(client, f"SELECT count(*), count(DISTINCT {key}) FROM {present(client, table, audits)}")
     # filtered history keeps the rows that its filters leave out
     is_whole = rows >= expected if keeps_more(table, audits) else rows == expected
-    if not is_whole or (table.part == "row" and rows != ids):
-        raise LoadFailed(
-            f"{table.name}: read {expected} rows, but the destination holds {rows} with {ids} ids; load again."
-        )
+    wrong = not is_whole or (table.part == "row" and rows != ids)
+    return Finding(
+        {"rows_expected": expected, "rows": rows, "distinct_ids": ids},
+        f"{table.name}: read {expected} rows, but the destination holds {rows} with {ids} ids; load again."
+        if wrong
+        else "",
+    )
 
 
 def keeps_more(table: Table, audits: Collection[Row]) -> bool:
@@ -91,38 +108,34 @@ def present(client: Any, table: Table, audits: Collection[Row]) -> str:
     return name
 
 
-def check_children(client: Any, child: Table, parent: Table, audits: Collection[Row]) -> None:
-    """Every child has its parent."""
+def find_orphans(client: Any, child: Table, parent: Table, audits: Collection[Row]) -> Finding:
+    """Whether every child has its parent."""
     parents = f"SELECT id FROM {present(client, parent, audits)}"
     query = f"SELECT count(*) FROM {present(client, child, audits)} WHERE {child.key[0]} NOT IN ({parents})"
     [orphans] = one(client, query)
-    if orphans:
-        raise LoadFailed(f"{child.name}: {orphans} rows have no row in {parent.name}; load again.")
+    problem = f"{child.name}: {orphans} rows have no row in {parent.name}; load again."
+    return Finding({"orphans": orphans}, problem if orphans else "")
 
 
-def check_keys(client: Any, table: Table, audits: Collection[Row]) -> None:
-    """No key is there twice: with history among the versions that are valid now, of mailings among all that ever came.
-
-    Raises:
-        LoadFailed: some are.
-    """
+def find_repeated(client: Any, table: Table, audits: Collection[Row]) -> Finding:
+    """Whether a key is there twice: with history among the versions that are valid now, of mailings among all."""
     rows = qualified(client, table) if table.part == "window" else present(client, table, audits)
     keys = f"SELECT 1 FROM {rows} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
     [repeated] = one(client, f"SELECT count(*) FROM ({keys}) AS repeated")
-    if repeated:
-        raise LoadFailed(f"{table.name}: {repeated} keys are there more than once; load again.")
+    problem = f"{table.name}: {repeated} keys are there more than once; load again."
+    return Finding({"repeated_keys": repeated}, problem if repeated else "")
 
 
-def check_rejected(client: Any, audit: Row) -> None:
-    """The rows that were rejected were loaded as such."""
-    name = qualified(client, REJECTED_ROWS)
+def find_rejected(client: Any, audit: Row) -> Finding:
+    """Whether the rows that were rejected were loaded as such."""
+    name, expected = qualified(client, REJECTED_ROWS), audit["rows_rejected"]
     query = f"SELECT count(*) FROM {name} WHERE listing = %s AND {LOAD_ID.name} = %s"
     [rows] = one(client, query, audit["listing"], audit[LOAD_ID.name])
-    if rows != audit["rows_rejected"]:
-        raise LoadFailed(
-            f"{REJECTED_ROWS.name}: {audit['rows_rejected']} rows of {audit['listing']} were rejected, "
-            f"but the destination holds {rows}; load again."
-        )
+    problem = (
+        f"{REJECTED_ROWS.name}: {expected} rows of {audit['listing']} were rejected, "
+        f"but the destination holds {rows}; load again."
+    )
+    return Finding({"rejected_expected": expected, "rejected": rows}, problem if rows != expected else "")
 
 
 def count_rows(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> dict[str, int]:
