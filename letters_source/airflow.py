@@ -3,12 +3,13 @@
 Imported by DAG files, so nothing here does more than define until a task calls it.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from letters_source.errors import LettersError
+from letters_source.errors import LettersError, SettingsError
 from letters_source.extras import needed
 
 with needed("airflow"):
@@ -21,12 +22,24 @@ if TYPE_CHECKING:
 
     from letters_source.load import Result
 
+logger = logging.getLogger("letters_source")
+
 CONNECTION = "letters_default"
-CONTACTS, TEMPLATES, AUDIT = (Asset(f"letters_{group}") for group in ("contacts", "templates", "audit"))
-"""What `letters` updates, a group of tables each; an event's extra is as `extra_of` makes it."""
+GROUP = "letters"
+"""The group of our assets, and the tag of our DAGs."""
+DESCRIPTIONS = {
+    "letters_contacts": "The tables contacts and contacts__contact_labels.",
+    "letters_templates": "The tables templates, templates__creator and templates__product.",
+    "letters_audit": "The tables listing_audit and rejected_rows.",
+    "letters_accounts": "The file that unites accounts; it has an event for each account.",
+}
+CONTACTS, TEMPLATES, AUDIT, UNITED = (
+    # no URI: where the tables lie is a parameter of each run
+    Asset(name, group=GROUP, extra={"description": description})
+    for name, description in DESCRIPTIONS.items()
+)
 ASSETS = [CONTACTS, TEMPLATES, AUDIT]
-UNITED = Asset("letters_accounts")
-"""The file that unites accounts; it has an event for each account."""
+"""What `letters` updates, a group of tables each; an event's extra is as `extra_of` makes it."""
 
 
 def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
@@ -63,7 +76,9 @@ def ask_for_sections_alone() -> None:
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:
-    """Turn our errors into Airflow's, which tell whether to try again.
+    """Turn our errors into Airflow's, which tell whether to try again; the reason is an ERROR line of the task's log.
+
+    Airflow's own line of it is a traceback, and not the last.
 
     Raises:
         AirflowFailException: trying again cannot help.
@@ -72,6 +87,7 @@ def airflow_failures() -> Iterator[None]:
     try:
         yield
     except LettersError as error:
+        logger.error("%s", error)
         raise (AirflowException if error.may_pass else AirflowFailException)(str(error)) from None
 
 
@@ -113,6 +129,19 @@ def scheduled_days(context: Mapping[str, Any]) -> "TimeIntervalContext":
     if start and end and start < end:
         return TimeIntervalContext((start, end))
     return TimeIntervalContext(allow_external_schedulers=False)
+
+
+def accounts_of(params: Mapping[str, Any]) -> list[str]:
+    """The accounts that the parameters of a run name.
+
+    Raises:
+        AirflowFailException: they name none, so that a run would load nothing and succeed.
+    """
+    accounts = params["accounts"]
+    with airflow_failures():
+        if not isinstance(accounts, list) or not accounts:
+            raise SettingsError(f"The parameter accounts must be a list of at least one account, got {accounts!r}.")
+    return accounts
 
 
 def announce(result: "Result", outlet_events: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import dag, task, task_group
 
-from letters_source.airflow import UNITED, airflow_failures, extra_of, load_task
+from letters_source.airflow import GROUP, UNITED, accounts_of, airflow_failures, extra_of, load_task
 
 ACCOUNTS = {
     "to": os.environ.get("LETTERS_ACCOUNTS_FILE", "/data/letters_accounts.duckdb"),
@@ -16,11 +16,13 @@ ACCOUNTS = {
 
 
 @dag(
+    description="Load several accounts side by side every day, and bring them into one file.",
+    tags=[GROUP],
     schedule="@daily",
     start_date=datetime(2024, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},
+    default_args={"owner": "letters", "retries": 3, "retry_delay": timedelta(minutes=5)},
     params=ACCOUNTS,
 )
 def letters_accounts() -> None:
@@ -28,7 +30,7 @@ def letters_accounts() -> None:
 
     @task
     def accounts(**context: Any) -> Any:
-        return context["params"]["accounts"]
+        return accounts_of(context["params"])
 
     @task(pool="letters_service")
     def load(account: str, **context: Any) -> dict[str, Any]:
@@ -45,9 +47,10 @@ def letters_accounts() -> None:
             unite_account(account=account, **context["params"])
         context["outlet_events"][UNITED].extra.update(extra, account_id=account)
 
-    @task_group
+    # the account, where Airflow would show the tasks as 0, 1, ...
+    @task_group(default_args={"map_index_template": "{{ task.op_kwargs.account }}"})
     def account(account: str) -> None:
-        unite(account, load(account))
+        unite(account=account, extra=load(account=account))
 
     account.expand(account=accounts())
 

@@ -7,17 +7,20 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
-from letters_source.airflow import ASSETS, CONTACTS, announce, load_task
+from letters_source.airflow import ASSETS, CONTACTS, GROUP, announce, load_task
 
+OWNER = "letters"
 FILE = {"to": os.environ.get("LETTERS_FILE", "/data/letters.duckdb")}
 
 
 @dag(
+    description="Load templates and contacts every day, complete or not at all.",
+    tags=[GROUP],
     schedule="@daily",
     start_date=datetime(2024, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 3, "retry_delay": timedelta(minutes=5)},
+    default_args={"owner": OWNER, "retries": 3, "retry_delay": timedelta(minutes=5)},
     params=FILE,
 )
 def letters() -> None:
@@ -33,7 +36,12 @@ def letters() -> None:
     load()
 
 
-@dag(schedule=[CONTACTS])
+@dag(
+    description="Tell what each load of contacts brought.",
+    tags=[GROUP],
+    schedule=[CONTACTS],
+    default_args={"owner": OWNER},
+)
 def letters_follow() -> None:
     """What may follow a load of contacts: here, tell what it brought."""
 

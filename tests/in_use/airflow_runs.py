@@ -110,9 +110,9 @@ def is_queued() -> bool:
         return session.query(models.DagRun).filter(models.DagRun.state == "queued").count() > 0
 
 
-def test(dag_id: str, logical_date: str) -> None:
+def test(dag_id: str, logical_date: str, params: Mapping[str, Any]) -> None:
     """Run a DAG as `dag.test()` does."""
-    read_dags().dags[dag_id].test(logical_date=datetime.fromisoformat(logical_date))
+    read_dags().dags[dag_id].test(logical_date=datetime.fromisoformat(logical_date), run_conf=dict(params))
 
 
 def answer(request: dict[str, Any]) -> None:

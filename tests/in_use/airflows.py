@@ -32,6 +32,7 @@ class Ran:
     tasks: set[Row]
     runs: set[Row]
     events: list[Row]
+    labels: set[Row]
     log: str
 
     def extras(self, asset: str) -> list[dict[str, Any]]:
@@ -53,9 +54,14 @@ class Airflow:
         """Let the scheduler run these DAGs until nothing is left to do."""
         return self.ask("schedule", [dags, pools or {}], **rest)
 
-    def test(self, dag: str, logical_date: str, **rest: Any) -> Ran:
+    def test(self, dag: str, logical_date: str, params: Mapping[str, Any] | None = None, **rest: Any) -> Ran:
         """Run a DAG by its own `test()`."""
-        return self.ask("test", [dag, logical_date], **rest)
+        return self.ask("test", [dag, logical_date, params or {}], **rest)
+
+    def known(self, query: str) -> set[Row]:
+        """What Airflow's database holds."""
+        with closing(sqlite3.connect(self.home / "airflow.db")) as connection:
+            return set(connection.execute(query))
 
     def ask(
         self,
@@ -83,7 +89,10 @@ def read_run(database: Path, log: str) -> Ran:
         events = connection.execute(
             "SELECT name, asset_event.extra FROM asset_event JOIN asset ON asset.id = asset_id ORDER BY asset_event.id"
         )
-        return Ran(set(tasks), set(runs), list(events), log)
+        labels = connection.execute(
+            "SELECT task_id, map_index, rendered_map_index FROM task_instance WHERE map_index >= 0"
+        )
+        return Ran(set(tasks), set(runs), list(events), set(labels), log)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Do the DAGs do in a real Airflow what they promise?"""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -49,9 +50,31 @@ def held_contacts(emulator: Emulator) -> set[str]:
     return {row.id for row in emulator.contacts.rows()}
 
 
+def reasons(log: str) -> list[str]:
+    """What our logger tells as errors, a line each."""
+    return re.findall(r"\[error +\] (.*?) +\[letters_source\]", log)
+
+
 def test_the_file_has_no_import_errors(airflow: Airflow) -> None:
     """Airflow's own word for a file that it could read."""
     assert airflow.import_errors == {}
+
+
+def test_dags_and_assets_tell_what_they_are(airflow: Airflow) -> None:
+    """Owner, description and tag of each DAG; group and description of each asset, whose name is its URI."""
+    dags = airflow.known("SELECT dag_id, owners, description FROM dag")
+    assert dags == {
+        ("letters", "letters", "Load templates and contacts every day, complete or not at all."),
+        ("letters_accounts", "letters", "Load several accounts side by side every day, and bring them into one file."),
+        ("letters_follow", "letters", "Tell what each load of contacts brought."),
+    }
+    assert airflow.known("SELECT name, dag_id FROM dag_tag") == {("letters", dag_id) for dag_id, _, _ in dags}
+    assets = airflow.known('SELECT name, uri, "group", extra FROM asset')
+    assert {(name, uri, group) for name, uri, group, _ in assets} == {
+        (name, name, "letters")
+        for name in ("letters_contacts", "letters_templates", "letters_audit", "letters_accounts")
+    }
+    assert all(json.loads(extra)["description"] for *_, extra in assets)
 
 
 def test_the_daily_load_and_what_follows_it(airflow: Airflow, begin: Begin) -> None:
@@ -90,8 +113,12 @@ def test_an_incomplete_listing_fails_at_once_and_nothing_follows(airflow: Airflo
     assert ran.tasks == {(*LOAD, "failed", 1, "default_pool")}
     assert ran.runs == {("letters", "scheduled", "failed")}
     assert ran.events == []
-    assert "AirflowFailException: contacts: " in ran.log
-    assert "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks." in ran.log
+    [reason] = reasons(ran.log)
+    assert reason.startswith("contacts: ")
+    assert reason.endswith(
+        "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks."
+    )
+    assert f"AirflowFailException: {reason}" in ran.log
     assert not world.place.exists()
 
 
@@ -99,7 +126,11 @@ def test_a_setting_that_is_missing_fails_at_once(airflow: Airflow, begin: Begin)
     """The line names it and where to set it."""
     ran = airflow.schedule("letters", environment=places(begin()))
     assert ran.tasks == {(*LOAD, "failed", 1, "default_pool")}
-    reason = "sources.letters.base_url is not set: set SOURCES__LETTERS__BASE_URL in the environment, or base_url under"
+    expected = (
+        "sources.letters.base_url is not set: set SOURCES__LETTERS__BASE_URL in the environment, or base_url under"
+    )
+    [reason] = reasons(ran.log)
+    assert reason.startswith(expected)
     assert f"AirflowFailException: {reason}" in ran.log
 
 
@@ -110,7 +141,9 @@ def test_a_service_that_is_away_is_tried_again(airflow: Airflow, begin: Begin) -
     ran = airflow.schedule("letters", environment=environment(world, retry_budget=0.1))
     assert ran.tasks == {(*LOAD, "up_for_retry", 1, "default_pool")}
     assert ran.runs == {("letters", "scheduled", "running")}
-    assert "AirflowException: templates" in ran.log or "AirflowException: contacts" in ran.log
+    [reason] = reasons(ran.log)
+    assert reason.startswith(("templates", "contacts"))
+    assert f"AirflowException: {reason}" in ran.log
 
 
 def test_settings_in_the_variable_of_dlt(airflow: Airflow, begin: Begin) -> None:
@@ -145,7 +178,7 @@ def test_settings_in_a_connection(airflow: Airflow, begin: Begin, *, in_parts: b
 
 
 def test_accounts_are_loaded_side_by_side_into_one_file(airflow: Airflow, begin: Begin) -> None:
-    """A mapped load for each account in the service's pool, then one after the other in the writer's."""
+    """A mapped load for each account in the service's pool, then one after the other in the writer's, by its name."""
     world = begin(Emulator(30, 3))
     ran = airflow.schedule("letters_accounts", pools=POOLS, environment=environment(world))
     assert ran.tasks == {
@@ -153,12 +186,29 @@ def test_accounts_are_loaded_side_by_side_into_one_file(airflow: Airflow, begin:
         *(("letters_accounts", "account.load", index, "success", 1, "letters_service") for index in (0, 1)),
         *(("letters_accounts", "account.unite", index, "success", 1, "letters_writer") for index in (0, 1)),
     }
+    assert ran.labels == {
+        (f"account.{task}", index, account)
+        for task in ("load", "unite")
+        for index, account in enumerate(("501", "502"))
+    }
     united = world.place.with_name("accounts.duckdb")
     rows = query(united, f"select account_id, count(*) from {DATASET}_all.contacts group by all")
     owners = Counter(row.traits.account_id for row in world.emulator.contacts.rows())
     assert dict(rows) == {account: owners[account] for account in ("501", "502")}
     extras = ran.extras("letters_accounts")
     assert {extra["account_id"]: extra["rows"]["contacts"] for extra in extras} == dict(rows)
+
+
+@pytest.mark.parametrize("accounts", [[], "501"])
+def test_without_a_list_of_accounts_the_run_fails(airflow: Airflow, begin: Begin, accounts: object) -> None:
+    """Rather than load nothing and succeed; the reason names the parameter."""
+    world = begin(Emulator(30, 3))
+    day = "2024-05-18T00:00:00+00:00"
+    ran = airflow.test("letters_accounts", day, {"accounts": accounts}, environment=environment(world))
+    assert ran.runs == {("letters_accounts", "manual", "failed")}
+    assert ("letters_accounts", "accounts", -1, "failed", 1, "default_pool") in ran.tasks
+    assert reasons(ran.log) == [f"The parameter accounts must be a list of at least one account, got {accounts!r}."]
+    assert world.emulator.hits == []
 
 
 def test_pools_that_are_missing_hold_the_accounts_back(airflow: Airflow, begin: Begin) -> None:
