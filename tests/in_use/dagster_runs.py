@@ -74,6 +74,14 @@ def checked(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], str | No
     return {(each.asset_key.path[-1], each.check_name): each.description for each in failed}
 
 
+def numbers(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], dict[str, Any]]:
+    """What every check counted, by table and check."""
+    return {
+        (each.asset_key.path[-1], each.check_name): {name: value.value for name, value in each.metadata.items()}
+        for each in result.get_asset_check_evaluations()
+    }
+
+
 def failures(result: dg.ExecuteInProcessResult) -> list[str]:
     """What Dagster shows as the reasons of a failed run."""
     found = [event.step_failure_data.user_failure_data for event in result.all_events if event.is_step_failure]

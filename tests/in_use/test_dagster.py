@@ -75,11 +75,13 @@ def test_tables_hold_what_the_service_holds(world: World) -> None:
 
 
 def test_metadata_is_the_audit_s(world: World) -> None:
-    """Verdict, requests, seconds and the load; tables that both listings fill have both of theirs."""
+    """Verdict, requests, seconds, the load, and where it went; tables that both listings fill have both of theirs."""
     found = materialized(materialize(load_definitions(), OWN))
     verdict, requests, seconds, load_id = query(world.place, METADATA)[0]
-    facts = {"verdict": verdict, "requests": requests, "seconds": seconds, "load_id": load_id}
-    assert found["contacts"] == {"dagster/row_count": 145, **facts}
+    place = {"dataset": "letters_data", "destination": "duckdb", "place": str(world.place)}
+    facts = {"verdict": verdict, "requests": requests, "seconds": seconds, "load_id": load_id, **place}
+    name = {"dagster/table_name": "letters_data.contacts"}
+    assert found["contacts"] == {"dagster/row_count": 145, **name, **facts}
     assert found["contacts__contact_labels"].items() >= facts.items()
     assert found["rejected_rows"]["verdict"] == "certified, fenced"
     assert found["rejected_rows"]["requests"] == requests + found["templates"]["requests"]
@@ -118,6 +120,7 @@ def test_parquet_is_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyP
     result = materialize(own, OWN)
     assert result.success
     assert checked(result) == {}
+    assert materialized(result)["contacts"].items() >= {"destination": "parquet", "place": str(world.place)}.items()
     assert {name: world.tables()[name] for name in LISTED} == held_tables(world.emulator)
     assert ACCESS not in repr(letters)
 

@@ -4,7 +4,18 @@ from collections.abc import Iterator
 
 import dagster as dg
 import pytest
-from dagster_runs import OF_ACCOUNTS, check, checked, failures, load_definitions, load_file, materialize, reach
+from dagster_runs import (
+    OF_ACCOUNTS,
+    check,
+    checked,
+    failures,
+    load_definitions,
+    load_file,
+    materialize,
+    materialized,
+    numbers,
+    reach,
+)
 from holdings import change, query
 from shelves import retrait
 from worlds import Begin, World
@@ -65,6 +76,28 @@ def test_checks_look_at_every_loaded_account(world: World, instance: dg.DagsterI
         "A: templates: read 1 rows, but the destination holds 0 with 0 ids; load again."
     )
     assert ("contacts", "complete") not in checked(result)
+
+
+def test_materialisations_tell_the_account_s_own_table(world: World, instance: dg.DagsterInstance) -> None:
+    """Its dataset has the account's name."""
+    for account, dataset in (("A", "letters_data_a"), ("B", "letters_data_b")):
+        facts = materialized(load(instance, account))["contacts"]
+        assert (facts["dataset"], facts["dagster/table_name"]) == (dataset, f"{dataset}.contacts")
+
+
+def test_checks_tell_numbers_of_each_account(world: World, instance: dg.DagsterInstance) -> None:
+    """And of all together; an account whose tables cannot be counted is left out."""
+    assert load(instance, "A").success
+    counted = numbers(load(instance, "B"))["contacts", "complete"]
+    names = ("rows_expected", "rows", "distinct_ids", "rejected_expected", "rejected")
+    assert {name: counted[name] for name in names} == dict(zip(names, (8, 8, 8, 0, 0), strict=True))
+    assert [record.data for record in counted["accounts"].records] == [
+        {"account": account, **dict(zip(names, (rows, rows, rows, 0, 0), strict=True))}
+        for account, rows in (("A", 5), ("B", 3))
+    ]
+    change(world.place, "drop table letters_data_a.contacts")
+    counted = numbers(check(load_definitions(), OF_ACCOUNTS, instance=instance))["contacts", "complete"]
+    assert [record.data["account"] for record in counted["accounts"].records] == ["B"]
 
 
 def test_without_a_loaded_account_checks_fail(world: World, instance: dg.DagsterInstance) -> None:

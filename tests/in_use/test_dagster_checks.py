@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copyfile
+from urllib.parse import urlsplit
 
 import dagster as dg
 import pytest
-from dagster_runs import OWN, check, checked, load_definitions, materialize, materialized, reach
+from dagster_runs import OWN, check, checked, load_definitions, materialize, materialized, numbers, reach
 from holdings import change, query
 from postgres import serve_postgres
 from shelves import amend
@@ -24,6 +25,20 @@ NAMES = {
     "load": "select _dlt_load_id from letters_data.listing_audit where listing = 'templates'",
 }
 
+ROWS = ("rows_expected", "rows", "distinct_ids", "rejected_expected", "rejected")
+COUNTED = {
+    "a contact is gone": {("contacts", "complete"): dict(zip(ROWS, (145, 144, 144, 0, 0), strict=True))},
+    "a template is there twice": {
+        ("templates", "complete"): dict(zip(ROWS, (7, 8, 7, 0, 0), strict=True)),
+        ("templates", "unique_keys"): {"repeated_keys": 1},
+    },
+    "a label is there twice": {(LABELS, "unique_keys"): {"repeated_keys": 1}},
+    "a product's template is gone": {(PRODUCT, "no_orphans"): {"orphans": 1}},
+    "a rejected row is there that nobody sent": {
+        ("templates", "complete"): dict(zip(ROWS, (7, 7, 7, 0, 1), strict=True))
+    },
+}
+"""What the checks count that fail."""
 SPOILT = {
     "a contact is gone": (
         "delete from letters_data.contacts where id = '{lonely}'",
@@ -74,7 +89,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("how", SPOILT)
 def test_what_was_spoilt_is_found(loaded: Path, tmp_path: Path, how: str) -> None:
-    """By the check that looks for it, with the table's name and how many rows."""
+    """By the check that looks for it, with the table's name and how many rows, as numbers, too."""
     statement, expected = SPOILT[how]
     copy = tmp_path / "copy.duckdb"
     copyfile(loaded, copy)
@@ -83,7 +98,10 @@ def test_what_was_spoilt_is_found(loaded: Path, tmp_path: Path, how: str) -> Non
     spoilt = dg.Definitions(
         defs.assets, asset_checks=defs.asset_checks, resources={"letters": LettersResource(to=str(copy))}
     )
-    assert checked(check(spoilt, OWN)) == expected
+    result = check(spoilt, OWN)
+    assert checked(result) == expected
+    counted = numbers(result)
+    assert {key: counted[key] for key in expected} == COUNTED[how]
 
 
 def test_what_comes_after_waits_for_checks_that_pass(world: World) -> None:
@@ -110,6 +128,11 @@ def test_undocumented_fields_are_warned_of(world: World) -> None:
         ): "contacts: did not fit the columns: nickname in 145 rows, rank in 145 rows.",
         ("templates", "documented"): "templates: did not fit the columns: nickname in 7 rows, rank in 7 rows.",
     }
+    counted = numbers(result)
+    assert (counted["contacts", "documented"], counted["templates", "documented"]) == (
+        {"undocumented_values": 290},
+        {"undocumented_values": 14},
+    )
     severities = {each.severity for each in result.get_asset_check_evaluations() if not each.passed}
     assert severities == {dg.AssetCheckSeverity.WARN}
 
@@ -125,6 +148,10 @@ def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.
         monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", url)
         result = materialize(there, OWN)
     assert result.success
+    facts = materialized(result)["contacts"]
+    assert (facts["destination"], facts["dagster/table_name"]) == ("postgres", "letters_data.contacts")
+    assert facts["place"].startswith("postgresql://")
+    assert urlsplit(facts["place"]).password in (None, "***")
     assert checked(result) == {
         ("contacts", "documented"): "contacts: did not fit the columns: score in 145 rows.",
         ("templates", "documented"): "templates: did not fit the columns: score in 7 rows.",

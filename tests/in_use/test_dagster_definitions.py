@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 from closed import reached
+from dagster._core.definitions.metadata.metadata_set import TableMetadataSet
 from dagster_dlt.translator import DltResourceTranslatorData
 from dagster_runs import FILE, load_definitions
 from terminals import run_python
@@ -56,7 +57,10 @@ def test_assets_tell_what_the_tables_are() -> None:
     assert list(specs) == [table.name for table in TABLES]
     for table in TABLES:
         spec, columns = specs[table.name], specs[table.name].metadata["dagster/column_schema"].columns
-        assert (spec.description, spec.metadata["dagster/table_name"]) == (table.description, table.name)
+        assert (spec.description, spec.metadata["dagster/table_name"]) == (
+            table.description,
+            f"letters_data.{table.name}",
+        )
         assert [column.name for column in columns] == [*table.schema.names, "_dlt_load_id"]
         assert [column.description for column in columns[:-1]] == [column.description for column in table.columns]
     labels = specs["contacts__contact_labels"].metadata["dagster/column_schema"]
@@ -66,6 +70,26 @@ def test_assets_tell_what_the_tables_are() -> None:
         ("bigint", False),
         ("text", True),
     ]
+
+
+def test_no_two_assets_claim_one_table() -> None:
+    """Dagster's page would call them linked; partitions have a dataset each, so no name holds for all of them."""
+    graph = load_definitions().resolve_asset_graph()
+    claimed = {
+        key.to_user_string(): TableMetadataSet.extract_normalized_table_name(graph.get(key).metadata)
+        for key in graph.get_all_asset_keys()
+    }
+    assert {key: name for key, name in claimed.items() if name} == {
+        f"letters_data/{table}": f"letters_data.{table}" for table in CHAINS
+    }
+
+
+def test_assets_have_the_owners_that_the_translator_is_given() -> None:
+    """The file names a team for both halves; by default there is none."""
+    graph = load_definitions().resolve_asset_graph()
+    tables = graph.get_all_asset_keys() - {dg.AssetKey("letters_service")}
+    assert {tuple(graph.get(key).owners) for key in tables} == {("team:letters",)}
+    assert {tuple(spec.owners) for spec in asset_specs()} == {()}
 
 
 def test_checks_are_of_the_tables_that_they_can_be_of() -> None:
@@ -85,18 +109,19 @@ def test_schedules_are_daily() -> None:
 
 
 @dataclass
-class Owned(LettersTranslator):
+class Tagged(LettersTranslator):
     """A translator of a user's own."""
 
     def get_asset_spec(self, data: DltResourceTranslatorData) -> dg.AssetSpec:
-        """The asset with an owner."""
-        return super().get_asset_spec(data).replace_attributes(owners=["team:mail"])
+        """The asset with a tag."""
+        return super().get_asset_spec(data).merge_attributes(tags={"domain": "mail"})
 
 
 def test_a_translator_of_one_s_own_is_heeded() -> None:
     """What it does not change stays."""
-    [first, *_] = asset_specs(Owned(prefix=["mail", "letters"], group="mail", destination="parquet"))
-    assert (first.owners, first.group_name, first.kinds) == (["team:mail"], "mail", {"dlt", "parquet"})
+    [first, *_] = asset_specs(Tagged(prefix=["mail", "letters"], group="mail", destination="parquet", dataset="mail"))
+    assert (first.tags["domain"], first.group_name, first.kinds) == ("mail", "mail", {"dlt", "parquet"})
+    assert first.metadata["dagster/table_name"] == "mail.templates"
     assert first.key == dg.AssetKey(["mail", "letters", "templates"])
 
 

@@ -23,6 +23,7 @@ from worlds import ACCESS, REFRESH, serve_world
 
 from letters_source.emulator import Emulator
 
+SECTION = (FILE.parent / "README.md").read_text().split("\n## Dagster\n")[1].partition("\n## ")[0]
 GRAPH = "/locations/dagster_defs.py/asset-groups/letters/lineage"
 NODES = (
     "letters_service",
@@ -57,10 +58,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def recipe() -> tuple[str, list[str]]:
     """What the documents say to write into dagster.yaml, and the command that they give."""
-    section = (FILE.parent / "README.md").read_text().split("\n## Dagster\n")[1].partition("\n## ")[0]
-    [settings] = re.findall(r"^```yaml\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-    [command] = re.findall(r"^dagster asset materialize [^#]*", section, re.MULTILINE)
+    [settings] = re.findall(r"^```yaml\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
+    [command] = re.findall(r"^dg launch [^#]*", SECTION, re.MULTILINE)
     return settings, shlex.split(command)
+
+
+@pytest.fixture(scope="module")
+def address(home: Path) -> Iterator[str]:
+    """Where the page is, for all tests that look at it."""
+    with served(home) as address:
+        yield address
 
 
 @contextmanager
@@ -68,12 +75,10 @@ def served(home: Path) -> Iterator[str]:
     """Dagster's page on this machine alone, until the block ends."""
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    program = str(Path(sys.executable).with_name("dagster-webserver"))
+    [command] = re.findall(r"^(dg dev .*?) +#", SECTION, re.MULTILINE)
     with (
         (home / "webserver.log").open("wb") as log,
-        subprocess.Popen(
-            [program, "-h", "127.0.0.1", "-p", str(port), "-f", FILE.name], stdout=log, stderr=log
-        ) as process,
+        subprocess.Popen([*shlex.split(command), "-p", str(port)], stdout=log, stderr=log) as process,
     ):
         try:
             wait_for(f"http://127.0.0.1:{port}/server_info", process)
@@ -108,17 +113,39 @@ def test_each_step_runs_in_a_process_of_its_own(home: Path) -> None:
     assert not any(token.encode() in kept for token in (ACCESS, REFRESH))
 
 
-def test_the_graph_shows_the_service_the_tables_and_their_checks(home: Path, browser: Browser, images: Path) -> None:
+def test_our_log_is_in_the_log_of_the_run(home: Path) -> None:
+    """A line for each listing, by the lines of dagster.yaml in the documents."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        [run] = instance.get_runs()
+        told = [entry.user_message for entry in instance.all_logs(run.run_id) if not entry.dagster_event]
+    ours = [line.partition(";")[0] for line in told if "rows, " in line]
+    assert ours == ["templates: 70 rows, certified", "contacts: 1450 rows, fenced"]
+
+
+def test_the_graph_shows_the_service_the_tables_and_their_checks(address: str, browser: Browser, images: Path) -> None:
     """Every table was materialised, comes after the service, and has passed its checks."""
-    with served(home) as address:
-        page = browser.new_page(viewport={"width": 1240, "height": 1260})
-        page.set_default_timeout(60_000)
-        page.goto(f"{address}{GRAPH}")
-        page.get_by_text("Hide navigation").click()
-        for name in NODES:
-            expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=60_000)
-        expect(page.get_by_text("3 / 3 Passed")).to_have_count(2, timeout=60_000)
-        expect(page.get_by_text("2 / 2 Passed")).to_have_count(3)
-        expect(page.get_by_text("Loading")).to_have_count(0)
-        page.screenshot(path=images / "dagster_graph.png")
-        page.close()
+    page = browser.new_page(viewport={"width": 1240, "height": 1260})
+    page.set_default_timeout(60_000)
+    page.goto(f"{address}{GRAPH}")
+    page.get_by_text("Hide navigation").click()
+    for name in NODES:
+        expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("3 / 3 Passed")).to_have_count(2, timeout=60_000)
+    expect(page.get_by_text("2 / 2 Passed")).to_have_count(3)
+    expect(page.get_by_text("Loading")).to_have_count(0)
+    page.screenshot(path=images / "dagster_graph.png")
+    page.close()
+
+
+def test_no_table_is_linked_to_another(address: str) -> None:
+    """The page links assets that claim the same table, which the tables of accounts do not; all have their owner."""
+    query = "{assetNodes {assetKey {path} storageAddress {tableName} owners {... on TeamAssetOwner {team}}}}"
+    answer = requests.post(f"{address}/graphql", json={"query": query}, timeout=60).json()
+    nodes = {"/".join(node["assetKey"]["path"]): node for node in answer["data"]["assetNodes"]}
+    claimed = {key: node["storageAddress"] for key, node in nodes.items() if node["storageAddress"]}
+    tables = set(NODES) - {"letters_service"}
+    assert claimed == {f"letters_data/{table}": {"tableName": f"letters_data.{table}"} for table in tables}
+    halves = {f"{half}/{table}" for half in ("letters_data", "letters_accounts") for table in tables}
+    assert {key: node["owners"] for key, node in nodes.items() if node["owners"]} == {
+        key: [{"team": "letters"}] for key in halves
+    }
