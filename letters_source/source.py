@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
+from functools import lru_cache
 from typing import Annotated, Any, Unpack
 
 import dlt
@@ -18,6 +19,8 @@ from dlt.common.storages.load_package import load_package_state
 from dlt.extract import DltResource
 
 from letters_source.audit import Audit
+from letters_source.destination.held import running_pipeline
+from letters_source.destination.traits import is_files, table_format
 from letters_source.destination.versions import listed_rows, with_hash, write_disposition
 from letters_source.extract import Rows
 from letters_source.flatten import accepted, to_rejected, to_table
@@ -179,9 +182,9 @@ def take_table(
     if isinstance(item, Rows):
         own = [] if table.part == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
         listed = [listed_rows(accepted(item.rows)["id"], table)] if filtered and table.part != "row" else []
-        return [stamped(rows) for rows in (*own, *listed)] or None
+        return [stamped(rows, table) for rows in (*own, *listed)] or None
     if isinstance(item, Members) and item.table == table.name:
-        return stamped(with_hash(item.rows, table, mode))
+        return stamped(with_hash(item.rows, table, mode), table)
     return None
 
 
@@ -189,16 +192,16 @@ def take_rejected(item: Item | dict[str, Any]) -> pa.Table | None:
     """The rows without a usable id; at the end an empty table, which sees to it that theirs exists."""
     item = unwrapped(item)
     if isinstance(item, Audit):
-        return stamped(REJECTED_ROWS.schema.empty_table())
+        return stamped(REJECTED_ROWS.schema.empty_table(), REJECTED_ROWS)
     if isinstance(item, Rows) and item.rows["id"].null_count:
-        return stamped(to_rejected(item.rows, item.listing))
+        return stamped(to_rejected(item.rows, item.listing), REJECTED_ROWS)
     return None
 
 
 def take_audit(item: Item | dict[str, Any]) -> pa.Table | None:
     """The audit."""
     item = unwrapped(item)
-    return stamped(item.row) if isinstance(item, Audit) else None
+    return stamped(item.row, LISTING_AUDIT) if isinstance(item, Audit) else None
 
 
 def unwrapped(item: Item | dict[str, Any]) -> Item:
@@ -207,11 +210,30 @@ def unwrapped(item: Item | dict[str, Any]) -> Item:
     return inner
 
 
-def stamped(table: pa.Table) -> pa.Table:
-    """The table with the id of the load that brings it; outside a pipeline there is no load."""
+def stamped(rows: pa.Table, table: Table) -> pa.Table:
+    """The rows with the id of the load that brings them; outside a pipeline there is no load."""
     try:
         load_id = load_package_state()["load_id"]
     except CurrentLoadPackageStateNotAvailable:
-        return table
-    loads = pa.repeat(pa.scalar(load_id), table.num_rows)
-    return table.append_column(pa.field(LOAD_ID.name, loads.type, nullable=False), loads)
+        return rows
+    loads = pa.repeat(pa.scalar(load_id), rows.num_rows)
+    loaded = rows.append_column(pa.field(LOAD_ID.name, loads.type, nullable=False), loads)
+    return with_descriptions(loaded, table) if goes_to_plain_files(load_id) else loaded
+
+
+# to look dlt's configuration up takes 9 ms
+@lru_cache(maxsize=1)
+def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the answer holds for one load
+    """Whether the running load writes plain Parquet files, which describe themselves.
+
+    Delta refuses rows whose metadata differs from the table's, so reworded descriptions would stop loads into it.
+    """
+    pipeline = running_pipeline()
+    return bool(pipeline) and is_files(pipeline) and not table_format(pipeline)
+
+
+def with_descriptions(rows: pa.Table, table: Table) -> pa.Table:
+    """The rows with the descriptions of the table and its columns in the metadata of their schema."""
+    told = {column.name: {"description": column.description} for column in table.loaded}
+    fields = [field.with_metadata(told.get(field.name)) for field in rows.schema]
+    return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields, {"description": table.description}))

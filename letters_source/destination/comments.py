@@ -1,13 +1,14 @@
-"""How do the descriptions of tables and columns reach a database? As comments, which dlt does not write."""
+"""How do the descriptions of tables and columns reach a destination? As comments, which dlt does not write."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import dlt
 
+from letters_source.destination.lake_comments import describe_lake
 from letters_source.destination.quoting import literal
 from letters_source.destination.sql import open_sql
-from letters_source.destination.traits import engine
+from letters_source.destination.traits import engine, is_files
 from letters_source.tables import Table
 
 # the table, the column (empty for the table), and the comment
@@ -25,7 +26,12 @@ FIND_COMMENTS = {
 
 
 def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
-    """Write the comments that DuckDB or PostgreSQL lacks; other destinations have dlt's schema alone."""
+    """Write the comments that DuckDB, PostgreSQL, Delta or Iceberg lacks.
+
+    Parquet files have them from the start; other destinations have dlt's schema alone.
+    """
+    if is_files(pipeline):
+        describe_lake(pipeline.destination_client(), tables)
     query = FIND_COMMENTS.get(engine(pipeline))
     if not query:
         return

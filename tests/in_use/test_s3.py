@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 import s3fs
 from buckets import serve_buckets
+from deltalake import DeltaTable
 from holdings import COLUMNS, LISTED, Rows, held_tables, typed_columns
 from lakes import described, read_arrow, rows_of
 from postgres import free_port
 from pyarrow.fs import FSSpecHandler, PyFileSystem
+from pyiceberg.table import StaticTable
 from shelves import amend
 from terminals import Letters
 from worlds import Begin, World
@@ -20,6 +22,7 @@ from letters_source import Result, SettingsError, make_pipeline, run
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 from letters_source.listing import ContactFilters
+from letters_source.tables import CONTACTS
 
 KEY, SECRET, REGION = "canary-key-11c8", "canary-secret-77aa", "us-east-1"
 KINDS: tuple[Kind, ...] = ("parquet", "delta", "iceberg")
@@ -66,13 +69,27 @@ def read_bucket(store: s3fs.S3FileSystem, kind: Kind, place: str, endpoint: str)
         if kind == "parquet":
             tables[name] = pq.read_table(folder.removeprefix("s3://"), filesystem=PyFileSystem(FSSpecHandler(store)))
         elif kind == "delta":
-            options = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "endpoint_url": endpoint}
-            tables[name] = read_arrow(kind, folder, {**options, "region": REGION, "aws_allow_http": "true"})
+            tables[name] = read_arrow(kind, folder, delta_options(endpoint))
         else:
-            newest = max(store.glob(f"{folder}/metadata/*.metadata.json"))
-            options = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.endpoint": endpoint}
-            tables[name] = read_arrow(kind, f"s3://{newest}", {**options, "s3.region": REGION})
+            tables[name] = read_arrow(kind, newest_in(store, folder), iceberg_options(endpoint))
     return {name: rows_of(name, table) for name, table in tables.items()}, [described(tables[name]) for name in COLUMNS]
+
+
+def delta_options(endpoint: str) -> dict[str, str]:
+    """How deltalake reaches the server."""
+    options = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET, "endpoint_url": endpoint}
+    return {**options, "region": REGION, "aws_allow_http": "true"}
+
+
+def iceberg_options(endpoint: str) -> dict[str, str]:
+    """How pyiceberg reaches the server."""
+    options = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, "s3.endpoint": endpoint}
+    return {**options, "s3.region": REGION}
+
+
+def newest_in(store: s3fs.S3FileSystem, folder: str) -> str:
+    """The URL of what describes an Iceberg table as it is now."""
+    return f"s3://{max(store.glob(f'{folder}/metadata/*.metadata.json'))}"
 
 
 @in_each
@@ -96,6 +113,29 @@ def test_loads_go_to_a_bucket_and_replace_what_is_there(
     with pytest.raises(SettingsError, match=r"^contacts: the dataset letters_data was loaded without filters"):
         load(world, kind, place, contact_filters=ContactFilters(search="a"))
     assert world.emulator.hits[asked:] == []
+
+
+@in_each
+def test_descriptions_reach_a_bucket(
+    begin: Begin, store: s3fs.S3FileSystem, place: str, endpoint: str, kind: Kind
+) -> None:
+    """A column's, and where there is one the table's and its key."""
+    load(begin(Emulator(9, 3)), kind, place)
+    folder = f"{place}/letters_data/contacts"
+    about = "Postal code as text, leading zeros kept."
+    if kind == "parquet":
+        [file] = store.glob(f"{folder}/*.parquet")
+        schema = pq.read_schema(file, filesystem=PyFileSystem(FSSpecHandler(store)))
+        assert schema.field("zip").metadata[b"description"].decode() == about
+    elif kind == "delta":
+        delta = DeltaTable(folder, storage_options=delta_options(endpoint))
+        assert delta.metadata().description == CONTACTS.description
+        assert [field.metadata["comment"] for field in delta.schema().fields if field.name == "zip"] == [about]
+    else:
+        iceberg = StaticTable.from_metadata(newest_in(store, folder), iceberg_options(endpoint))
+        assert iceberg.properties["comment"] == CONTACTS.description
+        assert iceberg.schema().find_field("zip").doc == about
+        assert iceberg.schema().identifier_field_names() == {"id"}
 
 
 @pytest.fixture

@@ -1,0 +1,162 @@
+"""How do files, and Delta and Iceberg tables, describe their columns?"""
+
+from collections import defaultdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dlt
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from holdings import COLUMNS, DATASET, LISTED
+from lakes import newest_metadata
+from pyiceberg.table import StaticTable
+from worlds import Begin, World
+
+from letters_source import run
+from letters_source.emulator import Emulator
+from letters_source.tables import MAILINGS, TABLES, Table
+
+DESCRIBED = [table for table in TABLES if table.name in COLUMNS]
+LISTED_TABLES = [table for table in DESCRIBED if table.name in LISTED]
+DESCRIPTIONS = {table.name: table.description for table in DESCRIBED}
+COMMENTS = {(table.name, column.name): column.description for table in DESCRIBED for column in table.loaded}
+
+
+def folder_of(world: World, table: Table) -> Path:
+    """Where a table lies."""
+    return world.place / DATASET / table.name
+
+
+def delta(world: World, table: Table) -> DeltaTable:
+    """A table in a folder of Delta tables."""
+    return DeltaTable(str(folder_of(world, table)))
+
+
+def iceberg(world: World, table: Table) -> StaticTable:
+    """A table in a folder of Iceberg tables, as its newest metadata has it."""
+    return StaticTable.from_metadata(newest_metadata(folder_of(world, table)))
+
+
+def delta_comments(world: World) -> dict[tuple[str, str], str | None]:
+    """The comment of each column."""
+    fields = [(table.name, field) for table in DESCRIBED for field in delta(world, table).schema().fields]
+    return {(name, field.name): field.metadata.get("comment") for name, field in fields}
+
+
+def iceberg_comments(world: World) -> dict[tuple[str, str], str | None]:
+    """The documentation of each column."""
+    fields = [(table.name, field) for table in DESCRIBED for field in iceberg(world, table).schema().fields]
+    return {(name, field.name): field.doc for name, field in fields}
+
+
+def operations(world: World, table: Table) -> list[Any]:
+    """What made each version of a Delta table, oldest first."""
+    return [version["operation"] for version in reversed(delta(world, table).history())]
+
+
+def parquet_comments(world: World) -> dict[tuple[str, str], str]:
+    """The description of each column, the same in all files of a table."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for table in DESCRIBED:
+        for file in folder_of(world, table).glob("*.parquet"):
+            for field in pq.read_schema(file):
+                found[table.name, field.name].add((field.metadata or {}).get(b"description", b"").decode())
+    return {place: text for place, (text,) in found.items()}
+
+
+def test_parquet_files_describe_their_columns(begin: Begin) -> None:
+    """Also columns without a value; the table's description is the schema's."""
+    world = begin(Emulator(9, 3), "parquet")
+    world.load()
+    world.load()
+    assert parquet_comments(world) == COMMENTS
+    assert COMMENTS["contacts", "zip"] == "Postal code as text, leading zeros kept."
+    told = {table.name: pq.read_schema(*folder_of(world, table).glob("*.parquet")).metadata for table in LISTED_TABLES}
+    assert told == {table.name: {b"description": table.description.encode()} for table in LISTED_TABLES}
+
+
+def test_files_of_a_pipeline_of_dlts_own_describe_their_columns(begin: Begin) -> None:
+    """As those of ours."""
+    world = begin(Emulator(9, 3), "parquet")
+    own = dlt.pipeline("own", destination=dlt.destinations.filesystem(world.place.as_uri()), dataset_name=DATASET)
+    run(own, **world.settings)
+    assert parquet_comments(world) == COMMENTS
+
+
+def test_delta_tables_are_described(begin: Begin) -> None:
+    """A version for the table and each column, the first time only."""
+    world = begin(Emulator(9, 3), "delta")
+    world.load()
+    assert {table.name: delta(world, table).metadata().description for table in DESCRIBED} == DESCRIPTIONS
+    assert delta_comments(world) == COMMENTS
+    world.load()
+    world.load()
+    for table in DESCRIBED:
+        described = ["UPDATE TABLE METADATA", *["UPDATE FIELD METADATA"] * len(table.loaded)]
+        assert operations(world, table) == ["WRITE", *described, "WRITE", "WRITE"]
+    assert delta_comments(world) == COMMENTS
+
+
+def test_iceberg_tables_are_described_and_know_their_keys(begin: Begin) -> None:
+    """One version more than the rows took, the first time only."""
+    world = begin(Emulator(9, 3), "iceberg")
+    world.load()
+    assert {table.name: iceberg(world, table).properties for table in DESCRIBED} == {
+        name: {"comment": text} for name, text in DESCRIPTIONS.items()
+    }
+    assert iceberg_comments(world) == COMMENTS
+    keys = {table.name: set(table.key) for table in DESCRIBED}
+    assert {table.name: iceberg(world, table).schema().identifier_field_names() for table in DESCRIBED} == keys
+    # made, filled, described
+    assert {len(list(folder_of(world, table).glob("metadata/*.metadata.json"))) for table in DESCRIBED} == {3}
+    world.load()
+    world.load()
+    assert {len(list(folder_of(world, table).glob("metadata/*.metadata.json"))) for table in DESCRIBED} == {5}
+    assert {len(iceberg(world, table).schemas()) for table in DESCRIBED} == {2}
+    assert iceberg_comments(world) == COMMENTS
+
+
+def test_the_next_load_describes_what_one_left_undone(begin: Begin) -> None:
+    """As after a kill, or by an older version."""
+    world = begin(Emulator(9, 3), "delta")
+    world.load()
+    for table in DESCRIBED:
+        found = delta(world, table)
+        found.alter.set_table_description("old")
+        found.alter.set_column_metadata("_dlt_load_id", {"comment": "old"})
+    world.load()
+    assert {table.name: delta(world, table).metadata().description for table in DESCRIBED} == DESCRIPTIONS
+    assert delta_comments(world) == COMMENTS
+
+
+def test_the_next_load_describes_iceberg_tables_that_one_left_undone(begin: Begin) -> None:
+    """As after a kill, or by an older version."""
+    world = begin(Emulator(9, 3), "iceberg")
+    world.load()
+    client: Any = world.pipeline.destination_client()
+    for table in DESCRIBED:
+        with client.load_open_table("iceberg", table.name).transaction() as transaction:
+            transaction.remove_properties("comment")
+            with transaction.update_schema() as update:
+                update.update_column("_dlt_load_id", doc="old")
+                update.set_identifier_fields()
+    world.load()
+    assert {table.name: iceberg(world, table).properties.get("comment") for table in DESCRIBED} == DESCRIPTIONS
+    assert iceberg_comments(world) == COMMENTS
+    keys = {table.name: set(table.key) for table in DESCRIBED}
+    assert {table.name: iceberg(world, table).schema().identifier_field_names() for table in DESCRIBED} == keys
+
+
+def test_merged_iceberg_tables_keep_their_key(begin: Begin) -> None:
+    """Rows of days that are asked for again are merged by it; the schema stays as it is."""
+    world = begin(Emulator(60, 3), "iceberg")
+    since = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365, "only": ("mailings",)}
+    world.load(**since)
+    first = iceberg(world, MAILINGS)
+    world.load(**{**since, "mailings_lag": 400})
+    found = iceberg(world, MAILINGS)
+    assert found.schema() == first.schema()
+    assert found.schema().identifier_field_names() == {"contact_id", "mailed_on"}
+    assert len(found.schemas()) == len(first.schemas())
+    assert found.scan().to_arrow().num_rows == first.scan().to_arrow().num_rows > 0
