@@ -148,7 +148,9 @@ class Client:
     @cached_property
     def _prepared(self) -> requests.PreparedRequest:
         """What is the same for each page, and a fifth of the work for a request; its URL is escaped and in ASCII."""
-        return self.session.prepare_request(requests.Request("GET", self.base_url))
+        # a cache in between would serve pages of different times, which cannot be told apart
+        headers = {"Cache-Control": "no-cache"}
+        return self.session.prepare_request(requests.Request("GET", self.base_url, headers=headers))
 
     def _request(self, listing: Listing, params: Mapping[str, str], tokens: Tokens) -> requests.PreparedRequest:
         """One page's request; the tokens come last, so that nothing else sets their headers."""

@@ -14,7 +14,14 @@ from dlt.extract import DltSource
 from letters_source.destination.comments import describe_tables
 from letters_source.destination.engines import for_loading
 from letters_source.destination.keys import create_keys
-from letters_source.destination.loading import file_format, hold_open, load_config, spared_false_alarms
+from letters_source.destination.loading import (
+    file_format,
+    hold_open,
+    load_config,
+    outranking,
+    replace_strategy,
+    spared_false_alarms,
+)
 from letters_source.destination.lock import prepared
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.published import check_published, place_of_copy, publish_copy
@@ -88,10 +95,11 @@ def run(
     copy = place_of_copy(publish)
     wait = resolve_settings(settings).lock_wait
     with ONE_AT_A_TIME, private_files, prepared(pipeline, wait):
-        with dlt.config.values(load_config(pipeline)), spared_false_alarms(), hold_open(pipeline, wait):
+        strategy = replace_strategy(pipeline)
+        with outranking(load_config(pipeline)), spared_false_alarms(), hold_open(pipeline, wait):
             if copy:
                 check_published(pipeline, copy)
-            destination = for_loading(pipeline.destination)
+            destination = for_loading(pipeline.destination, strategy)
             loaded = pipeline.run(source, destination=destination, loader_file_format=file_format(pipeline))
             load_id = str(loaded.loads_ids[-1])
             audits = settle(pipeline, load_id, tables)

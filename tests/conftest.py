@@ -11,12 +11,17 @@ from pathlib import Path
 import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
+from hypothesis import settings
 from terminals import Letters, Outcome
 from worlds import ACCESS, REFRESH, Begin, World, serve_world
 
 from letters_source.cli import main
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
+
+# a machine that is busy with other tests may take any time for an example
+settings.register_profile("letters", deadline=None)
+settings.load_profile("letters")
 
 
 def pytest_xdist_auto_num_workers() -> int:

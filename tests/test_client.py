@@ -167,8 +167,9 @@ def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None)
     assert sent.target == f"/api/v1{listing.path}?page=0&pageSize=2&search=a%20b%26c"
     assert sent.headers["authorization"] == f"Bearer {TOKENS.access}"
     assert sent.headers.get("refreshtoken") == refresh
+    assert sent.headers["cache-control"] == "no-cache"
     assert set(sent.headers) - {"refreshtoken"} == {
-        "host", "user-agent", "accept", "accept-encoding", "connection", "authorization",
+        "host", "user-agent", "accept", "accept-encoding", "connection", "cache-control", "authorization",
     }  # fmt: skip
 
 

@@ -17,21 +17,15 @@ from dlt.destinations.exceptions import DatabaseException
 from dlt.extract.pipe_iterator import PipeIterator
 
 from letters_source.destination.engines import for_loading
-from letters_source.destination.loading import hold_open, load_config
+from letters_source.destination.loading import hold_open, load_config, replace_strategy
 from letters_source.destination.pipeline import DUCKDB_CONFIG, Kind, account_pipelines, make_pipeline
 from letters_source.destination.preflight import check_destination, check_duckdb, check_folder, check_writable
 from letters_source.destination.quoting import plain_cause
 from letters_source.destination.traits import duckdb_file, local_folder
 from letters_source.errors import DestinationError, LoadFailed
 
-ALONE = {
-    "load.delete_completed_jobs": True,
-    "load.raise_on_failed_jobs": True,
-    "extract.futures_poll_interval": 0.001,
-}
-ONCE = {**ALONE, "load.truncate_staging_dataset": True, "data_writer.compression": "none"}
-STAGED = {**ONCE, "destination.replace_strategy": "insert-from-staging"}
-ELSEWHERE = {name: value for name, value in STAGED.items() if name != "data_writer.compression"}
+FAILING: dict[str, Any] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
+EXTRACT = {"futures_poll_interval": 0.001}
 pytestmark = pytest.mark.usefixtures("work")
 
 
@@ -225,7 +219,8 @@ def test_duckdb_takes_no_more_threads_than_its_memory_is_enough_for(work: Path) 
 
 def test_duckdb_takes_no_more_files_at_once_than_its_memory_is_enough_for(work: Path) -> None:
     """dlt would load twenty: it breaks off, or DuckDB does, where 500,000 contacts come in files of 40,000."""
-    assert for_loading(make_pipeline().destination).capabilities().max_parallel_load_jobs == 2
+    destination = for_loading(make_pipeline().destination, "insert-from-staging")
+    assert destination.capabilities().max_parallel_load_jobs == 2
 
 
 @pytest.mark.parametrize("kind", ["oracle", "DuckDB", ""])
@@ -345,18 +340,21 @@ def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
 
 def test_a_duckdb_file_that_does_not_exist_yet_is_written_once() -> None:
     """It has no old rows to keep."""
-    assert load_config(make_pipeline()) == ONCE
-    assert load_config(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == ONCE
+    assert replace_strategy(make_pipeline()) == "truncate-and-insert"
+    assert replace_strategy(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == "truncate-and-insert"
 
 
 def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_there(work: Path) -> None:
     """Whoever made it, and whatever it holds; staging tables are emptied again."""
     pipeline = make_pipeline()
-    assert load_config(pipeline) == ONCE
     duckdb.connect(str(work / "letters.duckdb")).close()
-    assert load_config(pipeline) == STAGED
-    assert load_config(make_pipeline()) == STAGED
-    assert load_config(pipeline_to(dlt.destinations.duckdb("letters.duckdb"))) == STAGED
+    for each in (pipeline, make_pipeline(), pipeline_to(dlt.destinations.duckdb("letters.duckdb"))):
+        assert replace_strategy(each) == "insert-from-staging"
+        assert load_config(each) == {
+            "load": {**FAILING, "truncate_staging_dataset": True},
+            "extract": EXTRACT,
+            "data_writer": {"compression": "none"},
+        }
 
 
 def test_a_new_duckdb_file_is_removed_when_nothing_came_of_it(work: Path) -> None:
@@ -456,29 +454,22 @@ def test_other_destinations_are_not_held(work: Path, destination: str) -> None:
 
 def test_files_are_replaced_without_staging(work: Path) -> None:
     """dlt knows none for filesystems, be the folder new, old or a bucket."""
-    pipeline = make_pipeline("parquet")
-    assert load_config(pipeline) == ALONE
     (work / "letters_parquet").mkdir()
-    assert load_config(pipeline) == ALONE
-    assert load_config(pipeline_to(dlt.destinations.filesystem("memory://bucket"))) == ALONE
+    for pipeline in (make_pipeline("parquet"), pipeline_to(dlt.destinations.filesystem("memory://bucket"))):
+        assert replace_strategy(pipeline) == "truncate-and-insert"
+        assert load_config(pipeline) == {"load": FAILING, "extract": EXTRACT}
 
 
 def test_other_databases_keep_their_old_rows_until_all_new_ones_are_there() -> None:
     """Whether they hold any is not asked."""
-    assert load_config(pipeline_to("dummy")) == ELSEWHERE
+    pipeline = pipeline_to("dummy")
+    assert replace_strategy(pipeline) == "insert-from-staging"
+    assert load_config(pipeline) == {"load": {**FAILING, "truncate_staging_dataset": True}, "extract": EXTRACT}
 
 
 def test_dlt_knows_how_long_it_shall_sleep() -> None:
     """Under the name that it is told."""
-    fields = PipeIterator.PipeIteratorConfiguration().get_resolvable_fields()
-    assert {name for name in ALONE if name.startswith("extract.")} <= {f"extract.{field}" for field in fields}
-
-
-def test_each_load_has_a_configuration_of_its_own() -> None:
-    """What a caller does to it changes no other."""
-    pipeline = pipeline_to("dummy")
-    load_config(pipeline).clear()
-    assert load_config(pipeline) == ELSEWHERE
+    assert set(EXTRACT) <= set(PipeIterator.PipeIteratorConfiguration().get_resolvable_fields())
 
 
 def test_local_places_that_can_be_written_pass_and_stay_as_they_are(work: Path) -> None:

@@ -1,10 +1,17 @@
 """How does dlt load into DuckDB and PostgreSQL? With its own destinations, and a hand of ours in them."""
 
+from copy import copy
 from functools import cache
 from typing import Any
 
+import dlt
 from dlt.common.destination import Destination
 from dlt.destinations import duckdb, postgres
+
+from letters_source.errors import DestinationError
+
+KNOWN = "1.31"
+"""The release of dlt whose clients ours are mixed into."""
 
 
 class Engine(Destination[Any, Any]):
@@ -63,21 +70,45 @@ class Postgres(Engine, postgres):
 OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
 
 
-def for_loading(destination: Any) -> Any:
+def for_loading(destination: Any, replace_strategy: str) -> Any:
     """dlt's destination as a load needs it: all tables of DuckDB and PostgreSQL change in one transaction.
 
-    In others each table does, wherever dlt knows of transactions for schemas; the given destination is told so. Left to
-    itself, dlt 1.31 would let whoever looks after a crash see an empty table even in these two.
+    In others each table does, wherever dlt knows of transactions for schemas. Left to itself, dlt 1.31 would let
+    whoever looks after a crash see an empty table even in these two.
+
+    Args:
+        destination: the pipeline's.
+        replace_strategy: dlt's; as a parameter of the destination, no setting outranks it.
     """
-    ours = OURS.get(type(destination))
-    if ours:
-        destination = ours(**destination.config_params, **destination.caps_params)
-    if destination and destination.capabilities().supports_ddl_transactions:
-        destination.caps_params.setdefault("supports_transactions", True)
-    return destination
+    parameters = dict(destination.config_params)
+    if hasattr(destination.spec, "replace_strategy"):
+        parameters["replace_strategy"] = replace_strategy
+    loading = copy(destination)
+    loading.config_params, loading.caps_params = parameters, dict(destination.caps_params)
+    if ours := OURS.get(type(destination)):
+        loading = ours(**parameters, **destination.caps_params)
+    if loading.capabilities().supports_ddl_transactions:
+        loading.caps_params.setdefault("supports_transactions", True)
+    return loading
 
 
 @cache
 def with_mixins(client: type[Any], *mixins: type[Any]) -> type[Any]:
-    """A client of dlt's for a database, with ours mixed in."""
+    """A client of dlt's for a database, with ours mixed in.
+
+    Raises:
+        DestinationError: a release of dlt has no method of a name that we override: it would never be called.
+    """
+    for mixin in mixins:
+        for name in overridden(mixin):
+            if not hasattr(client, name):
+                raise DestinationError(
+                    f"dlt {dlt.__version__} has no {client.__name__}.{name}, which a load depends on; "
+                    f"install dlt {KNOWN}: pip install 'dlt=={KNOWN}.*'."
+                )
     return type(client.__name__, (*mixins, client), {})
+
+
+def overridden(mixin: type[Any]) -> list[str]:
+    """The names of dlt's methods that a class of ours overrides, which it marks with `override`."""
+    return [name for name, value in vars(mixin).items() if getattr(value, "__override__", False)]

@@ -7,6 +7,7 @@ from typing import Any
 from dlt.common.configuration.container import Container
 from dlt.common.destination import PreparedTableSchema
 from dlt.common.destination.client import FollowupJobRequest
+from typing_extensions import override
 
 from letters_source.destination.dataset_lock import DatasetLock
 from letters_source.destination.together import Together
@@ -15,6 +16,7 @@ from letters_source.destination.together import Together
 class Guarded(Together):
     """A client of dlt's for PostgreSQL, to be mixed into one: rows move out of staging only while the lock is held."""
 
+    @override
     def create_table_chain_completed_followup_jobs(
         self, table_chain: Sequence[PreparedTableSchema], completed_table_chain_jobs: Any = None
     ) -> list[FollowupJobRequest]:

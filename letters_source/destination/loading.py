@@ -2,12 +2,15 @@
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
 
 import dlt
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.providers import CustomLoaderDocProvider
+from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.destination.exceptions import DestinationException
 
 from letters_source.destination.sql import keep_open
@@ -19,32 +22,46 @@ NOTHING_REPLACED = "Delete operation did not match any records"
 """What pyiceberg warns of when a table that is replaced had no rows."""
 
 
-def load_config(pipeline: dlt.Pipeline) -> dict[str, Any]:
-    """How dlt shall load: in databases, a table keeps its old rows until all new ones are there.
+def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, Any]]:
+    """What a load needs of dlt's configuration, by section."""
+    load: dict[str, Any] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
+    # dlt sleeps once a source has no more items, and once more for its own state: 10 ms each, unless it is told
+    config = {"load": load, "extract": {"futures_poll_interval": 0.001}}
+    if is_files(pipeline):
+        return config
+    load["truncate_staging_dataset"] = True
+    if engine(pipeline) == "postgres":
+        # a job whose connection broke may have been committed: once more it would bring its rows twice
+        load["raise_on_max_retries"] = 1
+        # nor shall one fail because all of them together take more connections than the server has left
+        load["workers"] = 1
+    if is_duckdb(pipeline):
+        # files that nobody but DuckDB reads, at once, are not worth compressing
+        config["data_writer"] = {"compression": "none"}
+    return config
+
+
+def replace_strategy(pipeline: dlt.Pipeline) -> str:
+    """How dlt replaces rows: in databases through staging, so that old rows stay until all new ones are there.
 
     That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
     staging, where history and sync go even then, no rows are left.
     """
-    config: dict[str, Any] = {
-        "load.delete_completed_jobs": True,
-        "load.raise_on_failed_jobs": True,
-        # dlt sleeps once a source has no more items, and once more for its own state: 10 ms each, unless it is told
-        "extract.futures_poll_interval": 0.001,
-    }
-    if is_files(pipeline):
-        return config
-    config["load.truncate_staging_dataset"] = True
-    if engine(pipeline) == "postgres":
-        # a job whose connection broke may have been committed: once more it would bring its rows twice
-        config["load.raise_on_max_retries"] = 1
-        # nor shall one fail because all of them together take more connections than the server has left
-        config["load.workers"] = 1
-    if is_duckdb(pipeline):
-        # files that nobody but DuckDB reads, at once, are not worth compressing
-        config["data_writer.compression"] = "none"
     file = duckdb_file(pipeline)
     is_new = file is not None and not os.path.exists(file)
-    return config if is_new else {**config, "destination.replace_strategy": "insert-from-staging"}
+    return "truncate-and-insert" if is_new or is_files(pipeline) else "insert-from-staging"
+
+
+@contextmanager
+def outranking(config: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """Let dlt find these values before those of the environment and of files, while the block runs."""
+    providers = Container()[PluggableRunContext].providers.providers
+    provider = CustomLoaderDocProvider("letters_source", lambda: dict(config), supports_secrets=False)
+    providers.insert(0, provider)
+    try:
+        yield
+    finally:
+        providers.remove(provider)
 
 
 def file_format(pipeline: dlt.Pipeline) -> Any:

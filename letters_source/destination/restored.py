@@ -3,11 +3,13 @@
 from typing import Any
 
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
+from typing_extensions import override
 
 
 class Restored(SqlJobClientWithStagingDataset):
     """A client of dlt's for a database, to be mixed into one: it looks whether tables that are replaced are whole."""
 
+    @override
     def update_stored_schema(self, only_tables: Any = None, expected_update: Any = None, force: Any = None) -> Any:
         """As dlt does, which trusts its note of what it made once; then it looks at the tables that are replaced.
 

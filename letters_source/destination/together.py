@@ -12,6 +12,7 @@ from dlt.common.schema.utils import get_root_table
 from dlt.common.storages.load_package import LoadPackageStateInjectableContext
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 from dlt.load.utils import get_completed_table_chain
+from typing_extensions import override
 
 
 class Together(SqlJobClientWithStagingDataset):
@@ -21,6 +22,7 @@ class Together(SqlJobClientWithStagingDataset):
     the database then, or after a crash, may see the new rows of one table beside the old ones of another.
     """
 
+    @override
     def create_table_chain_completed_followup_jobs(
         self, table_chain: Sequence[PreparedTableSchema], completed_table_chain_jobs: Any = None
     ) -> list[FollowupJobRequest]:

@@ -6,12 +6,11 @@ from typing import Any
 import pyarrow.parquet as pq
 from dlt.common.configuration.container import Container
 from dlt.common.destination import PreparedTableSchema
-from dlt.common.schema import TColumnSchema
 from dlt.common.storages.load_package import LoadPackageStateInjectableContext, ParsedLoadJobFileName
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
+from typing_extensions import override
 
 from letters_source.destination.pipeline import DUCKDB_CONFIG, MEMORY_MB
-from letters_source.tables import LOAD_ID
 
 # DuckDB's own, where dlt sets 1gb and so sends most rows of a load through DuckDB's log: 3 % of a first load
 THRESHOLD = "16MiB"
@@ -26,13 +25,12 @@ TIMES = 8
 # what two threads bring, less than a row group each, DuckDB collects again: 100,000 contacts and their labels are a
 # third more work for them and take a fifth longer; from 300,000 on they are faster
 FEW_ROWS = 2 * ROWS_TOGETHER
-# what hardly two rows share, beside their keys; masked emails are shared, and take two bytes a row more this way
-SELDOM_SHARED = frozenset({"email", "address1"})
 
 
 class Fitted(SqlJobClientWithStagingDataset):
     """A client of dlt's for DuckDB, to be mixed into one: how DuckDB writes fits the rows of a load."""
 
+    @override
     def verify_schema(
         self, only_tables: Any = None, new_jobs: Iterable[ParsedLoadJobFileName] = ()
     ) -> list[PreparedTableSchema]:
@@ -48,14 +46,6 @@ class Fitted(SqlJobClientWithStagingDataset):
         ours = limits if staged else {**limits, "checkpoint_threshold": THRESHOLD}
         credentials.pragmas = [*(f"{name}='{value}'" for name, value in ours.items()), *(credentials.pragmas or ())]
         return tables
-
-    def _get_column_hints_sql(self, c: TColumnSchema) -> str:
-        """As dlt does, and how to compress what seldom or always repeats: DuckDB would try all its ways on all rows."""
-        hints = super()._get_column_hints_sql(c)
-        if c["name"] == LOAD_ID.name:
-            return f"{hints} USING COMPRESSION dictionary"
-        differs = c["data_type"] == "text" and (c.get("primary_key") or c["name"] in SELDOM_SHARED)
-        return f"{hints} USING COMPRESSION fsst" if differs else hints
 
 
 def limits_for(files: Sequence[pq.FileMetaData], *, staged: bool) -> dict[str, str | int]:

@@ -123,17 +123,6 @@ def test_few_rows_are_written_by_one_thread(world: World) -> None:
     assert world.is_exact()
 
 
-def test_keys_and_emails_are_compressed_as_texts_that_differ(world: World) -> None:
-    """DuckDB itself would leave so few as they are."""
-    world.load()
-    held = f"pragma_storage_info('{DATASET}.contacts__contact_labels')"
-    found = query(world.place, f"SELECT column_name, compression FROM {held} WHERE segment_type = 'VARCHAR'")
-    assert {("contact_id", "FSST"), ("_dlt_load_id", "Dictionary")} <= set(found)
-    found = query(world.place, f"SELECT column_name, compression FROM pragma_storage_info('{DATASET}.contacts')")
-    assert {("id", "FSST"), ("email", "FSST"), ("address1", "FSST")} <= set(found)
-    assert ("full_name", "FSST") not in found
-
-
 def parquet(file: Path, rows: int, row_bytes: int = 0, large: slice = slice(0)) -> pq.FileMetaData:
     """What is known of a file of that many rows, in groups of 40,000, some of which hold so many bytes each."""
     texts = [""] * rows

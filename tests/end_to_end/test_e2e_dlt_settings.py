@@ -1,0 +1,112 @@
+"""Can dlt's own settings undo what a load promises?"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dlt
+import pytest
+from dlt.common.configuration.resolve import resolve_configuration
+from dlt.load.configuration import LoaderConfiguration
+from holdings import DATASET, LISTED, Rows, change
+from shelves import amend
+from worlds import Begin, World
+
+from letters_source import DestinationError, LoadFailed, run
+from letters_source.destination.engines import with_mixins
+from letters_source.destination.loading import outranking
+from letters_source.destination.together import Together
+from letters_source.emulator import Emulator
+
+TRUNCATE = "truncate-and-insert"
+
+
+def in_environment(key: str) -> Callable[[World, pytest.MonkeyPatch], Any]:
+    """Set the strategy in the environment; the destination names none."""
+
+    def configure(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
+        monkeypatch.setenv(key, TRUNCATE)
+        return dlt.destinations.duckdb(str(world.place))
+
+    return configure
+
+
+def in_file(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set the strategy in `config.toml`."""
+    (world.place.parent / ".dlt").mkdir()
+    (world.place.parent / ".dlt/config.toml").write_text(f'[destination.duckdb]\nreplace_strategy = "{TRUNCATE}"\n')
+    return in_environment("UNUSED")(world, monkeypatch)
+
+
+def in_code(world: World, _: pytest.MonkeyPatch) -> Any:
+    """Give the strategy to the destination."""
+    return dlt.destinations.duckdb(str(world.place), replace_strategy=TRUNCATE)
+
+
+def listed(world: World) -> dict[str, Rows]:
+    """The tables of listings; audits of a load that failed go with the next one."""
+    tables = world.tables()
+    return {name: tables[name] for name in LISTED}
+
+
+@pytest.mark.parametrize(
+    "configure",
+    [
+        in_environment("DESTINATION__REPLACE_STRATEGY"),
+        in_environment("DESTINATION__DUCKDB__REPLACE_STRATEGY"),
+        in_file,
+        in_code,
+    ],
+    ids=["any destination", "duckdb", "file", "code"],
+)
+def test_no_strategy_of_dlt_lets_tables_be_mixed(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, configure: Callable[[World, pytest.MonkeyPatch], Any]
+) -> None:
+    """A load that fails in one table leaves all of them as they were."""
+    world = begin(Emulator(3, 7))
+    for contact in world.emulator.contacts.ids():
+        amend(world.emulator.contacts, contact, ContactLabels=[{"id": "1", "title": "one"}])
+    world.load()
+    before = listed(world)
+    change(world.place, f"create unique index one_label on {DATASET}.contacts__contact_labels (contact_id)")
+    labels = [{"id": "1", "title": "one"}, {"id": "2", "title": "two"}]
+    amend(world.emulator.contacts, "1", city="Elsewhere", ContactLabels=labels)
+    pipeline = dlt.pipeline("own", destination=configure(world, monkeypatch), dataset_name=DATASET)
+    with pytest.raises(LoadFailed, match=r"^load: ConstraintException$"):
+        run(pipeline, **world.settings)
+    assert listed(world) == before
+
+
+def test_files_are_loaded_whatever_the_strategy(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that dlt has for databases alone would stop the load, and name nothing."""
+    monkeypatch.setenv("DESTINATION__REPLACE_STRATEGY", "insert-from-staging")
+    world = begin(Emulator(9, 3), "parquet")
+    for _ in range(2):
+        world.load()
+        assert world.is_exact()
+
+
+def test_what_a_load_needs_outranks_every_setting(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it runs, in the environment and under the pipeline's own name, too; afterward theirs count again."""
+    monkeypatch.setenv("LOAD__WORKERS", "7")
+    monkeypatch.setenv("OWN__LOAD__RAISE_ON_MAX_RETRIES", "9")
+    dlt.pipeline("own", pipelines_dir=str(project)).activate()
+
+    def found() -> tuple[int, int]:
+        config = resolve_configuration(LoaderConfiguration(), sections=("load",), accept_partial=True)
+        return config.workers, config.raise_on_max_retries
+
+    with outranking({"load": {"workers": 1, "raise_on_max_retries": 1}}):
+        assert found() == (1, 1)
+    assert found()[0] == 7
+
+
+def test_a_method_that_dlt_renamed_is_told_of() -> None:
+    """It would never be called, and nobody would notice."""
+    renamed = type("DuckDbClient", (), {})
+    with pytest.raises(DestinationError) as caught:
+        with_mixins(renamed, Together)
+    assert str(caught.value) == (
+        f"dlt {dlt.__version__} has no DuckDbClient.create_table_chain_completed_followup_jobs, "
+        "which a load depends on; install dlt 1.31: pip install 'dlt==1.31.*'."
+    )
