@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         ServiceUnreachable,
         SettingsError,
     )
-    from letters_source.listing import ContactFilters, TemplateFilters
     from letters_source.load import Result, run, run_accounts
+    from letters_source.service.listings import ContactFilters, TemplateFilters
     from letters_source.source import letters
 
 __all__ = [
@@ -50,9 +50,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ContactFilters": "listing",
+    "ContactFilters": "service.listings",
     "Result": "load",
-    "TemplateFilters": "listing",
+    "TemplateFilters": "service.listings",
     "account_pipelines": "destination.pipeline",
     "letters": "source",
     "make_pipeline": "destination.pipeline",

@@ -1,6 +1,7 @@
 """Our dlt source and its resources, guarded against what would lose rows silently."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NoReturn, Self
 
@@ -11,6 +12,8 @@ from dlt.extract import DltResource, DltSource
 from letters_source.errors import SettingsError
 from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, tables_of
 
+DELETE_INSERT = "delete-insert"
+"""dlt's merge strategy where none is named."""
 IDIOMS = (
     "filter rows with add_map(lambda table: table.filter(...)), "
     "or get rows one by one with add_yield_map(lambda table: iter(table.to_pylist()))"
@@ -29,20 +32,32 @@ class TableResource(DltResource):
         raise SettingsError(f"{self.name}: add_filter would drop whole Arrow tables, not rows; {IDIOMS}.")
 
     def add_map(self, item_map: Any, insert_at: Any = None) -> Self:
-        """Add a step as dlt does. If it returns None for a table with rows, the load fails."""
-        return super().add_map(self.keeping(item_map), insert_at)
+        """Add a step at the end, as dlt does. If it returns nothing for a table with rows, the load fails."""
+        self.refuse_place("add_map", insert_at)
+        return super().add_map(self.keeping(item_map))
 
     def add_yield_map(self, item_map: Any, insert_at: Any = None) -> Self:
-        """Add a step as dlt does. If it yields nothing for a table with rows, the load fails."""
-        return super().add_yield_map(self.keeping_all(item_map), insert_at)
+        """Add a step at the end, as dlt does. If it yields nothing for a table with rows, the load fails."""
+        self.refuse_place("add_yield_map", insert_at)
+        return super().add_yield_map(self.keeping_all(item_map))
+
+    def refuse_place(self, method: str, insert_at: Any) -> None:
+        """Refuse a step before ours, which make the tables.
+
+        Raises:
+            SettingsError: a place is given.
+        """
+        if insert_at is not None:
+            raise SettingsError(f"{self.name}: {method} adds steps at the end only; leave insert_at out.")
 
     def keeping(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """The step of `add_map`, which may not drop a table with rows."""
 
         @wraps(step)
         def call(item: Any, *meta: Any) -> Any:
-            result = step(item, *meta)
-            if result is None and has_rows(item):
+            with self.explained("add_map", item):
+                result = step(item, *meta)
+            if has_rows(item) and is_nothing(result):
                 raise self.dropped("add_map")
             return result
 
@@ -54,21 +69,53 @@ class TableResource(DltResource):
         @wraps(step)
         def call(item: Any, *meta: Any) -> Iterator[Any]:
             is_dropped = has_rows(item)
-            for result in step(item, *meta):
-                is_dropped = False
-                yield result
+            with self.explained("add_yield_map", item):
+                for result in step(item, *meta):
+                    is_dropped = is_dropped and is_nothing(result)
+                    yield result
             if is_dropped:
                 raise self.dropped("add_yield_map")
 
         return call
+
+    @contextmanager
+    def explained(self, method: str, item: Any) -> Iterator[None]:
+        """Say that the item is an Arrow table where a step fails as one for rows does.
+
+        Raises:
+            SettingsError: it did.
+        """
+        try:
+            yield
+        except (TypeError, AttributeError) as error:
+            if not isinstance(item, pa.Table):
+                raise
+            what = f"{self.name}: a step of {method} failed on an Arrow table"
+            raise SettingsError(f"{what}: {error}; {IDIOMS}.") from error
 
     def dropped(self, method: str) -> SettingsError:
         """The error of a step that dropped a table with rows."""
         return SettingsError(f"{self.name}: a step of {method} dropped a whole Arrow table with rows; {IDIOMS}.")
 
 
+class HiddenResource(DltResource):
+    """A resource that reads pages for several tables, so that no step may come between."""
+
+    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Refuse a step.
+
+        Raises:
+            SettingsError: always.
+        """
+        raise SettingsError(
+            f"{self.name} takes no steps, as it reads for several tables; add them to a table's resource."
+        )
+
+    add_filter = add_map = add_yield_map = refuse
+
+
 class LettersSource(DltSource):
-    """The source. Tables of a listing are loaded together, as rows of two loads would not fit each other."""
+    """The source. Tables of a listing load together; otherwise parents and children would come from different loads."""
 
     def with_resources(self, *resource_names: str) -> DltSource:
         """Select resources, with all others of their listings: children, rejected rows and the audit."""
@@ -76,32 +123,53 @@ class LettersSource(DltSource):
         together = [name for name in self.resources if part_of(name) in parts]
         return super().with_resources(*dict.fromkeys((*resource_names, *together)))
 
+    def clone(self, with_name: Any = None) -> "LettersSource":
+        """A copy, of our class."""
+        return LettersSource(self.schema.clone(with_name=with_name), self.section, list(self.resources.values()))
 
-def check_use(part: str) -> None:
+
+def check_selected_resources(part: str, mode: str) -> None:
     """See that the running load has all tables of a listing, or of the mailings, and replaces none with a part of it.
+
+    Args:
+        part: the listing, or `mailings`.
+        mode: how it is written.
 
     Raises:
         SettingsError: some are not selected, so that their rows of an earlier load would stay; or one is incremental.
     """
-    selected = dlt.current.source().selected_resources
-    missing = [name for name in resources_of(part) if name not in selected]
+    source = dlt.current.source()
+    names = dict.fromkeys((*resources_of(part), *(name for name in source.resources if part_of(name) == part)))
+    missing = [name for name in names if name not in source.selected_resources]
     if missing:
         raise SettingsError(
-            f"{part}: {', '.join(missing)} would keep the rows of an earlier load, as they are not selected; "
-            f"use letters().with_resources({part!r}), or run(only=({part!r},))."
+            f"{part}: not selected: {', '.join(missing)}; tables of a listing load together, or rows of two loads "
+            f"would be mixed. Use letters().with_resources({part!r}), or run(only=({part!r},))."
         )
-    for name in resources_of(part):
-        if selected[name].incremental and disposition_of(selected[name]) == "replace":
-            raise SettingsError(
-                f"{name}: incremental with write_disposition replace would leave only the rows that are new since the "
-                'last load; set write_disposition to "merge" or "append", or leave incremental out.'
-            )
+    for name in names:
+        check_disposition(source.selected_resources[name], mode)
 
 
-def disposition_of(resource: DltResource) -> Any:
-    """How a resource's table is written; dlt takes the word alone, or a dict with more about it."""
+def check_disposition(resource: DltResource, mode: str) -> None:
+    """See that a resource's write disposition keeps its table whole.
+
+    Raises:
+        SettingsError: dlt would refuse the merge strategy late, or rows that are not new would be lost.
+    """
     given: Any = resource.write_disposition
-    return given["disposition"] if isinstance(given, dict) else given
+    # dlt takes the word alone, or a dict with more about it
+    wanted = given if isinstance(given, dict) else {"disposition": given}
+    strategy = "skip" if wanted["disposition"] == "skip" else wanted.get("strategy", DELETE_INSERT)
+    if mode == "replace" and strategy != DELETE_INSERT:
+        raise SettingsError(
+            f'{resource.name}: {strategy} does not fit; write_disposition may be "replace", "append" or "merge". For '
+            "changed rows set sync, for former versions history."
+        )
+    if resource.incremental and (mode in ("sync", "history") or wanted["disposition"] == "replace"):
+        raise SettingsError(
+            f"{resource.name}: incremental keeps only rows that are new, so replace, sync and history would lose or "
+            'close all others; set write_disposition to "merge" or "append", or leave incremental out.'
+        )
 
 
 def resources_of(part: str) -> list[str]:
@@ -119,3 +187,8 @@ def part_of(resource: str) -> str:
 def has_rows(item: Any) -> bool:
     """Whether an item is an Arrow table with rows."""
     return isinstance(item, pa.Table) and item.num_rows > 0
+
+
+def is_nothing(result: Any) -> bool:
+    """Whether a step dropped its item."""
+    return result is None or (isinstance(result, list) and all(map(is_nothing, result)))

@@ -11,9 +11,12 @@ from typing import Any, Unpack
 import dlt
 from dlt.extract import DltSource
 
-from letters_source.destination.comments import describe_tables
+from letters_source.config.resolve import resolve_settings
+from letters_source.config.settings import Overrides
+from letters_source.destination.annotate import create_current_views, create_keys, describe_tables
+from letters_source.destination.combine import create_account_views
 from letters_source.destination.engines import for_loading
-from letters_source.destination.keys import create_keys
+from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.loading import (
     file_format,
     hold_open,
@@ -22,20 +25,15 @@ from letters_source.destination.loading import (
     replace_strategy,
     spared_false_alarms,
 )
-from letters_source.destination.lock import prepared
+from letters_source.destination.locking import prepared, private_files
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
-from letters_source.destination.published import check_published, place_of_copy, publish_copy
-from letters_source.destination.umask import private_files
-from letters_source.destination.unfinished import adopt_unfinished, remove_unfinished
+from letters_source.destination.publish import check_published, place_of_copy, publish_copy
+from letters_source.destination.unfinished import adopt_unfinished, drop_empty_staging, remove_unfinished
 from letters_source.destination.verify import count_rows, verify_load
-from letters_source.destination.views import create_account_views, create_current_views
 from letters_source.destination.waiting import when_free
 from letters_source.errors import SettingsError
-from letters_source.failures import plain_errors
-from letters_source.listing import LISTINGS
-from letters_source.reader import Watch, ignore
-from letters_source.resolve import resolve_settings
-from letters_source.settings import Overrides
+from letters_source.pagination.reader import Watch, ignore
+from letters_source.service.listings import LISTINGS
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
 
@@ -95,11 +93,11 @@ def run(
     copy = place_of_copy(publish)
     wait = resolve_settings(settings).lock_wait
     with ONE_AT_A_TIME, private_files, prepared(pipeline, wait):
-        strategy = replace_strategy(pipeline)
-        with outranking(load_config(pipeline)), spared_false_alarms(), hold_open(pipeline, wait):
+        destination = for_loading(pipeline.destination, replace_strategy(pipeline))
+        name = str(pipeline.pipeline_name)
+        with outranking(load_config(pipeline), name), spared_false_alarms(), hold_open(pipeline, wait):
             if copy:
                 check_published(pipeline, copy)
-            destination = for_loading(pipeline.destination, strategy)
             loaded = pipeline.run(source, destination=destination, loader_file_format=file_format(pipeline))
             load_id = str(loaded.loads_ids[-1])
             audits = settle(pipeline, load_id, tables)
@@ -117,6 +115,7 @@ def settle(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tup
         LoadFailed: as `verify_load` does.
     """
     remove_unfinished(pipeline, tables)
+    drop_empty_staging(pipeline)
     audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
     adopt_unfinished(pipeline, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
     describe_tables(pipeline, tables)

@@ -1,7 +1,6 @@
 """What can be loaded? The dlt source and its resources; wiring only."""
 
 import logging
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
@@ -17,36 +16,38 @@ from dlt.common.schema.utils import new_table
 from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 from dlt.extract import DltResource
+from dlt.extract.exceptions import CurrentSourceNotAvailable
 
-from letters_source.audit import Audit
-from letters_source.destination.held import running_pipeline
-from letters_source.destination.traits import is_files, table_format
-from letters_source.destination.versions import listed_rows, with_hash, write_disposition
-from letters_source.extract import Rows
-from letters_source.flatten import accepted, to_rejected, to_table
-from letters_source.guarded_source import LettersSource, TableResource
-from letters_source.ids import Members
-from letters_source.job import Job
-from letters_source.listing import LISTINGS, given
-from letters_source.pages import Item, read_mailings, read_pages
-from letters_source.reader import Watch, ignore
-from letters_source.resolve import resolve_settings, token_source
-from letters_source.settings import Mode, Overrides, Settings
+from letters_source.config.resolve import resolve_settings, token_source
+from letters_source.config.settings import Overrides, Settings
+from letters_source.destination.audits import running_pipeline
+from letters_source.destination.kinds import is_files, table_format
+from letters_source.destination.write_modes import write_disposition
+from letters_source.extract.audit import Audit
+from letters_source.extract.ids import Members
+from letters_source.extract.listing import Rows
+from letters_source.extract.task import Job
+from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
+from letters_source.pagination.reader import Watch, ignore
+from letters_source.resources import Item, read_mailings, read_pages
+from letters_source.service.listings import LISTINGS, given
+from letters_source.service.throttle import Throttle
 from letters_source.tables import (
     LISTING_AUDIT,
     LOAD_ID,
     MAILINGS,
     REJECTED_ROWS,
     TABLES,
+    Mode,
     Table,
     facets_of,
     tables_of,
 )
-from letters_source.throttle import Throttle
+from letters_source.transform.flatten import accepted, to_rejected, to_table
+from letters_source.transform.row_hash import listed_rows, with_hash
 
-NAMES = "|".join(table.name for table in TABLES)
-HINTS_DIFFER = re.compile(rf"In resource: (\w+__)?({NAMES}), .* several column hints were different")
-"""What dlt warns of for each Arrow table of ours with JSON: Arrow has no JSON type, so it comes as text."""
+HINTS_DIFFER = "several column hints were different"
+"""What dlt warns of for each Arrow table with a JSON column: Arrow has no JSON type, so it comes as text."""
 
 
 @dlt.source(name="letters", section="letters", _impl_cls=LettersSource)
@@ -79,8 +80,13 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
 
 
 def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
-    """Whether a line of dlt's log is about anything but JSON columns of ours, whose hint is right."""
-    return not HINTS_DIFFER.match(record.getMessage())
+    """Whether a line of dlt's log is about anything but the hints of our JSON columns, which are right."""
+    if HINTS_DIFFER not in record.getMessage():
+        return True
+    try:
+        return not isinstance(dlt.current.source(), LettersSource)
+    except CurrentSourceNotAvailable:
+        return True
 
 
 def declare_tables(schema: Schema, settings: Settings) -> None:
@@ -101,7 +107,7 @@ def is_wanted(table: Table, *, facets: bool, mailings: bool) -> bool:
 def listing_resources(job: Job) -> Iterator[DltResource]:
     """A hidden resource that reads the listing, and for each table a transformer that takes its part of that."""
     name, settings = job.name, job.settings
-    pages = dlt.resource(read_pages, name=f"{name}_pages", selected=False)(job)
+    pages = hidden_resource(read_pages, f"{name}_pages")(job)
     yield pages
     facets = facets_of(name) if settings.facets else ()
     filtered = settings.mode == "history" and bool(given(job.filters))
@@ -123,7 +129,7 @@ def mailings_resources(job: Job) -> Iterator[DltResource]:
         primary_key=(),
         on_cursor_value_missing="include",
     )
-    windows = dlt.resource(read_mailings, name="mailings_windows", selected=False)(job, days)
+    windows = hidden_resource(read_mailings, "mailings_windows")(job, days)
     yield windows
     take = table_transformer(take_table, MAILINGS, write_disposition="merge", selected=settings.mailings)
     yield described(windows | take(MAILINGS), MAILINGS)
@@ -137,9 +143,15 @@ def shared_resource(pages: DltResource, table: Table, take: Callable[[Any], pa.T
     return described(pages | table_transformer(take, table, name, write_disposition="append"), table)
 
 
+def hidden_resource(read: Callable[..., Any], name: str) -> Any:
+    """A resource that reads pages; the transformers of tables take their parts of them."""
+    # dlt's types leave out its parameter for a class
+    make: Any = dlt.resource
+    return make(read, name=name, selected=False, _impl_cls=HiddenResource)
+
+
 def table_transformer(take: Callable[..., Any], table: Table, listing: str = "", **more: Any) -> Any:
     """The transformer that takes a table's part of what was read."""
-    # dlt's types leave out its parameter for a class
     make: Any = dlt.transformer
     return make(take, **hints(table, listing), **more, _impl_cls=TableResource)
 

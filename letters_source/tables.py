@@ -12,6 +12,11 @@ import pyarrow as pa
 
 Kind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "double"]
 
+Mode = Literal["replace", "sync", "history"]
+"""How a listing's rows are written: all anew, changed ones only, or every version."""
+MERGE = "merge"
+"""The mode of mailings: those of a window are added, or replace what an earlier load told of them."""
+
 DATASET = "letters_data"
 """Where the tables go, unless another dataset is named."""
 

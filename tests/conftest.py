@@ -15,7 +15,7 @@ from hypothesis import settings
 from terminals import Letters, Outcome
 from worlds import ACCESS, REFRESH, Begin, World, serve_world
 
-from letters_source.cli import main
+from letters_source.cli.main import main
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from letters_source.dictionary import render, to_mermaid
+from letters_source.cli.dictionary import render, to_mermaid
 from letters_source.tables import TABLES, Column
 
 ROOT = Path(__file__).parents[1]

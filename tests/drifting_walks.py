@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import parse_qs
 
+from letters_source.config.settings import Settings
 from letters_source.emulator import Behaviour, Drift, Emulator
 from letters_source.errors import IncompleteListing
-from letters_source.evidence import Reading, certify
-from letters_source.extract import read_until_whole
-from letters_source.job import Job
-from letters_source.listing import LISTINGS
-from letters_source.reader import ignore
-from letters_source.settings import Settings
-from letters_source.throttle import Throttle
-from letters_source.tokens import TokenSource
-from letters_source.walk import Proof, Verdict
+from letters_source.extract.listing import read_until_whole
+from letters_source.extract.task import Job
+from letters_source.pagination.completeness import Reading, certify
+from letters_source.pagination.reader import ignore
+from letters_source.pagination.walk import Proof, Verdict
+from letters_source.service.listings import LISTINGS
+from letters_source.service.throttle import Throttle
+from letters_source.service.tokens import TokenSource
 from simulated_service import accepted_rows
 
 Kind = Literal["insert", "delete", "swap"]

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from letters_source.decode import Page, decode_page
+from letters_source.decode.page import Page, decode_page
 
 PAYLOADS = Path(__file__).parent / "payloads"
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from letters_source.errors import IncompleteListing
-from letters_source.evidence import Reading
-from letters_source.walk import Proof, Terms, Verdict, walk_listing
+from letters_source.pagination.completeness import Reading
+from letters_source.pagination.walk import Proof, Terms, Verdict, walk_listing
 
 Kind = Literal["insert", "delete", "swap"]
 Place = Literal["front", "end", "anywhere"]
@@ -102,7 +102,7 @@ class ConcurrentReader:
     clock: Iterator[int] = field(default_factory=count)
 
     def read(self, pages: Iterable[int], walk: int) -> Iterator[Reading]:
-        """The responses as they come; see `letters_source.walk.Read`."""
+        """The responses as they come; see `letters_source.pagination.walk.Read`."""
         waiting = iter(pages)
         flight = list(self.ask(waiting, self.window))
         while flight:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import requests
 
-from letters_source.answers import (
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected
+from letters_source.service.responses import (
     LONGEST_MESSAGE,
     LONGEST_WISH,
     Again,
@@ -19,8 +20,7 @@ from letters_source.answers import (
     retry_after,
     service_message,
 )
-from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected
-from letters_source.tokens import Tokens
+from letters_source.service.tokens import Tokens
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 FORMS = " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."

@@ -17,12 +17,12 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from letters_source import timed
-from letters_source.client import FIRST_WAIT_SECONDS, MAX_BODY_BYTES, READ_SECONDS, Client, describe
-from letters_source.decode import Page, decode_page
+from letters_source.decode.page import Page, decode_page
 from letters_source.emulator import Behaviour, Emulator, Reply, When
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
-from letters_source.listing import (
+from letters_source.service import deadline as timed
+from letters_source.service.client import FIRST_WAIT_SECONDS, MAX_BODY_BYTES, READ_SECONDS, Client, describe
+from letters_source.service.listings import (
     CONTACTS,
     TEMPLATES,
     ContactFilters,
@@ -32,8 +32,8 @@ from letters_source.listing import (
     TemplateFilters,
     encode_page,
 )
-from letters_source.throttle import EASE, GROWTH, Stopped, Throttle
-from letters_source.tokens import Tokens, TokenSource
+from letters_source.service.throttle import EASE, GROWTH, Stopped, Throttle
+from letters_source.service.tokens import Tokens, TokenSource
 from pages import page_of
 from recording_server import RESET, Recorder, answer, chunked, record
 

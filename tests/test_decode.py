@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from letters_source.decode import decode_page, mend_surrogates
+from letters_source.decode.page import decode_page, mend_surrogates
+from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import MalformedResponse
-from letters_source.shape import Notes, row_schema
 from pages import filled, golden, page_of, page_of_text
 
 ENVELOPE = "contacts page 7: not the documented envelope of {data: {count, rows}}: "

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from letters_source import fast, tolerant
-from letters_source.decode import decode_page, mend_surrogates, read_envelope
-from letters_source.shape import Notes, to_batch
+from letters_source.decode import fast, tolerant
+from letters_source.decode.page import decode_page, mend_surrogates, read_envelope
+from letters_source.decode.row_schema import Notes, to_batch
+from letters_source.decode.wire import parse_whole
 from letters_source.tables import Table, tables_of
-from letters_source.wire import parse_whole
 from pages import PAYLOADS, page_of, page_of_text
 
 LISTINGS = ("contacts", "templates")

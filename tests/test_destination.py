@@ -17,11 +17,11 @@ from dlt.destinations.exceptions import DatabaseException
 from dlt.extract.pipe_iterator import PipeIterator
 
 from letters_source.destination.engines import for_loading
+from letters_source.destination.kinds import DUCKDB_CONFIG, duckdb_file, local_folder
 from letters_source.destination.loading import hold_open, load_config, replace_strategy
-from letters_source.destination.pipeline import DUCKDB_CONFIG, Kind, account_pipelines, make_pipeline
+from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline
 from letters_source.destination.preflight import check_destination, check_duckdb, check_folder, check_writable
 from letters_source.destination.quoting import plain_cause
-from letters_source.destination.traits import duckdb_file, local_folder
 from letters_source.errors import DestinationError, LoadFailed
 
 FAILING: dict[str, Any] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
@@ -453,8 +453,10 @@ def test_other_destinations_are_not_held(work: Path, destination: str) -> None:
 
 
 def test_files_are_replaced_without_staging(work: Path) -> None:
-    """dlt knows none for filesystems, be the folder new, old or a bucket."""
+    """dlt knows none for plain files, be the folder new, old or a bucket; Delta and Iceberg replace in one commit."""
     (work / "letters_parquet").mkdir()
+    for kind in ("delta", "iceberg"):
+        assert replace_strategy(make_pipeline(kind)) == "insert-from-staging"
     for pipeline in (make_pipeline("parquet"), pipeline_to(dlt.destinations.filesystem("memory://bucket"))):
         assert replace_strategy(pipeline) == "truncate-and-insert"
         assert load_config(pipeline) == {"load": FAILING, "extract": EXTRACT}

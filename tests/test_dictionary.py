@@ -11,8 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from letters_source.cli import cli
-from letters_source.dictionary import Form, Reference, find_references, render, to_mermaid
+from letters_source.cli.dictionary import Form, Reference, find_references, render, to_mermaid
+from letters_source.cli.main import cli
 from letters_source.tables import LOAD_ID, TABLES, Column, Table
 
 CAMPS = Table(
@@ -313,7 +313,6 @@ def test_the_command_knows_every_form_and_prints_text_unless_told() -> None:
 
 def test_the_dictionary_needs_neither_dlt_nor_requests() -> None:
     """It is there at once."""
-    code = (
-        "import sys, letters_source.dictionary; print(sorted({'dlt', 'requests', 'duckdb', 'rich'} & set(sys.modules)))"
-    )
+    heavy = {"dlt", "requests", "duckdb", "rich"}
+    code = f"import sys, letters_source.cli.dictionary; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "[]\n"

@@ -12,13 +12,13 @@ from dlt.common.configuration.providers import CustomLoaderDocProvider
 
 import letters_source
 from document import BLOCKS, ROOT, block_pattern
-from letters_source.cli import cli
+from letters_source.cli.main import cli
+from letters_source.config.providers import SECRETS
+from letters_source.config.resolve import NESTED, resolve_settings
+from letters_source.config.settings import Overrides, Settings
 from letters_source.errors import LettersError
-from letters_source.listing import ContactFilters, TemplateFilters
-from letters_source.lookup import SECRETS
-from letters_source.privacy import Privacy
-from letters_source.resolve import NESTED, resolve_settings
-from letters_source.settings import Overrides, Settings
+from letters_source.service.listings import ContactFilters, TemplateFilters
+from letters_source.transform.privacy import Privacy
 
 README = (ROOT / "README.md").read_text()
 KEYS = [key for key in fields(Settings) if key.name not in NESTED]

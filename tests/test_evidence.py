@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from letters_source.evidence import NUL, Certificate, Reading, Spans, certify, code_keys, distinct_rows, is_fenced
+from letters_source.pagination.completeness import (
+    NUL,
+    Certificate,
+    Reading,
+    Spans,
+    certify,
+    code_keys,
+    distinct_rows,
+    is_fenced,
+)
 
 
 def reading(keys: Sequence[str], count: int, asked: int, answered: int | None = None, page: int = 0) -> Reading:

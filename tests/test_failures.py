@@ -10,6 +10,7 @@ import duckdb
 import pytest
 from dlt.common.destination.exceptions import DestinationException
 
+from letters_source.destination.error_translation import innermost, plain_errors
 from letters_source.errors import (
     DestinationInUse,
     DestinationUnreachable,
@@ -19,7 +20,6 @@ from letters_source.errors import (
     ServiceUnreachable,
     SettingsError,
 )
-from letters_source.failures import innermost, plain_errors
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from letters_source.errors import SettingsError
-from letters_source.listing import (
+from letters_source.service.listings import (
     ADDRESS_STATUSES,
     CONTACTS,
     LAST_MAILED_STATUSES,

@@ -10,8 +10,7 @@ import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
 
-from letters_source.errors import SettingsError
-from letters_source.lookup import (
+from letters_source.config.providers import (
     check_names,
     convert,
     look_up,
@@ -20,6 +19,7 @@ from letters_source.lookup import (
     where_to_set,
     wrong,
 )
+from letters_source.errors import SettingsError
 
 Texts = tuple[str, ...]
 Choice = Literal["one", "two"]

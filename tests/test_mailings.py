@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from letters_source.mailings import Window, plan_windows
+from letters_source.extract.mailings import Window, plan_windows
 
 DAYS = st.dates(date(2000, 1, 1), date(2100, 1, 1))
 SPANS = st.integers(0, 400).map(timedelta)

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from letters_source import SettingsError
-from letters_source.report.opening import open_tables
+from letters_source.report.dataset import open_tables
 from letters_source.tables import TABLES
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from letters_source.decode import decode_page
-from letters_source.privacy import CHOICES, PERSONAL, Policy, Privacy, hash_texts, hmac_each, in_base64
-from letters_source.shape import row_schema
+from letters_source.decode.page import decode_page
+from letters_source.decode.row_schema import row_schema
 from letters_source.tables import TABLES, Column
+from letters_source.transform.privacy import CHOICES, PERSONAL, Policy, Privacy, hash_texts, hmac_each, in_base64
 from pages import golden, page_of
 
 KEY = b"sixteen bytes or more"

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from letters_source.config.settings import Settings
 from letters_source.errors import ServiceRejected
-from letters_source.listing import ContactFilters, TemplateFilters
-from letters_source.probe import LARGEST_PAGE, TRIALS, Effect, effect_of, find_largest_page, try_filters
-from letters_source.settings import Settings
+from letters_source.extract.probe import LARGEST_PAGE, TRIALS, Effect, effect_of, find_largest_page, try_filters
+from letters_source.service.listings import ContactFilters, TemplateFilters
 
 SETTINGS = Settings(base_url="https://letters.example.org/api/v1", access_token="a", refresh_token="r", account_id="7")
 PROBE = "letters-source-probe-7f3a"

@@ -9,11 +9,11 @@ from threading import Barrier, Event, Lock
 import pyarrow as pa
 import pytest
 
-from letters_source.decode import Page, decode_page
+from letters_source.decode.page import Page, decode_page
+from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import ServiceRejected
-from letters_source.reader import PageReader, ignore, row_keys
-from letters_source.shape import Notes, row_schema
-from letters_source.spool import Spool
+from letters_source.pagination.reader import PageReader, ignore, row_keys
+from letters_source.pagination.spool import Spool
 from pages import page_of
 
 Seen = list[tuple[int, int, int]]

@@ -14,7 +14,7 @@ import pytest
 
 from compare_dictionaries import Dictionary, breaking_changes
 from document import ROOT
-from letters_source.dictionary import render
+from letters_source.cli.dictionary import render
 
 RELEASED = (ROOT / "tests" / "released_dictionary.json").read_text()
 

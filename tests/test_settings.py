@@ -12,12 +12,13 @@ from dlt.common.configuration.container import Container
 from dlt.common.configuration.providers import CustomLoaderDocProvider
 from dlt.common.configuration.specs import PluggableRunContext
 
+from letters_source.config.providers import look_up
+from letters_source.config.resolve import read_tokens_again, resolve_settings
+from letters_source.config.settings import Overrides, Settings, check_base_url, is_loopback
 from letters_source.errors import SettingsError
-from letters_source.listing import SECTION, ContactFilters, Filters, Form, TemplateFilters
-from letters_source.lookup import look_up
-from letters_source.resolve import read_tokens_again, resolve_settings
-from letters_source.settings import Mode, Overrides, Settings, check_base_url, is_loopback
-from letters_source.tokens import Tokens
+from letters_source.service.listings import SECTION, ContactFilters, Filters, Form, TemplateFilters
+from letters_source.service.tokens import Tokens
+from letters_source.tables import Mode
 
 URL = "https://letters.example.org/api/v1"
 CONFIG = f"""

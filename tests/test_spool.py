@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from letters_source.spool import BATCH_BYTES, BATCH_ROWS, Spool
+from letters_source.pagination.spool import BATCH_BYTES, BATCH_ROWS, Spool
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 

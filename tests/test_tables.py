@@ -7,9 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from letters_source.decode import decode_page
-from letters_source.flatten import to_rejected, to_table
-from letters_source.shape import row_schema
+from letters_source.decode.page import decode_page
+from letters_source.decode.row_schema import row_schema
 from letters_source.tables import (
     ARROW_TYPES,
     CONTACTS,
@@ -31,6 +30,7 @@ from letters_source.tables import (
     facets_of,
     tables_of,
 )
+from letters_source.transform.flatten import to_rejected, to_table
 from pages import golden, page_of, page_of_text
 
 UTC_MICROSECONDS = pa.timestamp("us", "UTC")

@@ -8,8 +8,8 @@ from time import monotonic
 
 import pytest
 
-from letters_source.answers import LONGEST_WISH
-from letters_source.throttle import EASE, FEWEST, GROWTH, LONGEST_INTERVAL, Stopped, Throttle
+from letters_source.service.responses import LONGEST_WISH
+from letters_source.service.throttle import EASE, FEWEST, GROWTH, LONGEST_INTERVAL, Stopped, Throttle
 
 LONG = 1_000.0
 

@@ -9,7 +9,7 @@ import jwt
 import pytest
 
 from letters_source.errors import NotAuthorised, SettingsError
-from letters_source.tokens import Tokens, TokenSource, check_expiry, check_tokens, expiry
+from letters_source.service.tokens import Tokens, TokenSource, check_expiry, check_tokens, expiry
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 KEY = "a key of 32 bytes and a few more"

@@ -8,15 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from letters_source.destination.versions import (
-    ROW_HASH,
-    hash_text,
-    listed_rows,
-    row_texts,
-    with_hash,
-    write_disposition,
-)
-from letters_source.settings import Mode
+from letters_source.destination.write_modes import write_disposition
 from letters_source.tables import (
     CONTACTS,
     CONTACTS__CONTACT_LABELS,
@@ -28,8 +20,10 @@ from letters_source.tables import (
     UNDOCUMENTED,
     Column,
     Kind,
+    Mode,
     Table,
 )
+from letters_source.transform.row_hash import ROW_HASH, hash_text, listed_rows, row_texts, with_hash
 
 KEYED = [table for table in TABLES if table.key and table.part != "window"]
 VERSIONED: tuple[Mode, ...] = ("sync", "history")

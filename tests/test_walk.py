@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from letters_source.errors import IncompleteListing
-from letters_source.evidence import NUL, Reading
-from letters_source.walk import MOST_REPEATS, Proof, Terms, Verdict, Walk, walk_listing
+from letters_source.pagination.completeness import NUL, Reading
+from letters_source.pagination.walk import MOST_REPEATS, Proof, Terms, Verdict, Walk, walk_listing
 from simulated_service import (
     ConcurrentReader,
     Kind,
@@ -39,7 +39,7 @@ class Reader:
     clock: Iterator[int] = field(default_factory=count)
 
     def read(self, pages: Iterable[int], walk: int) -> Iterator[Reading]:
-        """See `letters_source.walk.Read`."""
+        """See `letters_source.pagination.walk.Read`."""
         for page in pages:
             total, rows = self.answer(page, len(self.asked))
             self.asked.append(page)

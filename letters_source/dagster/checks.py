@@ -8,12 +8,12 @@ import dagster as dg
 import dlt
 
 from letters_source.dagster.specs import audited_as, table_of
-from letters_source.destination.held import finished_audits
+from letters_source.destination.audits import finished_audits
+from letters_source.destination.error_translation import plain_errors
+from letters_source.destination.kinds import duckdb_file
 from letters_source.destination.sql import open_sql
-from letters_source.destination.traits import duckdb_file
 from letters_source.destination.verify import Finding, find_rejected, find_repeated, find_rows
 from letters_source.errors import LoadFailed
-from letters_source.failures import plain_errors
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, Table
 
 Audits = Sequence[Mapping[str, Any]]

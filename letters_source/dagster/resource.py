@@ -10,11 +10,11 @@ from pydantic import Field
 
 from letters_source.dagster.checks import collect_findings, result_of
 from letters_source.dagster.specs import TABLE_NAME, audited_as, table_of
+from letters_source.destination.combine import create_account_views
+from letters_source.destination.error_translation import plain_errors
+from letters_source.destination.kinds import kind_of, shown_place
 from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline, schema_of_views
-from letters_source.destination.traits import kind_of, shown_place
-from letters_source.destination.views import create_account_views
 from letters_source.errors import LettersError, LoadFailed
-from letters_source.failures import plain_errors
 from letters_source.load import Result, run
 from letters_source.tables import DATASET, MAILINGS, Table
 

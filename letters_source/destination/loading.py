@@ -13,8 +13,8 @@ from dlt.common.configuration.providers import CustomLoaderDocProvider
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.destination.exceptions import DestinationException
 
+from letters_source.destination.kinds import discard_duckdb, duckdb_file, engine, is_duckdb, is_files, table_format
 from letters_source.destination.sql import keep_open
-from letters_source.destination.traits import discard_duckdb, duckdb_file, engine, is_duckdb, is_files
 from letters_source.destination.waiting import when_free
 from letters_source.errors import LoadFailed
 
@@ -25,7 +25,7 @@ NOTHING_REPLACED = "Delete operation did not match any records"
 def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, Any]]:
     """What a load needs of dlt's configuration, by section."""
     load: dict[str, Any] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
-    # dlt sleeps once a source has no more items, and once more for its own state: 10 ms each, unless it is told
+    # dlt polls twice a load, for 10 ms each by default
     config = {"load": load, "extract": {"futures_poll_interval": 0.001}}
     if is_files(pipeline):
         return config
@@ -33,7 +33,7 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, Any]]:
     if engine(pipeline) == "postgres":
         # a job whose connection broke may have been committed: once more it would bring its rows twice
         load["raise_on_max_retries"] = 1
-        # nor shall one fail because all of them together take more connections than the server has left
+        # parallel jobs can exceed the server's limit of connections
         load["workers"] = 1
     if is_duckdb(pipeline):
         # files that nobody but DuckDB reads, at once, are not worth compressing
@@ -42,21 +42,36 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, Any]]:
 
 
 def replace_strategy(pipeline: dlt.Pipeline) -> str:
-    """How dlt replaces rows: in databases through staging, so that old rows stay until all new ones are there.
+    """How dlt replaces rows: through staging, so that old rows stay until all new ones are there.
 
-    That writes every row twice, which a DuckDB file that does not exist yet is spared: it has no old rows to keep. In
-    staging, where history and sync go even then, no rows are left.
+    Staging writes every row twice, so a DuckDB file that does not exist yet is loaded directly: it has no old rows to
+    keep. For plain files dlt has no staging; Delta and Iceberg replace a table in one commit, which dlt calls the same.
     """
     file = duckdb_file(pipeline)
     is_new = file is not None and not os.path.exists(file)
-    return "truncate-and-insert" if is_new or is_files(pipeline) else "insert-from-staging"
+    is_plain = is_files(pipeline) and not table_format(pipeline)
+    return "truncate-and-insert" if is_new or is_plain else "insert-from-staging"
+
+
+class Outranking(CustomLoaderDocProvider):
+    """Values for dlt that nothing outranks; what a program sets in `dlt.config` meanwhile goes elsewhere."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether `dlt.config` writes here."""
+        return False
 
 
 @contextmanager
-def outranking(config: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
-    """Let dlt find these values before those of the environment and of files, while the block runs."""
+def outranking(config: Mapping[str, Mapping[str, Any]], pipeline_name: str) -> Iterator[None]:
+    """Let dlt find these values before those of the environment and of files, while the block runs.
+
+    dlt looks for the keys of a pipeline, which begin with its name, before all others.
+
+    They hold for the whole process, so also for a pipeline of dlt that runs in another thread meanwhile.
+    """
     providers = Container()[PluggableRunContext].providers.providers
-    provider = CustomLoaderDocProvider("letters_source", lambda: dict(config), supports_secrets=False)
+    provider = Outranking("letters_source", lambda: {**config, pipeline_name: config}, supports_secrets=False)
     providers.insert(0, provider)
     try:
         yield

@@ -11,9 +11,10 @@ import dlt
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
+from letters_source.config.providers import readable_files
 from letters_source.destination.engines import DuckDB, Postgres
+from letters_source.destination.kinds import DUCKDB_CONFIG
 from letters_source.errors import DestinationError
-from letters_source.lookup import readable_files
 from letters_source.tables import DATASET
 
 Kind = Literal["duckdb", "parquet", "delta", "iceberg", "postgres"]
@@ -35,10 +36,6 @@ DEFAULT_PLACES: dict[Kind, str] = {
     # a server and its password are dlt's configuration, and no path
     "postgres": "",
 }
-# the limit and the free order keep a load's memory flat whatever the size of a listing: 10 million rows fit; each
-# thread needs a share of it, and with one for each of a server's eight cores a million contacts do not fit
-MEMORY_MB = 120
-DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 2, "preserve_insertion_order": False}
 # each file of rows that is loaded at once needs a share too; dlt, told to write smaller ones, would load twenty
 FILES_AT_ONCE = 2
 

@@ -15,11 +15,11 @@ from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import raise_open_connection_error
 
+from letters_source.destination.error_translation import innermost
 from letters_source.destination.formats import format_of
+from letters_source.destination.kinds import duckdb_file, engine, is_files, local_folder, shown_place, table_format
 from letters_source.destination.quoting import plain_cause
-from letters_source.destination.traits import duckdb_file, engine, is_files, local_folder, shown_place, table_format
 from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable
-from letters_source.failures import innermost
 from letters_source.tables import TABLES
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import dlt
 
-from letters_source.destination.traits import is_files
+from letters_source.destination.kinds import is_files
 
 KEPT_OPEN: ContextVar[tuple[dlt.Pipeline | None, Any]] = ContextVar("KEPT_OPEN", default=(None, None))
 """The pipeline whose client stays open, and that client."""
@@ -20,7 +20,7 @@ def open_sql(pipeline: dlt.Pipeline) -> Iterator[Any]:
     if kept is pipeline:
         yield client
     elif is_files(pipeline):
-        from letters_source.destination.files import open_files
+        from letters_source.destination.file_tables import open_files
 
         with open_files(pipeline.destination_client()) as files:
             yield files

@@ -4,9 +4,19 @@ from collections.abc import Collection, Mapping
 
 import dlt
 
+from letters_source.destination.kinds import engine, is_files
 from letters_source.destination.sql import open_sql
-from letters_source.destination.traits import engine, is_files
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, VALID_TO, Table
+
+
+def drop_empty_staging(pipeline: dlt.Pipeline) -> None:
+    """Drop the schema for staging that a load made without needing it: dlt would take it for one with its tables."""
+    if engine(pipeline) != "duckdb":
+        return
+    with open_sql(pipeline) as client:
+        staging = client.staging_dataset_name
+        if not client.execute_sql("SELECT 1 FROM duckdb_tables() WHERE schema_name = %s LIMIT 1", staging):
+            client.execute_sql(f"DROP SCHEMA IF EXISTS {client.escape_column_name(staging)}")
 
 
 def remove_unfinished(pipeline: dlt.Pipeline, tables: Collection[Table]) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import dlt
 
+from letters_source.destination.kinds import is_files
 from letters_source.destination.sql import open_sql
-from letters_source.destination.traits import is_files
 from letters_source.errors import LoadFailed
-from letters_source.listing import LISTINGS
+from letters_source.service.listings import LISTINGS
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table, tables_of
 
 Row = Mapping[str, Any]

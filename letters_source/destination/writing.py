@@ -1,16 +1,12 @@
-"""How does DuckDB write the rows of a load? At once where they stay, with memory and threads that fit them."""
+"""DuckDB's memory and threads for the rows of a load."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pyarrow.parquet as pq
 from dlt.common.configuration.container import Container
-from dlt.common.destination import PreparedTableSchema
-from dlt.common.storages.load_package import LoadPackageStateInjectableContext, ParsedLoadJobFileName
-from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
-from typing_extensions import override
+from dlt.common.storages.load_package import LoadPackageStateInjectableContext
 
-from letters_source.destination.pipeline import DUCKDB_CONFIG, MEMORY_MB
+from letters_source.destination.kinds import MEMORY_MB
 
 # DuckDB's own, where dlt sets 1gb and so sends most rows of a load through DuckDB's log: 3 % of a first load
 THRESHOLD = "16MiB"
@@ -25,27 +21,6 @@ TIMES = 8
 # what two threads bring, less than a row group each, DuckDB collects again: 100,000 contacts and their labels are a
 # third more work for them and take a fifth longer; from 300,000 on they are faster
 FEW_ROWS = 2 * ROWS_TOGETHER
-
-
-class Fitted(SqlJobClientWithStagingDataset):
-    """A client of dlt's for DuckDB, to be mixed into one: how DuckDB writes fits the rows of a load."""
-
-    @override
-    def verify_schema(
-        self, only_tables: Any = None, new_jobs: Iterable[ParsedLoadJobFileName] = ()
-    ) -> list[PreparedTableSchema]:
-        """As dlt does, before any job has its connection; pragmas of users go last and hold, their statements do not.
-
-        dlt makes these credentials anew for each load, from those of the user. Limits that are not ours stay.
-        """
-        jobs = tuple(new_jobs)
-        tables = super().verify_schema(only_tables, jobs)
-        staged = any(map(self.should_load_data_to_staging_dataset, {job.table_name for job in jobs}))
-        credentials: Any = self.config.credentials
-        limits = limits_for(list(files_to_load()), staged=staged) if credentials.global_config == DUCKDB_CONFIG else {}
-        ours = limits if staged else {**limits, "checkpoint_threshold": THRESHOLD}
-        credentials.pragmas = [*(f"{name}='{value}'" for name, value in ours.items()), *(credentials.pragmas or ())]
-        return tables
 
 
 def limits_for(files: Sequence[pq.FileMetaData], *, staged: bool) -> dict[str, str | int]:

@@ -15,8 +15,8 @@ import duckdb
 from jinja2 import Environment, StrictUndefined
 
 from letters_source.errors import SettingsError
-from letters_source.report.opening import open_tables
-from letters_source.report.pictures import HISTORY, PICTURES, Picture
+from letters_source.report.charts import HISTORY, PICTURES, Picture
+from letters_source.report.dataset import open_tables
 from letters_source.report.queries import FIGURES, GALLERY, LAST_LOADS, NEWEST, UNFINISHED, Rows, read
 from letters_source.report.svg import draw_svg
 from letters_source.tables import DATASET

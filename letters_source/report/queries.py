@@ -7,8 +7,8 @@ from typing import Any
 
 import duckdb
 
-from letters_source.listing import LISTINGS
-from letters_source.report.opening import FINISHED
+from letters_source.report.dataset import FINISHED
+from letters_source.service.listings import LISTINGS
 from letters_source.tables import LOAD_ID, tables_of
 
 Rows = list[dict[str, Any]]

@@ -16,8 +16,8 @@ with app.setup(hide_code=True):
     import marimo as mo
 
     from letters_source import SettingsError
-    from letters_source.report.opening import open_tables
-    from letters_source.report.pictures import PICTURES, Picture, bars
+    from letters_source.report.charts import PICTURES, Picture, bars
+    from letters_source.report.dataset import open_tables
     from letters_source.report.queries import Rows, read
     from letters_source.tables import DATASET
 

@@ -13,7 +13,7 @@ from time import perf_counter
 
 import orjson
 
-from letters_source.decode import decode_page
+from letters_source.decode.page import decode_page
 from letters_source.emulator import Emulator
 
 ROWS, ROUNDS, PAGES_A_ROUND = 1000, 15, 5

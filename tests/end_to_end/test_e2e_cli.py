@@ -15,7 +15,7 @@ from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, 
 from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
-from letters_source.cli import INTERRUPTED, tell_unexpected
+from letters_source.cli.main import INTERRUPTED, tell_unexpected
 from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
 
 # prints when its process takes it apart
@@ -559,7 +559,7 @@ def test_help_imports_nothing_heavy() -> None:
     """It answers at once."""
     code = (
         "import sys; sys.argv = ['letters', '--help']\n"
-        "from letters_source.cli import main\n"
+        "from letters_source.cli.main import main\n"
         "try: main()\n"
         "except SystemExit as end: code = end.code\n"
         "heavy = {'dlt', 'requests', 'pyarrow', 'duckdb', 'rich', 'starlette', 'uvicorn', 'numpy', 'pandas'}\n"
@@ -590,8 +590,8 @@ def test_only_a_process_that_is_there_for_the_command_ends_at_once(
     """An agent may wait for the end, or another program go on after it."""
     script = tmp_path / name
     script.write_text(
-        f"import atexit, sys; {first}; from letters_source.cli import program\n{HELD}; sys.argv[1:] = ['--version']\n"
-        "program()"
+        f"import atexit, sys; {first}; from letters_source.cli.main import program\n{HELD}\n"
+        "sys.argv[1:] = ['--version']; program()"
     )
     done = run_python(str(script), env=without_coverage())
     wrapped = run_python("-c", f"import runpy; runpy.run_path({str(script)!r})", env=without_coverage())
@@ -605,7 +605,7 @@ def test_only_a_process_that_is_there_for_the_command_ends_at_once(
 def test_what_a_command_registered_is_called_before_it_ends() -> None:
     """dlt and tempfile, for example, tidy up then."""
     program = (
-        "import atexit, sys; from letters_source.process import ending_at_once\n"
+        "import atexit, sys; from letters_source.cli.process import ending_at_once\n"
         f"{HELD}\n"
         "with ending_at_once():\n"
         "    atexit.register(print, 'from within')\n"
@@ -622,7 +622,7 @@ def without_coverage() -> dict[str, str]:
 def test_numpy_starts_no_threads() -> None:
     """On a server of many cores each would spin for a while, for nothing."""
     code = (
-        "import os; from letters_source.process import set_up; set_up(debug=False)\n"
+        "import os; from letters_source.cli.process import set_up; set_up(debug=False)\n"
         "import numpy; print(len(os.listdir('/proc/self/task')))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}

@@ -1,21 +1,24 @@
 """Can dlt's own settings undo what a load promises?"""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import dlt
 import pytest
-from dlt.common.configuration.resolve import resolve_configuration
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.resolve import inject_section, resolve_configuration
+from dlt.common.configuration.specs import PluggableRunContext
+from dlt.common.configuration.specs.config_section_context import ConfigSectionContext
 from dlt.load.configuration import LoaderConfiguration
 from holdings import DATASET, LISTED, Rows, change
 from shelves import amend
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, run
-from letters_source.destination.engines import with_mixins
+from letters_source.destination.dlt_hooks import Together
+from letters_source.destination.engines import DLT_RELEASE, with_mixins
 from letters_source.destination.loading import outranking
-from letters_source.destination.together import Together
+from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 
 TRUNCATE = "truncate-and-insert"
@@ -35,6 +38,7 @@ def in_file(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Set the strategy in `config.toml`."""
     (world.place.parent / ".dlt").mkdir()
     (world.place.parent / ".dlt/config.toml").write_text(f'[destination.duckdb]\nreplace_strategy = "{TRUNCATE}"\n')
+    Container()[PluggableRunContext].reload_providers()
     return in_environment("UNUSED")(world, monkeypatch)
 
 
@@ -77,28 +81,39 @@ def test_no_strategy_of_dlt_lets_tables_be_mixed(
     assert listed(world) == before
 
 
-def test_files_are_loaded_whatever_the_strategy(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that dlt has for databases alone would stop the load, and name nothing."""
-    monkeypatch.setenv("DESTINATION__REPLACE_STRATEGY", "insert-from-staging")
-    world = begin(Emulator(9, 3), "parquet")
+@pytest.mark.parametrize("strategy", ["insert-from-staging", TRUNCATE])
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_files_are_loaded_whatever_the_strategy(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, kind: Kind, strategy: str
+) -> None:
+    """One that dlt has for other destinations would stop the load, and name nothing."""
+    monkeypatch.setenv("DESTINATION__REPLACE_STRATEGY", strategy)
+    world = begin(Emulator(9, 3), kind)
     for _ in range(2):
-        world.load()
-        assert world.is_exact()
+        assert world.load().tables["contacts"] == 9
 
 
-def test_what_a_load_needs_outranks_every_setting(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("project")
+def test_what_a_load_needs_outranks_every_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     """While it runs, in the environment and under the pipeline's own name, too; afterward theirs count again."""
     monkeypatch.setenv("LOAD__WORKERS", "7")
     monkeypatch.setenv("OWN__LOAD__RAISE_ON_MAX_RETRIES", "9")
-    dlt.pipeline("own", pipelines_dir=str(project)).activate()
 
     def found() -> tuple[int, int]:
-        config = resolve_configuration(LoaderConfiguration(), sections=("load",), accept_partial=True)
+        with inject_section(ConfigSectionContext(pipeline_name="own", sections=("load",))):
+            config = resolve_configuration(LoaderConfiguration(), sections=("load",), accept_partial=True)
         return config.workers, config.raise_on_max_retries
 
-    with outranking({"load": {"workers": 1, "raise_on_max_retries": 1}}):
+    with outranking({"load": {"workers": 1, "raise_on_max_retries": 1}}, "own"):
+        dlt.config["mine"] = 5
         assert found() == (1, 1)
-    assert found()[0] == 7
+    assert found() == (7, 9)
+    assert dlt.config["mine"] == 5
+
+
+def test_the_release_of_dlt_is_the_one_that_is_installed() -> None:
+    """And that the message names."""
+    assert dlt.__version__.startswith(f"{DLT_RELEASE}.")
 
 
 def test_a_method_that_dlt_renamed_is_told_of() -> None:

@@ -14,6 +14,7 @@ from letters_source import (
     IncompleteListing,
     LettersError,
     ListingShrank,
+    ListingUnpaged,
     LoadFailed,
     MalformedResponse,
     NotAuthorised,
@@ -21,7 +22,7 @@ from letters_source import (
     ServiceUnreachable,
     SettingsError,
 )
-from letters_source.emulator import Emulator, Reply, When
+from letters_source.emulator import Behaviour, Emulator, Reply, When
 
 CONTACTS = When("contacts")
 
@@ -44,6 +45,11 @@ def occupy(world: World) -> None:
         connection.execute("CREATE SCHEMA letters_data; CREATE TABLE letters_data.contacts (id INTEGER PRIMARY KEY)")
 
 
+def ignore_pages(world: World) -> None:
+    """Let the service answer each page with the first."""
+    world.emulator.behaviour = Behaviour(ignore_page=True)
+
+
 def hide(world: World) -> None:
     """Make the destination a folder."""
     world.place.mkdir()
@@ -53,12 +59,13 @@ FAILURES: dict[type[LettersError], tuple[Callable[[World], Any], dict[str, Any]]
     DestinationError: (hide, {}),
     IncompleteListing: (answer(Reply.of({"data": {"count": 9, "rows": []}})), {}),
     ListingShrank: (shrink, {}),
+    ListingUnpaged: (ignore_pages, {"page_size": 10}),
     LoadFailed: (occupy, {}),
     MalformedResponse: (answer(Reply.of({"data": {"count": 9}})), {}),
     NotAuthorised: (answer(Reply(401)), {}),
     ServiceRejected: (answer(Reply(404)), {}),
     ServiceUnreachable: (answer(Reply(500)), {"retry_budget": 0.1}),
-    SettingsError: (lambda _: None, {"page_size": 0}),
+    SettingsError: (World.load, {"account_id": "502"}),
 }
 
 

@@ -18,7 +18,7 @@ from worlds import Begin, World, serve_world
 from letters_source import Result
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator, Hit, Reply, Row, Traits, When
-from letters_source.listing import ContactFilters, TemplateFilters
+from letters_source.service.listings import ContactFilters, TemplateFilters
 
 Pairs = set[tuple[Any, ...]]
 

@@ -19,7 +19,15 @@ from worlds import Begin, World
 from letters_source import account_pipelines, run_accounts
 from letters_source import letters as source
 from letters_source.emulator import Emulator, Reply, Row, Shelf, Traits, When
-from letters_source.listing import LISTINGS, ContactFilters, DateFormat, FilterEncoding, Filters, Form, TemplateFilters
+from letters_source.service.listings import (
+    LISTINGS,
+    ContactFilters,
+    DateFormat,
+    FilterEncoding,
+    Filters,
+    Form,
+    TemplateFilters,
+)
 
 PERIOD: dict[str, Any] = {"last_mailed_from": date(2024, 3, 1), "last_mailed_to": date(2024, 6, 30)}
 SEARCHED = ("firstName", "lastName", "fullName", "companyName", "email", "city")

@@ -18,7 +18,7 @@ import letters_source
 from letters_source import IncompleteListing, LoadFailed, Result
 from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Drift, Emulator, Traits
-from letters_source.listing import ContactFilters, TemplateFilters
+from letters_source.service.listings import ContactFilters, TemplateFilters
 from letters_source.tables import tables_of
 
 Chains = dict[tuple[Any, ...], list[tuple[int, int | None]]]

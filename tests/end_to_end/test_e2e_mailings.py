@@ -23,7 +23,7 @@ from worlds import Begin, World
 
 from letters_source import LoadFailed, ServiceError, ServiceRejected, SettingsError, letters, make_pipeline, run
 from letters_source.emulator import Emulator, Hit, Reply, Traits, When
-from letters_source.listing import LONG_AGO, ContactFilters
+from letters_source.service.listings import LONG_AGO, ContactFilters
 
 Mailing = tuple[str, date, date]
 Span = tuple[date, date]

@@ -12,7 +12,7 @@ from letters_source.emulator import Emulator
 READ_AGAIN_AND_AGAIN = """
 import sys
 from letters_source import make_pipeline
-from letters_source.destination.held import finished_audits
+from letters_source.destination.audits import finished_audits
 # threads take turns so often that two which wait for each other meet within seconds
 sys.setswitchinterval(1e-6)
 pipeline = make_pipeline("parquet", sys.argv[1])
@@ -40,4 +40,5 @@ def test_duckdb_opens_the_files_of_a_table_itself(begin: Begin) -> None:
     with open_sql(world.pipeline) as client:
         client.execute_sql(f"FROM {client.make_qualified_table_name('contacts')} LIMIT 1")
         [[sql]] = client.execute_sql("SELECT sql FROM duckdb_views() WHERE view_name = 'contacts'")
-    assert f"read_parquet(main.list_value('{world.place}/letters_data/contacts/" in sql
+    assert "read_parquet" in sql
+    assert f"{world.place}/letters_data/contacts/" in sql

@@ -1,6 +1,7 @@
 """Does the source work in dlt's own hands, without `run`?"""
 
 import logging
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from holdings import LISTED, change, held_tables, query, read_tables, table_name
 from worlds import Begin, World
 
 from letters_source import IncompleteListing, SettingsError, letters, run
+from letters_source.destination.error_translation import causes
 from letters_source.emulator import Behaviour, Emulator
-from letters_source.failures import causes
 
 CONTACT_RESOURCES = {"contacts", "contacts__contact_labels", "contacts__rejected_rows", "contacts__listing_audit"}
 TEMPLATE_RESOURCES = {
@@ -143,15 +144,26 @@ def refusal(world: World, data: Any) -> str:
 def test_a_table_without_its_children_is_refused(world: World) -> None:
     """They would keep the rows of an earlier load; so would the audit."""
     world.load()
-    why = "would keep the rows of an earlier load, as they are not selected; use letters()"
-    source = letters(**world.settings).with_resources("contacts")
+    why = "tables of a listing load together, or rows of two loads would be mixed. Use letters()"
+    source = letters(**world.settings, facets=True).with_resources("contacts")
     source.resources["contacts__contact_labels"].selected = False
+    source.resources["contacts__return_addresses"].selected = False
     assert refusal(world, source) == (
-        f"contacts: contacts__contact_labels {why}.with_resources('contacts'), or run(only=('contacts',))."
+        f"contacts: not selected: contacts__contact_labels, contacts__return_addresses; {why}"
+        ".with_resources('contacts'), or run(only=('contacts',))."
     )
+    missing = "templates__creator, templates__product, templates__rejected_rows, templates__listing_audit"
     assert refusal(world, letters(**world.settings).resources["templates"]).startswith(
-        f"templates: templates__creator, templates__product, templates__rejected_rows, templates__listing_audit {why}"
+        f"templates: not selected: {missing}; {why}"
     )
+
+
+def test_a_selection_can_be_made_from_a_selection(world: World) -> None:
+    """It brings its listing along, too."""
+    world.load()
+    world.emulator.contacts.delete(0)
+    world.pipeline.run(letters(**world.settings).with_resources("templates", "contacts").with_resources("contacts"))
+    assert world.is_exact()
 
 
 def test_a_filter_for_rows_is_refused(world: World) -> None:
@@ -176,7 +188,21 @@ def texans(row: Any) -> Any:
     yield from (row,) if row["state"] == "Texas" else ()
 
 
-@pytest.mark.parametrize(("method", "step"), [("add_map", texan), ("add_yield_map", texans)])
+def nothing(_: Any) -> Any:
+    """A step that answers with nothing at all."""
+    return []
+
+
+def nobody(_: Any) -> Any:
+    """The same for `add_yield_map`."""
+    yield None
+    yield []
+
+
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [("add_map", texan), ("add_map", nothing), ("add_yield_map", texans), ("add_yield_map", nobody)],
+)
 def test_a_step_that_drops_tables_fails_the_load(world: World, method: str, step: Any) -> None:
     """The table stays as it was, and the message names the step."""
     world.load()
@@ -188,6 +214,35 @@ def test_a_step_that_drops_tables_fails_the_load(world: World, method: str, step
     [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
     assert str(error).startswith(f"contacts: a step of {method} dropped a whole Arrow table with rows; filter rows")
     assert world.tables() == before
+
+
+@pytest.mark.parametrize("method", ["add_filter", "add_map", "add_yield_map"])
+def test_what_reads_pages_takes_no_steps(world: World, method: str) -> None:
+    """It reads for several tables, and for the audit."""
+    hidden = letters(**world.settings).resources["contacts_pages"]
+    with pytest.raises(SettingsError, match=r"^contacts_pages takes no steps, as it reads for several tables"):
+        getattr(hidden, method)(texan)
+
+
+def test_steps_come_after_those_that_make_tables(world: World) -> None:
+    """Before them, items are no tables."""
+    contacts = letters(**world.settings).resources["contacts"]
+    with pytest.raises(SettingsError, match=r"^contacts: add_map adds steps at the end only; leave insert_at out\.$"):
+        contacts.add_map(texan, insert_at=0)
+
+
+def test_a_step_for_rows_that_fails_is_explained(world: World) -> None:
+    """The commonest one adds a key to a dict."""
+    source = letters(**world.settings)
+    source.resources["contacts"].add_map(lambda row: {**row, "x": 1})
+    assert refusal_of_step(world, source).startswith("contacts: a step of add_map failed on an Arrow table: ")
+
+
+def refusal_of_step(world: World, source: Any) -> str:
+    """Our error where a step fails a plain load."""
+    with pytest.raises(PipelineStepFailed) as caught:
+        world.pipeline.run(source)
+    return next(str(cause) for cause in causes(caught.value) if isinstance(cause, SettingsError))
 
 
 def first_labels(table: pa.Table, _meta: Any) -> pa.Table:
@@ -215,14 +270,43 @@ def test_rows_can_be_taken_one_by_one(world: World) -> None:
     assert world.is_exact()
 
 
+@pytest.mark.parametrize("mode", ["sync", "history"])
+def test_incremental_would_end_what_sync_and_history_keep(world: World, mode: str) -> None:
+    """What is not new would count as gone."""
+    world.settings[mode] = True
+    world.load()
+    source = letters(**world.settings)
+    source.resources["contacts"].apply_hints(incremental=dlt.sources.incremental("created_at"))
+    assert refusal(world, source).startswith("contacts: incremental keeps only rows that are new")
+
+
+@pytest.mark.parametrize("strategy", ["scd2", "upsert"])
+def test_merge_strategies_of_dlts_own_are_refused(world: World, strategy: Any) -> None:
+    """They would fail late; the message names ours."""
+    world.load()
+    source = letters(**world.settings)
+    source.resources["contacts"].apply_hints(write_disposition={"disposition": "merge", "strategy": strategy})
+    assert refusal(world, source) == (
+        f'contacts: {strategy} does not fit; write_disposition may be "replace", "append" or "merge". For changed rows '
+        "set sync, for former versions history."
+    )
+
+
+def test_tables_can_be_refreshed_after_a_first_load(world: World) -> None:
+    """The load leaves no schema for staging that it did not need."""
+    world.load()
+    world.pipeline.run(letters(**world.settings), refresh="drop_sources")
+    assert world.is_exact()
+
+
 def test_an_incremental_table_that_is_replaced_is_refused(world: World) -> None:
     """It would hold only what is new; appended or merged it may be."""
     world.load()
     source = letters(**world.settings)
     source.resources["contacts"].apply_hints(incremental=dlt.sources.incremental("created_at"))
     assert refusal(world, source) == (
-        "contacts: incremental with write_disposition replace would leave only the rows that are new since the last "
-        'load; set write_disposition to "merge" or "append", or leave incremental out.'
+        "contacts: incremental keeps only rows that are new, so replace, sync and history would lose or close all "
+        'others; set write_disposition to "merge" or "append", or leave incremental out.'
     )
     source.resources["contacts"].apply_hints(write_disposition="merge")
     for _ in range(2):
@@ -230,23 +314,27 @@ def test_an_incremental_table_that_is_replaced_is_refused(world: World) -> None:
         assert world.is_exact()
 
 
-def test_a_plain_load_makes_dlt_warn_of_nothing(
-    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of JSON columns it would say that their hints differ: Arrow has no JSON. Of other resources it still does."""
-    world.emulator.behaviour = Behaviour(extra_fields={"countryCode": "US"})
+@pytest.fixture
+def dlt_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.LogCaptureFixture]:
+    """What dlt logs as warnings."""
     monkeypatch.setenv("RUNTIME__LOG_LEVEL", "WARNING")
     Container()[PluggableRunContext].reload()
     log = logging.getLogger("dlt")
     log.addHandler(caplog.handler)
-    world.pipeline.run(letters(**world.settings))
-    assert [record.message for record in caplog.records if record.name == "dlt"] == []
-    mine = dlt.resource([pa.table({"note": ["{}"]})], name="mine", columns={"note": {"data_type": "json"}})
-    world.pipeline.run(mine)
+    yield caplog
     log.removeHandler(caplog.handler)
     monkeypatch.undo()
     Container()[PluggableRunContext].reload()
-    assert any(message.startswith("In resource: mine, when merging arrow schema") for message in caplog.messages)
+
+
+def test_a_plain_load_makes_dlt_warn_of_nothing(world: World, dlt_log: pytest.LogCaptureFixture) -> None:
+    """Of JSON columns it would say that their hints differ: Arrow has no JSON. Of other resources it still does."""
+    world.emulator.behaviour = Behaviour(extra_fields={"countryCode": "US"})
+    world.pipeline.run(letters(**world.settings))
+    assert [record.message for record in dlt_log.records if record.name == "dlt"] == []
+    mine = dlt.resource([pa.table({"note": ["{}"]})], name="contacts", columns={"note": {"data_type": "json"}})
+    dlt.pipeline("mine", destination=dlt.destinations.duckdb("mine.duckdb")).run(mine)
+    assert any(message.startswith("In resource: contacts, when merging arrow schema") for message in dlt_log.messages)
 
 
 def test_a_resource_can_be_given_another_table(world: World) -> None:

@@ -16,11 +16,11 @@ from terminals import open_process
 from worlds import Begin
 
 from letters_source import DestinationError, LoadFailed, make_pipeline, run
+from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.preflight import check_destination, check_duckdb, check_folder
 from letters_source.destination.verify import verify_load
 from letters_source.emulator import Emulator
-from letters_source.failures import plain_errors
 from letters_source.tables import tables_of
 
 Refuse = Callable[[Kind, Path | str], str]

@@ -18,8 +18,8 @@ from worlds import Begin, World
 
 from letters_source import LettersError, SettingsError
 from letters_source.emulator import Behaviour, Emulator, Reply, When
-from letters_source.listing import LISTINGS
-from letters_source.privacy import PERSONAL, Policy
+from letters_source.service.listings import LISTINGS
+from letters_source.transform.privacy import PERSONAL, Policy
 
 KEY = "a key of more than sixteen bytes"
 CANARY = "canary5b7e"

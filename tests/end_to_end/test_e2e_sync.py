@@ -11,7 +11,7 @@ from worlds import Begin, World
 
 from letters_source import LoadFailed, SettingsError, make_pipeline, run
 from letters_source.emulator import Emulator, Traits
-from letters_source.listing import ContactFilters
+from letters_source.service.listings import ContactFilters
 
 NOTES, GREEN = {"id": "1", "title": "notes"}, {"id": "2", "title": "green"}
 FACETS = {

@@ -8,9 +8,9 @@ import pytest
 from holdings import held_tables, query
 from worlds import Begin, World
 
+from letters_source.decode.row_schema import MOST_NAMES
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Behaviour, Emulator
-from letters_source.shape import MOST_NAMES
 
 
 @pytest.fixture(autouse=True)

@@ -31,8 +31,8 @@ from refusals import CONTACTS, refused
 from worlds import World
 
 from letters_source import LettersError, MalformedResponse, ServiceRejected, ServiceUnreachable, SettingsError
-from letters_source.client import MAX_BODY_BYTES
 from letters_source.emulator import Reply, When
+from letters_source.service.client import MAX_BODY_BYTES
 from pages import page_of
 from recording_server import Recorder, answer, record
 

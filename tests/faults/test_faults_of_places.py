@@ -26,7 +26,7 @@ from letters_source import DestinationError, DestinationInUse, make_pipeline, ru
 from letters_source.destination.loading import hold_open
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.preflight import LEAST_ROOM, check_space
-from letters_source.destination.published import publish_copy
+from letters_source.destination.publish import publish_copy
 from letters_source.destination.waiting import when_free
 from letters_source.emulator import Behaviour, Emulator
 from recording_server import answer, record

@@ -11,7 +11,7 @@ from refusals import CONTACTS, refused
 from worlds import Begin, World
 
 from letters_source import IncompleteListing, MalformedResponse
-from letters_source.decode import MAX_ROW_BYTES
+from letters_source.decode.page import MAX_ROW_BYTES
 from letters_source.emulator import Emulator, Reply
 from pages import page_of
 

@@ -15,8 +15,8 @@ from holdings import DATASET, query, read_tables, table_names
 from worlds import ACCESS, REFRESH, Begin, World
 
 from letters_source.emulator import Behaviour, Drift, Emulator
-from letters_source.listing import LONG_AGO
-from letters_source.mailings import far_ahead
+from letters_source.extract.mailings import far_ahead
+from letters_source.service.listings import LONG_AGO
 
 LOAD = ("letters", "load", -1)
 POOLS = {"letters_service": 2, "letters_writer": 1}

@@ -17,9 +17,9 @@ from dagster_runs import (
 from holdings import LISTED, change, held_tables, query
 from worlds import ACCESS, Begin, World
 
+from letters_source.config.providers import where_to_set
 from letters_source.dagster import LettersResource, asset_specs
 from letters_source.emulator import Behaviour, Drift, Emulator
-from letters_source.lookup import where_to_set
 from letters_source.tables import TABLES
 
 ALWAYS = {*LISTED, "rejected_rows", "listing_audit"}

@@ -59,7 +59,7 @@ def test_accounts_have_datasets_of_their_own(world: World, instance: dg.DagsterI
     assert checked(result) == {}
 
 
-def test_materialisations_are_of_the_partition(world: World, instance: dg.DagsterInstance) -> None:
+def test_materializations_are_of_the_partition(world: World, instance: dg.DagsterInstance) -> None:
     """Also of tables that came with a selected one."""
     load(instance, "B", "contacts__contact_labels")
     for table, expected in (("contacts__contact_labels", {"B"}), ("contacts", {"B"}), ("templates", set())):
@@ -78,7 +78,7 @@ def test_checks_look_at_every_loaded_account(world: World, instance: dg.DagsterI
     assert ("contacts", "complete") not in checked(result)
 
 
-def test_materialisations_tell_the_account_s_own_table(world: World, instance: dg.DagsterInstance) -> None:
+def test_materializations_tell_the_account_s_own_table(world: World, instance: dg.DagsterInstance) -> None:
     """Its dataset has the account's name."""
     for account, dataset in (("A", "letters_data_a"), ("B", "letters_data_b")):
         facts = materialized(load(instance, account))["contacts"]

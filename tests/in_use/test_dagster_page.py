@@ -123,7 +123,7 @@ def test_our_log_is_in_the_log_of_the_run(home: Path) -> None:
 
 
 def test_the_graph_shows_the_service_the_tables_and_their_checks(address: str, browser: Browser, images: Path) -> None:
-    """Every table was materialised, comes after the service, and has passed its checks."""
+    """Every table was materialized, comes after the service, and has passed its checks."""
     page = browser.new_page(viewport={"width": 1240, "height": 1260})
     page.set_default_timeout(60_000)
     page.goto(f"{address}{GRAPH}")

@@ -22,7 +22,7 @@ from letters_source import IncompleteListing, LoadFailed, Result, SettingsError,
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Emulator
-from letters_source.listing import ContactFilters
+from letters_source.service.listings import ContactFilters
 from letters_source.tables import tables_of
 
 Form = Literal["delta", "iceberg"]
@@ -283,7 +283,7 @@ def lake_section() -> str:
     return document.partition("## The lake\n")[2].partition("\n## ")[0]
 
 
-WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli import main; main()"
+WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.main import main; main()"
 
 
 @pytest.mark.parametrize(("form", "module"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])

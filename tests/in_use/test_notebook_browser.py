@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, FloatRect, Page, expect
 from worlds import Begin, World
 
 from letters_source.emulator import Emulator
-from letters_source.report.pictures import PICTURES
+from letters_source.report.charts import PICTURES
 
 # marimo and a browser begin slowly on a busy machine
 PATIENCE = 120_000

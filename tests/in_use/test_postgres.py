@@ -25,11 +25,11 @@ from letters_source import (
     run,
     run_accounts,
 )
-from letters_source.destination.dataset_lock import locked_dataset
 from letters_source.destination.pipeline import account_pipelines
+from letters_source.destination.postgres import locked_dataset
 from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Emulator
-from letters_source.listing import ContactFilters
+from letters_source.service.listings import ContactFilters
 from letters_source.tables import TABLES, tables_of
 
 KINDS = {
@@ -478,7 +478,7 @@ def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
 
 def test_a_missing_extra_is_a_line(configured: str, world: World) -> None:
     """It says what to install."""
-    code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli import main; main()"
+    code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli.main import main; main()"
     done = run_python("-c", code, "load", "--destination", "postgres")
     assert (done.code, done.out) == (2, "")
     assert done.err == 'letters: postgres needs more: pip install "letters-source[postgres]"\n'

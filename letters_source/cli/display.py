@@ -1,0 +1,215 @@
+"""What does a person at a terminal see of a load, a check or the emulator?"""
+
+import json
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dlt
+
+from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
+from letters_source.extract.check import Findings
+from letters_source.load import Result, run, run_accounts
+from letters_source.pagination.reader import Watch, ignore
+
+if TYPE_CHECKING:
+    # at run time a load would wait for a web server's import, and a quiet one for rich's
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+
+    from letters_source.emulator import Emulator
+
+
+@cache
+def stdout() -> "Console":
+    """Where results are shown."""
+    from rich.console import Console
+
+    return Console(soft_wrap=True, markup=False, emoji=False)
+
+
+@cache
+def stderr() -> "Console":
+    """Where progress and the log are shown."""
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
+
+
+def is_watched() -> bool:
+    """Whether a person sees what goes to stderr, which may be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def start_logging(*, quiet: bool, debug: bool) -> None:
+    """Our log on stderr: warnings; where nobody sees bars, a line a listing too; with `debug` a line a page."""
+    logger = logging.getLogger("letters_source")
+    watched = is_watched()
+    logger.addHandler(terminal_handler(show_time=debug) if watched else plain_handler())
+    usual = logging.WARNING if quiet or watched else logging.INFO
+    logger.setLevel(logging.DEBUG if debug else usual)
+
+
+def terminal_handler(*, show_time: bool) -> logging.Handler:
+    """Log lines that stay clear of the bars."""
+    from rich.logging import RichHandler
+
+    return RichHandler(console=stderr(), show_path=False, show_time=show_time, markup=False)
+
+
+def plain_handler() -> logging.Handler:
+    """A line each, whatever its length: rich would lay it out for a terminal's width, which a log file has not."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    return handler
+
+
+def load_shown(pipeline: dlt.Pipeline, only: Sequence[str], settings: Any, *, quiet: bool) -> None:
+    """Load with progress, then show what is there."""
+    with progress(quiet=quiet) as watch:
+        result = run(pipeline, only=only, watch=watch, **settings)
+    if not quiet:
+        show_result(result, pipeline)
+        show_published(settings)
+
+
+def load_accounts_shown(
+    pipelines: Mapping[str, dlt.Pipeline], only: Sequence[str], settings: Any, *, quiet: bool
+) -> None:
+    """Load accounts with progress, then show what is there of each."""
+    with progress(quiet=quiet) as watch:
+        results = run_accounts(pipelines, only=only, watch=watch, **settings)
+    if quiet:
+        return
+    for account, result in results.items():
+        stdout().print(f"Account {account}:", highlight=False)
+        show_result(result, pipelines[account])
+    show_published(settings)
+
+
+class Bars:
+    """A bar for each listing and walk: rows read of the service's count."""
+
+    def __init__(self, progress: "Progress") -> None:
+        self.progress = progress
+        self.tasks: dict[tuple[str, int], TaskID] = {}
+
+    def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
+        """Take a response into account; the fence reads some rows again, which adds nothing beyond the count."""
+        if (listing, walk) not in self.tasks:
+            words = listing if walk == 1 else f"{listing}, walk {walk}"
+            self.tasks[listing, walk] = self.progress.add_task(words, total=count)
+        task = self.tasks[listing, walk]
+        done = self.progress.tasks[task].completed + rows
+        self.progress.update(task, total=count, completed=min(done, count))
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Watch]:
+    """Bars on stderr while the block runs, where a person can see them."""
+    if quiet or not is_watched():
+        yield ignore
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    name = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), name, BarColumn(), MofNCompleteColumn(), TextColumn("rows"))
+    with Progress(*columns, TimeElapsedColumn(), console=stderr()) as bars:
+        yield Bars(bars).watch
+
+
+def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
+    """The tables, how each listing was read, where the data lies, and a query to try."""
+    table = make_table("table", "rows", "verdict", "seconds", "requests")
+    for name, rows in result.tables.items():
+        own = [audit for audit in result.audits if audit["listing"] == name]
+        verdicts = " and ".join(sorted({audit["verdict"] for audit in own}))
+        seconds, requests = (sum(audit[key] for audit in own) for key in ("seconds", "requests"))
+        table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
+    stdout().print(table)
+    place, dataset = shown_place(pipeline), pipeline.dataset_name
+    stdout().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}", highlight=False)
+    # mailings have a mode of their own, and a load of no window has no audit
+    is_history = any(audit["mode"] == "history" for audit in result.audits)
+    contacts = "contacts_current" if is_history else "contacts"
+    code = example_code(pipeline, contacts)
+    if code and result.tables.get("contacts"):
+        # uv tells what it runs; there the environment's Python is not on the path
+        python = "uv run python" if "UV" in os.environ else "python"
+        stdout().print(f"Try: {python} -c {shlex.quote(code)}", highlight=False)
+
+
+def show_published(settings: Mapping[str, Any]) -> None:
+    """Where readers find their copy, if there is one."""
+    if file := settings.get("publish"):
+        stdout().print(f"Published for readers: {file.absolute()}", highlight=False)
+
+
+def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
+    """Python that shows something of what was loaded into DuckDB or a folder; nothing where that takes more lines."""
+    place, dataset, form = shown_place(pipeline), pipeline.dataset_name, table_format(pipeline)
+    wanted = "select state, count(*) as contacts group by state order by contacts desc limit 5"
+    if is_duckdb(pipeline):
+        rows = f'duckdb.connect({json.dumps(place)}).sql("from {dataset}.{contacts} {wanted}")'
+        return f"import duckdb; {rows}.show()"
+    folder = Path(place) / str(dataset) / "contacts"
+    if not is_files(pipeline) or not folder.is_dir() or form == "iceberg":
+        return ""
+    if form == "delta":
+        rows = f"deltalake.DeltaTable({json.dumps(str(folder))}).to_pyarrow_dataset()"
+        return f'import deltalake, duckdb; contacts = {rows}; duckdb.sql("from contacts {wanted}").show()'
+    files = f"duckdb.read_parquet({json.dumps(str(folder / '*.parquet'))})"
+    return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
+
+
+def show_findings(findings: Findings) -> None:
+    """What a load would find and take, what filters do, and how long the token is good."""
+    probed = ("largest page",) if any(found.largest_page is not None for found in findings.listings) else ()
+    table = make_table("listing", "rows", "rows a page", "requests", "latency", "estimate", *probed)
+    for found in findings.listings:
+        figures = (
+            f"{found.count:,}",
+            f"{found.page_size:,}" if found.page_size else "all in one",
+            f"{found.requests:,}",
+            f"{found.latency * 1000:.0f} ms",
+            f"{found.seconds:.1f} s",
+            f"{found.largest_page or 0:,}",
+        )
+        table.add_row(found.listing, *figures[: len(table.columns) - 1])
+    stdout().print(table)
+    for found in findings.listings:
+        for effect in sorted(set(found.filters.values())):
+            names = ", ".join(name for name, seen in found.filters.items() if seen == effect)
+            stdout().print(f"Filters of {found.listing}, {effect}: {names}", highlight=False)
+    end = findings.expires
+    expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
+    stdout().print(f"The service is reachable and accepts the tokens; the access token {expires}.", highlight=False)
+
+
+def show_service(base_url: str, emulator: "Emulator") -> None:
+    """Where the emulator is, and how to use it: lines that a shell can take."""
+    stdout().print(
+        f"export SOURCES__LETTERS__BASE_URL={base_url}\n"
+        f"export SOURCES__LETTERS__ACCESS_TOKEN={emulator.access_token}\n"
+        f"export SOURCES__LETTERS__REFRESH_TOKEN={emulator.refresh_token}\n"
+        f"# {emulator.contacts.count:,} contacts and {emulator.templates.count:,} templates until Ctrl-C; "
+        "set these in another shell, then: letters load",
+        highlight=False,
+    )
+
+
+def make_table(first: str, *figures: str) -> "Table":
+    """A table of names and right-aligned figures."""
+    from rich.table import Table
+
+    table = Table(first)
+    for name in figures:
+        table.add_column(name, justify="right")
+    return table

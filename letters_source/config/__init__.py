@@ -1,0 +1,1 @@
+"""Settings: which there are, where they come from, whether they are right."""

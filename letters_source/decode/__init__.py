@@ -1,0 +1,1 @@
+"""Page bytes to Arrow rows."""

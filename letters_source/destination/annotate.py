@@ -1,0 +1,140 @@
+"""What a destination gets besides rows: descriptions, primary keys, and views of current rows."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import dlt
+
+from letters_source.destination.kinds import engine, is_duckdb, is_files
+from letters_source.destination.quoting import literal
+from letters_source.destination.sql import open_sql
+from letters_source.tables import VALID_FROM, VALID_TO, Table
+from letters_source.transform.row_hash import ROW_HASH
+
+# the table, the column (empty for the table), and the comment
+FIND_COMMENTS = {
+    "duckdb": """
+        SELECT table_name, '', comment FROM duckdb_tables() WHERE schema_name = %s
+        UNION ALL SELECT table_name, column_name, comment FROM duckdb_columns() WHERE schema_name = %s
+    """,
+    "postgres": """
+        SELECT relname, '', obj_description(oid) FROM pg_class WHERE relnamespace = to_regnamespace(%s)
+        UNION ALL SELECT relname, attname, col_description(attrelid, attnum)
+        FROM pg_attribute JOIN pg_class ON oid = attrelid WHERE relnamespace = to_regnamespace(%s)
+    """,
+}
+
+
+def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
+    """Write the comments that DuckDB, PostgreSQL, Delta or Iceberg lacks.
+
+    Parquet files have them from the start; other destinations have dlt's schema alone.
+    """
+    if is_files(pipeline):
+        describe_lake(pipeline.destination_client(), tables)
+    query = FIND_COMMENTS.get(engine(pipeline))
+    if not query:
+        return
+    with open_sql(pipeline) as client:
+        found: Any = client.execute_sql(query, client.dataset_name, client.dataset_name)
+        present = {(table, column): comment for table, column, comment in found}
+        lacking = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
+        if lacking:
+            statements = "".join(comment_statement(client, *item) for item in lacking)
+            # one transaction: each statement on its own is written to the file by itself, at four times the time
+            client.execute_sql(f"BEGIN;\n{statements}COMMIT;")
+
+
+def comment_statement(client: Any, kind: str, table: str, column: str, text: str) -> str:
+    """The SQL that sets a comment."""
+    name = client.make_qualified_table_name(table)
+    if column:
+        name += f".{client.escape_column_name(column)}"
+    return f"COMMENT ON {kind} {name} IS {literal(text)};\n"
+
+
+def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]:
+    """What is described (TABLE or COLUMN), the table, the column (empty for the table), and the text."""
+    for table in tables:
+        yield "TABLE", table.name, "", table.description
+        for column in table.loaded:
+            yield "COLUMN", table.name, column.name, column.description
+
+
+def describe_lake(client: Any, tables: Iterable[Table]) -> None:
+    """Write the descriptions that Delta and Iceberg tables lack, and Iceberg's identifier fields.
+
+    A table that has them gets no new version. Plain Parquet files get theirs from the Arrow schema.
+
+    Args:
+        client: dlt's client of the destination.
+        tables: those that were loaded.
+    """
+    for table in tables:
+        for form, describe in DESCRIBE.items():
+            if client.is_open_table(form, table.name):
+                describe(client.load_open_table(form, table.name), table)
+
+
+def describe_delta(found: Any, table: Table) -> None:
+    """Describe a Delta table. Each description takes a commit: deltalake has no call for several."""
+    if found.metadata().description != table.description:
+        found.alter.set_table_description(table.description)
+    comments = {field.name: field.metadata.get("comment") for field in found.schema().fields}
+    for column in table.loaded:
+        if comments[column.name] != column.description:
+            found.alter.set_column_metadata(column.name, {"comment": column.description})
+
+
+def describe_iceberg(found: Any, table: Table) -> None:
+    """Describe an Iceberg table and name its key, all in one commit; pyiceberg commits a changed schema only."""
+    with found.transaction() as transaction:
+        if found.properties.get("comment") != table.description:
+            transaction.set_properties(comment=table.description)
+        with transaction.update_schema() as update:
+            for column in table.loaded:
+                update.update_column(column.name, doc=column.description)
+            update.set_identifier_fields(*table.key)
+
+
+DESCRIBE: dict[Any, Callable[[Any, Table], None]] = {"delta": describe_delta, "iceberg": describe_iceberg}
+
+
+FIND_KEYS = """
+    SELECT table_name FROM information_schema.table_constraints
+    WHERE table_schema = %s AND constraint_type = 'PRIMARY KEY'
+"""
+
+
+def create_keys(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
+    """Make the primary keys that a PostgreSQL destination lacks; others have them in dlt's schema alone."""
+    if engine(pipeline) != "postgres":
+        return
+    with open_sql(pipeline) as client:
+        found: Any = client.execute_sql(FIND_KEYS, client.dataset_name)
+        present = {name for [name] in found}
+        for table in tables:
+            if table.key and table.name not in present:
+                names = ", ".join(map(client.escape_column_name, key_columns(pipeline, table)))
+                client.execute_sql(
+                    f"ALTER TABLE {client.make_qualified_table_name(table.name)} ADD PRIMARY KEY ({names})"
+                )
+
+
+def key_columns(pipeline: dlt.Pipeline, table: Table) -> list[str]:
+    """The columns of a table's key as it is loaded."""
+    versions = [VALID_FROM] if VALID_FROM in pipeline.default_schema.get_table_columns(table.name) else []
+    return [*table.key, *versions]
+
+
+def create_current_views(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
+    """A view `<table>_current` for each table with history: the rows that are valid now, without history's columns."""
+    if not is_duckdb(pipeline):
+        return
+    with open_sql(pipeline) as client:
+        for table in tables:
+            view, name = (client.make_qualified_table_name(each) for each in (f"{table.name}_current", table.name))
+            client.execute_sql(
+                f"CREATE OR REPLACE VIEW {view} AS SELECT * EXCLUDE ({ROW_HASH.name}, {VALID_FROM}, {VALID_TO}) "
+                f"FROM {name} WHERE {VALID_TO} IS NULL"
+            )

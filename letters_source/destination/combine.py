@@ -1,0 +1,108 @@
+"""How accounts come into one DuckDB file, and which views unite them."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import dlt
+import duckdb
+
+from letters_source.destination.error_translation import plain_errors
+from letters_source.destination.kinds import is_duckdb
+from letters_source.destination.locking import private_files
+from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
+from letters_source.destination.preflight import check_duckdb
+from letters_source.destination.quoting import literal, plain_cause
+from letters_source.errors import LoadFailed
+from letters_source.tables import DATASET, LISTING_AUDIT
+
+
+def own_pipeline(to: Path | str, account: str, accounts: Sequence[str]) -> dlt.Pipeline:
+    """A pipeline into an account's own file, beside the one that unites the accounts.
+
+    A DuckDB file has one writing process at a time, so accounts that are loaded at once need a file each.
+
+    Raises:
+        DestinationError: two of the accounts would share a dataset.
+    """
+    dataset = account_pipelines("duckdb", to, DATASET, accounts)[account].dataset_name
+    return make_pipeline("duckdb", own_file(Path(to), dataset), dataset)
+
+
+def own_file(to: Path, dataset: str) -> Path:
+    """The file of one account's dataset."""
+    return to.with_name(f"{to.stem}{dataset.removeprefix(DATASET)}.duckdb")
+
+
+@plain_errors
+def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None:
+    """Copy a loaded account into the file that unites them, in place of its last copy, and renew the views over all.
+
+    Readers see the last copy or the new one. The views are in the schema `letters_data_all`.
+
+    Raises:
+        DestinationError: the file cannot be written, or another process has it open.
+        LoadFailed: the copy failed, and the last one is still there; or the views did; or the account is not loaded.
+    """
+    pipelines = account_pipelines("duckdb", to, DATASET, accounts)
+    place = Path(absolute_place("duckdb", to))
+    check_duckdb(place)
+    dataset = pipelines[account].dataset_name
+    own = own_file(Path(to), dataset)
+    if not own.exists():
+        raise LoadFailed(f"{account} is not loaded: {own} does not exist.")
+    with private_files:
+        try:
+            copy_dataset(own, place, dataset)
+        except duckdb.Error as error:
+            raise LoadFailed(f"{account} could not be copied into {to}: {plain_cause(error)}") from None
+        create_account_views(pipelines, schema_of_views())
+
+
+def copy_dataset(file: Path, to: Path, dataset: str) -> None:
+    """Copy what a file holds into another, comments and all, in one transaction."""
+    with duckdb.connect(str(to)) as target:
+        [name] = target.sql("SELECT current_database()").fetchall()[0]
+        target.execute(f"ATTACH {literal(str(file))} AS account_alone (READ_ONLY)")
+        target.execute("BEGIN")
+        for schema in (dataset, f"{dataset}_staging"):
+            target.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+        target.execute(f'COPY FROM DATABASE account_alone TO "{name}"')
+        target.execute("COMMIT")
+
+
+FIND_RELATIONS = """
+    SELECT table_name FROM information_schema.tables
+    WHERE table_schema = %s AND NOT starts_with(table_name, '_dlt') ORDER BY table_name
+"""
+
+
+def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> None:
+    """Views in a schema of their own: each table of all accounts, with a column `account_id` in front.
+
+    Args:
+        pipelines: the pipeline of each account, all of one destination; any other than DuckDB is left alone.
+        schema: the schema's name.
+    """
+    first = next(iter(pipelines.values()))
+    if not is_duckdb(first):
+        return
+    parts = defaultdict(list)
+    with first.sql_client() as client:
+        for account, pipeline in pipelines.items():
+            # the client knows the dataset as dlt writes it
+            dataset = pipeline.sql_client().dataset_name
+            # facets, for example, may have been loaded for some accounts only
+            found: Any = client.execute_sql(FIND_RELATIONS, dataset)
+            for [name] in found:
+                parts[name].append(account_rows(account, dataset, name))
+        client.execute_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        for name, queries in parts.items():
+            client.execute_sql(f'CREATE OR REPLACE VIEW "{schema}"."{name}" AS {" UNION ALL BY NAME ".join(queries)}')
+
+
+def account_rows(account_id: str, dataset: str, name: str) -> str:
+    """The query of one account's rows; the audit has the account already."""
+    first = "" if name == LISTING_AUDIT.name else f"{literal(str(account_id))} AS account_id, "
+    return f'SELECT {first}* FROM "{dataset}"."{name}"'

@@ -1,0 +1,84 @@
+"""What kind of destination is it, what can it do, and where does it lie?"""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import dlt
+from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
+
+# the limit and the free order keep a load's memory flat whatever the size of a listing: 10 million rows fit; each
+# thread needs a share of it, and with one for each of a server's eight cores a million contacts do not fit
+MEMORY_MB = 120
+DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 2, "preserve_insertion_order": False}
+
+
+def engine(pipeline: dlt.Pipeline) -> str:
+    """Which of dlt's destinations it is: duckdb, filesystem, postgres and so on; nothing where there is none."""
+    return pipeline.destination.destination_type.rpartition(".")[2] if pipeline.destination else ""
+
+
+def is_duckdb(pipeline: dlt.Pipeline) -> bool:
+    """Whether the destination is a DuckDB database."""
+    return engine(pipeline) == "duckdb"
+
+
+def is_files(pipeline: dlt.Pipeline) -> bool:
+    """Whether the destination is files in a folder or a bucket."""
+    return engine(pipeline) == "filesystem"
+
+
+def merge_strategies(pipeline: dlt.Pipeline) -> set[str]:
+    """How dlt can merge at the destination: upsert, cdc, scd2 and others; where it cannot, it would append."""
+    able = pipeline.destination.capabilities()
+    known: Any = able.supported_merge_strategies or ()
+    select = able.merge_strategies_selector
+    return set(select(known, table_schema={"table_format": table_format(pipeline)}) if select else known)
+
+
+def table_format(pipeline: dlt.Pipeline) -> Any:
+    """How tables lie in files: delta or iceberg; None for plain files, and in databases."""
+    return pipeline.destination.capabilities().preferred_table_format
+
+
+def kind_of(pipeline: dlt.Pipeline) -> str:
+    """What people call the destination: duckdb, parquet, delta, iceberg, postgres, or dlt's name of any other."""
+    return table_format(pipeline) or ("parquet" if is_files(pipeline) else engine(pipeline))
+
+
+def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
+    """The file of a DuckDB destination; None for any other, and for a database without one."""
+    if not is_duckdb(pipeline):
+        return None
+    given = pipeline.destination.config_params.get("credentials")
+    # dlt would look up its whole configuration, to find what is there: a hundredth of a second each time
+    if isinstance(given, DuckDbCredentials) and (file := Path(given.database or "")).is_absolute():
+        return file
+    config: Any = pipeline.destination_client().config
+    name = str(config.credentials.database)
+    return None if name.startswith(":") else Path(name)
+
+
+def discard_duckdb(file: Path) -> None:
+    """Remove a DuckDB file that was not finished, and its logs."""
+    for path in (file, *logs_of(file)):
+        path.unlink(missing_ok=True)
+
+
+def logs_of(file: Path) -> list[Path]:
+    """Where DuckDB keeps what it has not yet written into a file; it would take a log for that of any such file."""
+    return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
+
+
+def shown_place(pipeline: dlt.Pipeline) -> str:
+    """Where a pipeline loads to, for people: a path, a URL, or a server without its password."""
+    return str(duckdb_file(pipeline) or local_folder(pipeline) or pipeline.destination_client().config)
+
+
+def local_folder(pipeline: dlt.Pipeline) -> Path | None:
+    """The folder of this machine that a filesystem destination writes to; None for any other destination."""
+    if not is_files(pipeline):
+        return None
+    config: Any = pipeline.destination_client().config
+    return Path(url2pathname(urlsplit(config.bucket_url).path)) if config.is_local_filesystem else None

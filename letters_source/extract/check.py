@@ -1,0 +1,101 @@
+"""What would a load find? A page of each listing, what follows from it, and what the service does with filters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from time import monotonic
+from typing import Unpack
+
+from letters_source.config.resolve import resolve_settings, token_source
+from letters_source.config.settings import Overrides, Settings
+from letters_source.decode.page import Page, decode_page
+from letters_source.extract.probe import Effect, find_largest_page, try_filters
+from letters_source.pagination.walk import pages_of
+from letters_source.service.client import Client
+from letters_source.service.listings import LISTINGS, encode_page
+from letters_source.service.throttle import Throttle
+from letters_source.service.tokens import expiry
+
+PATIENCE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a listing shows.
+
+    Args:
+        count: rows that the listing holds.
+        page_size: rows a page that the service gives; None when one page holds all.
+        requests: how many a quiet load takes.
+        latency: seconds that the page took.
+        seconds: an estimate of how long reading the listing takes.
+        filters: for each filter whether the service heeds it.
+        largest_page: the most rows a page that the service gives, as far as the listing has so many; None unprobed.
+    """
+
+    listing: str
+    count: int
+    page_size: int | None
+    requests: int
+    latency: float
+    seconds: float
+    filters: Mapping[str, Effect]
+    largest_page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a check found: when the access token expires, if it says so, and each listing."""
+
+    expires: datetime | None
+    listings: tuple[Finding, ...]
+
+
+def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Findings:
+    """Ask for page 0 of each listing, then for one row with each value of each filter.
+
+    Args:
+        probe: also ask for larger and larger pages, to learn which the service gives.
+        **overrides: as in `Settings`.
+
+    Raises:
+        LettersError: as a load would; an unreachable service is given up after `PATIENCE_SECONDS`.
+    """
+    settings = resolve_settings(overrides)
+    tokens = token_source(settings, overrides)
+    budget = min(PATIENCE_SECONDS, settings.retry_budget)
+    throttle = Throttle(1, settings.requests_per_second)
+    with Client(settings.base_url, tokens, throttle, budget) as client:
+        listings = tuple(check_listing(name, settings, client, probe=probe) for name in LISTINGS)
+    return Findings(expiry(tokens.current().access), listings)
+
+
+def check_listing(name: str, settings: Settings, client: Client, *, probe: bool) -> Finding:
+    """What a listing shows."""
+    ask = partial(ask_page, name, client)
+    filters = settings.filters(name).encode(settings.form)
+    start = monotonic()
+    page = ask(settings.page_size, filters)
+    latency = monotonic() - start
+    pages = pages_of(page.count, page.rows.num_rows)
+    # the fence's readings alone certify up to three pages
+    walks = 2 if settings.proof == "certified" and pages > 3 else 1
+    requests = walks * pages + 2 if pages > 1 else 1
+    return Finding(
+        listing=name,
+        count=page.count,
+        page_size=page.rows.num_rows if pages > 1 else None,
+        requests=requests,
+        latency=latency,
+        # page 0 and the last one wait for each other; the fence's two are counted as if they did
+        seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
+        filters=try_filters(name, settings, lambda chosen: ask(1, chosen).count),
+        largest_page=find_largest_page(page.count, lambda size: ask(size, filters).rows.num_rows) if probe else None,
+    )
+
+
+def ask_page(name: str, client: Client, page_size: int, filters: Mapping[str, str]) -> Page:
+    """Page 0 of a listing."""
+    params = encode_page(0, page_size, filters)
+    return client.get(LISTINGS[name], params, partial(decode_page, listing=name, number=0))

@@ -1,0 +1,1 @@
+"""Which pages to read, and whether they are the whole listing."""

@@ -1,0 +1,1 @@
+"""The service's interface: listings and filters, the HTTP client, throttling, tokens."""

@@ -1,0 +1,126 @@
+"""What does a response's status mean: go on, ask again, or give up, and with which words?"""
+
+import json
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+import requests
+
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected
+from letters_source.service.tokens import Tokens
+
+TOO_MANY_REQUESTS = 429
+SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
+# 501 and 505 are about the request's kind, which stays the same
+RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
+LONGEST_MESSAGE = 200
+# RFC 1035, 2.3.4
+LONGEST_HOST = 253
+# a wish beyond any budget; what is much longer overflows waiting
+LONGEST_WISH = 10.0**7
+
+
+class Again(Exception):
+    """The request may go well when sent again.
+
+    Args:
+        reason: what happened, in words.
+        wait: the service's own wish, in seconds.
+        tries: how often such a failure is worth trying; None for as long as the budget lasts.
+        error: what to raise when it stays so.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        wait: float | None = None,
+        tries: int | None = None,
+        error: LettersError | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.wait, self.tries, self.error = wait, tries, error
+
+
+class SlowDown(Again):
+    """The service asked to slow down; `status` is 429, for the rate of requests, or 503, for reasons of its own."""
+
+    def __init__(self, status: int, wait: float | None) -> None:
+        super().__init__(f"the service answered {status}", wait=wait)
+        self.status = status
+
+
+def check_status(response: requests.Response, body: bytes, listing: str, where: str, tokens: Tokens) -> None:
+    """Return for a 200, else raise what the status means; `where` is what messages call the page.
+
+    Raises:
+        Again: 408, 425, 429, most 5xx.
+        NotAuthorised: 401, 403.
+        ServiceRejected: a redirect, and any other status that stays so.
+        MalformedResponse: another 2xx.
+    """
+    status = response.status_code
+    if status == 200:
+        return
+    if status in RETRIED:
+        wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+        raise SlowDown(status, wait) if status in SLOW_DOWN else Again(f"the service answered {status}", wait=wait)
+    if status < 300:
+        raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
+    if status < 400:
+        host = redirect_host(response.headers.get("Location", ""))
+        raise ServiceRejected(f"{where}: the service redirects ({status}) to {host}, not followed; check base_url.")
+    if status in (401, 403):
+        raise NotAuthorised(
+            f"{where}: the service refused the tokens ({status}); "
+            "set new sources.letters.access_token and refresh_token."
+        )
+    said = service_message(body, tokens)
+    raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{hint(status, listing)}")
+
+
+def redirect_host(location: str) -> str:
+    """The host that a redirect names; no more of it, as it may carry what it was sent."""
+    try:
+        host = urlsplit(location).hostname or "the same host"
+    except ValueError:
+        host = ""
+    return host if host.isprintable() and 0 < len(host) <= LONGEST_HOST else "an address that cannot be read"
+
+
+def retry_after(header: str | None, now: datetime) -> float | None:
+    """The header's seconds or date (RFC 9110, 10.2.3) as seconds from now; None where it says neither."""
+    if not header:
+        return None
+    if header.strip().isdecimal():
+        return min(float(header), LONGEST_WISH)
+    try:
+        moment = parsedate_to_datetime(header)
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
+    except (ValueError, OverflowError):
+        return None
+    return min(LONGEST_WISH, max(0.0, seconds))
+
+
+def service_message(body: bytes, tokens: Tokens) -> str:
+    """The service's own words, where they are short text and hold no token."""
+    try:
+        message = json.loads(body)["message"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    if not isinstance(message, str) or tokens.access in message or tokens.refresh in message:
+        return ""
+    words = "".join(letter if letter.isprintable() else " " for letter in message[:LONGEST_MESSAGE])
+    return f": {words.rstrip('.')}"
+
+
+def hint(status: int, listing: str) -> str:
+    """What may help against a refusal."""
+    if status in (400, 422) and listing == "templates":
+        return " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+    if status in (400, 422):
+        return " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+    if status == 404:
+        return " Check base_url, which ends in /api/v1."
+    return ""

@@ -1,0 +1,1 @@
+"""Rows to tables, and what happens to personal values on the way."""
