@@ -76,9 +76,7 @@ def ask_for_sections_alone() -> None:
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:
-    """Turn our errors into Airflow's, which tell whether to try again; the reason is an ERROR line of the task's log.
-
-    Airflow's own line of it is a traceback, and not the last.
+    """Raise our errors as Airflow's, which retry or fail, and log the reason as one ERROR line.
 
     Raises:
         AirflowFailException: trying again cannot help.

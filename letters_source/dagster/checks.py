@@ -21,7 +21,7 @@ Audits = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check of the tables whose rows lie in some parts; `find` counts, and says what is wrong."""
+    """A check of the tables whose rows lie in some parts; `find` returns counts and the problem, if any."""
 
     description: str
     parts: Collection[str]

@@ -30,7 +30,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
     dataset: str = Field(default=DATASET, description="The dataset; accounts have their own, <dataset>_<account>.")
 
     def materialize(self, context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
-        """Load the listings of the selected tables, complete or not at all, and tell what each table holds.
+        """Load the listings of the selected tables, complete or not at all, and report what each table holds.
 
         A listing is read once for all its tables, so those that were not selected are loaded with it, and told of.
 
@@ -134,7 +134,7 @@ def parts_of(tables: Collection[Table]) -> list[str]:
 
 
 def metadata_of(table: Table, result: Result, place: Mapping[str, str]) -> Mapping[str, Any]:
-    """What is told of a table that was loaded to a place."""
+    """The metadata of a loaded table."""
     audits = [audit for audit in result.audits if audited_as(table) in ("", audit["listing"])]
     return {
         TABLE_NAME: f"{place['dataset']}.{table.name}",
@@ -148,5 +148,5 @@ def metadata_of(table: Table, result: Result, place: Mapping[str, str]) -> Mappi
 
 
 def place_of(pipeline: dlt.Pipeline) -> Mapping[str, str]:
-    """Where a load went, without secrets."""
+    """Dataset, destination and place of a load, without secrets."""
     return {"dataset": pipeline.dataset_name, "destination": kind_of(pipeline), "place": shown_place(pipeline)}

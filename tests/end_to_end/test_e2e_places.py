@@ -238,7 +238,7 @@ def test_tables_of_a_first_replacement_that_broke_off_are_replaced_alone(begin: 
 
 @pytest.mark.parametrize(("held", "wanted"), [("replace", "history"), ("replace", "sync"), ("history", "replace")])
 def test_tables_without_an_audit_are_of_the_mode_of_their_columns(begin: Begin, held: str, wanted: str) -> None:
-    """Whoever emptied it: the other mode is refused before the service is asked."""
+    """An emptied audit does not hide the mode: the other one is refused before any request."""
     world = begin(Emulator(9, 3))
     world.load(only=("contacts",), **in_mode(held))
     change(world.place, "delete from letters_data.listing_audit")
