@@ -58,13 +58,15 @@ def read_rows(body: bytes, raws: Sequence[msgspec.Raw], listing: str) -> tuple[d
 
 
 def is_deep(body: bytes, raws: Sequence[msgspec.Raw]) -> bool:
-    """Whether a page nests deeper than `MAX_DEPTH`, give or take the levels of the envelope.
+    """Whether a page nests deeper than `MAX_DEPTH`, give or take the levels of the envelope."""
+    return may_nest(body, raws, MAX_DEPTH) and nesting(body) > MAX_DEPTH
 
-    A level takes two brackets, for which most rows, and what is around them, have not the length.
-    """
+
+def may_nest(body: bytes, raws: Sequence[msgspec.Raw], depth: int) -> bool:
+    """Whether a row, or what is around the rows, is long enough to nest so deep: a level takes two brackets."""
     lengths, commas = list(map(len, raws)), len(raws) - 1
     around = len(body) - sum(lengths) - commas
-    return max([around, *lengths]) > 2 * MAX_DEPTH and nesting(body) > MAX_DEPTH
+    return max([around, *lengths]) > 2 * depth
 
 
 def nesting(body: bytes) -> int:

@@ -22,6 +22,9 @@ BOM = b"\xef\xbb\xbf"
 MAX_COUNT = 2**53
 # a row is half a kilobyte; of one far larger DuckDB, kept to little memory, could not make a table
 MAX_ROW_BYTES = 16 * 2**20
+# readers may set a limit (RFC 8259, 9); up to Python 3.13 the interpreter's is about this, from 3.14 on hardly any
+DEEPEST = 950
+_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # escapes of a surrogate pair, of half a pair (group 1), and any other
 _ESCAPES = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
@@ -69,6 +72,8 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
             raise
         data = read_envelope(body, where)
     check_sizes(data.rows, len(body), where)
+    if fast.may_nest(body, data.rows, DEEPEST) and fast.nesting(_TEXTS.sub(b"", body)) > DEEPEST:
+        raise no_json(body, where)
     try:
         columns, notes = read_rows(body, data.rows, listing)
     except RecursionError:
@@ -87,10 +92,13 @@ def read_envelope(body: bytes, where: str) -> Data:
             f"{where}: not the documented envelope of {{data: {{count, rows}}}}: {error}."
         ) from None
     except (msgspec.DecodeError, pa.ArrowInvalid, RecursionError):
-        raise MalformedResponse(
-            f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True
-        ) from None
+        raise no_json(body, where) from None
     return data
+
+
+def no_json(body: bytes, where: str) -> MalformedResponse:
+    """The error of a body that is no JSON, or nests deeper than any JSON reader need follow (RFC 8259, 9)."""
+    return MalformedResponse(f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True)
 
 
 def read_rows(body: bytes, rows: list[msgspec.Raw], listing: str) -> tuple[dict[str, pa.Array], Notes]:
