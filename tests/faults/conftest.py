@@ -3,10 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+from fixtures import begin, letters, project
 from shelves import refill
 from worlds import World, serve_world
 
 from letters_source.emulator import Behaviour, Emulator
+
+__all__ = ["begin", "letters", "loaded", "project", "world"]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fixtures import begin, letters, project
 from playwright.sync_api import Browser, sync_playwright
+
+__all__ = ["begin", "browser", "images", "letters", "project"]
 
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 """Chromium's own requests to elsewhere are off, so that a page's are all there are."""

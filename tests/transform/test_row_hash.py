@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from letters_source.destination.write_modes import write_disposition
 from letters_source.tables import (
     CONTACTS,
     CONTACTS__CONTACT_LABELS,
@@ -16,7 +15,6 @@ from letters_source.tables import (
     MAILINGS,
     TABLES,
     TEMPLATES__PRODUCT,
-    TEMPLATES__SHARED,
     UNDOCUMENTED,
     Column,
     Kind,
@@ -223,26 +221,6 @@ def test_what_is_replaced_has_no_hash() -> None:
     """The very rows come back."""
     rows = arrow(MAILINGS, full_row(MAILINGS))
     assert with_hash(rows, MAILINGS, "replace") is rows
-
-
-def test_each_mode_is_written_in_its_way() -> None:
-    """History and sync both go by the hash; sync leaves a row alone whose hash is the same."""
-    hashed = {"disposition": "merge", "row_version_column_name": "row_hash"}
-    assert write_disposition(CONTACTS, "replace") == {"disposition": "replace"}
-    assert write_disposition(CONTACTS, "history") == {**hashed, "strategy": "scd2"}
-    assert write_disposition(CONTACTS, "sync") == {**hashed, "strategy": "cdc", "skip_unchanged_rows": True}
-
-
-@pytest.mark.parametrize(
-    ("table", "key"), [(CONTACTS, "id"), (CONTACTS__CONTACT_LABELS, "contact_id"), (TEMPLATES__SHARED, "template_id")]
-)
-def test_history_with_filters_ends_versions_of_what_is_listed(table: Table, key: str) -> None:
-    """Rows that only tell what is listed are in the staging table alone."""
-    assert write_disposition(table, "history", filtered=True) == {
-        **write_disposition(table, "history"),
-        "destination_scope": f"{key} IN (SELECT {key} FROM {{staging_table}})",
-        "source_filter": "row_hash <> 'listed'",
-    }
 
 
 @pytest.mark.parametrize("table", [table for table in KEYED if table.part != "row"], ids=lambda table: table.name)

@@ -2,7 +2,7 @@
 
 `released_dictionary.json` has the tables of the version that it names. A release writes it anew:
 
-    letters schema --format json > tests/released_dictionary.json
+    letters schema --format json > tests/cli/released_dictionary.json
 """
 
 import json
@@ -11,12 +11,12 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-
 from compare_dictionaries import Dictionary, breaking_changes
+
 from document import ROOT
 from letters_source.cli.dictionary import render
 
-RELEASED = (ROOT / "tests" / "released_dictionary.json").read_text()
+RELEASED = (ROOT / "tests" / "cli" / "released_dictionary.json").read_text()
 
 
 def column(name: str, **changes: Any) -> Dictionary:

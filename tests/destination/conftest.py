@@ -1,0 +1,5 @@
+"""Fixtures of whole loads, as in end_to_end."""
+
+from fixtures import begin, letters, project
+
+__all__ = ["begin", "letters", "project"]

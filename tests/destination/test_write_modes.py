@@ -1,0 +1,26 @@
+"""How is a table written in each mode?"""
+
+import pytest
+
+from letters_source.destination.write_modes import write_disposition
+from letters_source.tables import CONTACTS, CONTACTS__CONTACT_LABELS, TEMPLATES__SHARED, Table
+
+
+def test_each_mode_is_written_in_its_way() -> None:
+    """History and sync both go by the hash; sync leaves a row alone whose hash is the same."""
+    hashed = {"disposition": "merge", "row_version_column_name": "row_hash"}
+    assert write_disposition(CONTACTS, "replace") == {"disposition": "replace"}
+    assert write_disposition(CONTACTS, "history") == {**hashed, "strategy": "scd2"}
+    assert write_disposition(CONTACTS, "sync") == {**hashed, "strategy": "cdc", "skip_unchanged_rows": True}
+
+
+@pytest.mark.parametrize(
+    ("table", "key"), [(CONTACTS, "id"), (CONTACTS__CONTACT_LABELS, "contact_id"), (TEMPLATES__SHARED, "template_id")]
+)
+def test_history_with_filters_ends_versions_of_what_is_listed(table: Table, key: str) -> None:
+    """Rows that only tell what is listed are in the staging table alone."""
+    assert write_disposition(table, "history", filtered=True) == {
+        **write_disposition(table, "history"),
+        "destination_scope": f"{key} IN (SELECT {key} FROM {{staging_table}})",
+        "source_filter": "row_hash <> 'listed'",
+    }

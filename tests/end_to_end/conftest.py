@@ -1,0 +1,5 @@
+"""Fixtures of whole loads."""
+
+from fixtures import begin, letters, project
+
+__all__ = ["begin", "letters", "project"]

@@ -1,0 +1,69 @@
+"""What do tests of whole loads share? Imported by the conftest of each folder that loads."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import PluggableRunContext
+from terminals import Letters, Outcome
+from worlds import ACCESS, REFRESH, Begin, World, serve_world
+
+from letters_source.cli.main import main
+from letters_source.destination.pipeline import Kind
+from letters_source.emulator import Emulator
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty project folder to work in, where dlt finds no settings but a test's own."""
+    for name in ("HOME", "DLT_DATA_DIR", "DLT_PROJECT_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.delenv("DLT_PROJECT_DIR")
+    (tmp_path / ".dlt").mkdir()
+    monkeypatch.chdir(tmp_path)
+    Container()[PluggableRunContext].reload_providers()
+    yield tmp_path
+    monkeypatch.undo()
+    Container()[PluggableRunContext].reload_providers()
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Makes a world of an emulator and a kind of destination; it ends with the test."""
+    with ExitStack() as stack:
+
+        def start(emulator: Emulator | None = None, kind: Kind = "duckdb") -> World:
+            return stack.enter_context(serve_world(tmp_path, kind, emulator))
+
+        yield start
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Letters]:
+    """Runs the command in this process; no token of the world may ever be in what it writes."""
+    logger = logging.getLogger("letters_source")
+    handlers, level = list(logger.handlers), logger.level
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    # uv sets it, and the query to try begins with it then
+    monkeypatch.delenv("UV", raising=False)
+    for name in ("RUNTIME__LOG_LEVEL", "RUNTIME__DLTHUB_TELEMETRY"):
+        monkeypatch.setenv(name, os.environ.get(name, "false"))
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["letters", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        for handler in set(logger.handlers) - set(handlers):
+            logger.removeHandler(handler)
+        assert not any(token in captured.out + captured.err for token in (ACCESS, REFRESH))
+        assert isinstance(caught.value.code, int)
+        return Outcome(caught.value.code, captured.out, captured.err)
+
+    yield call
+    logger.setLevel(level)

@@ -1,0 +1,25 @@
+"""Are the tests of pure rooms free of dlt and of the emulator?"""
+
+import subprocess
+import sys
+
+import pytest
+
+from document import ROOT
+
+SCRIPT = """
+import sys
+import pytest
+
+status = pytest.main(["--no-cov", "--collect-only", "-q", "-p", "no:cacheprovider", sys.argv[1]])
+print([name for name in ("dlt", "duckdb", "letters_source.emulator") if name in sys.modules])
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize("room", ["decode", "pagination", "transform"])
+def test_tests_of_pure_rooms_import_neither_dlt_nor_the_emulator(room: str) -> None:
+    """So they start at once, and fail only for reasons of their own room."""
+    command = [sys.executable, "-c", SCRIPT, f"tests/{room}"]
+    collected = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (collected.returncode, collected.stdout.splitlines()[-1]) == (0, "[]"), collected.stdout
