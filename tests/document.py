@@ -1,44 +1,103 @@
-"""The blocks of the documents that are written from the code; as a script, it writes them anew."""
+"""Writes the parts of the documents that come from the code or from the benchmarks: `python tests/document.py`."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from letters_source import errors
 from letters_source.cli.dictionary import render, to_mermaid
+from letters_source.errors import LettersError
 from letters_source.tables import TABLES, Column
 
 ROOT = Path(__file__).parents[1]
+DOCS = "letters_source/docs"
+BENCHMARKS = ROOT / "tests" / "benchmarks" / "README.md"
+
+OTHER_CODES = (
+    (0, "", "", "The load was verified.", ""),
+    (1, "", "", "An unexpected error.", ""),
+    (2, "", "", "The command line is wrong.", ""),
+    (130, "", "", "The command was interrupted.", ""),
+)
+
+
+def overview() -> str:
+    """Return the table of tables, each with its description."""
+    rows = (f"| `{table.name}` | {table.description} |" for table in TABLES)
+    return "\n".join(["| table | contents |", "|---|---|", *rows])
 
 
 def table_list() -> str:
-    """README's list: a line for each table, keys with a star, types where they are not text."""
+    """Return a line for each table: keys have a star, columns that are not text their type."""
     return "\n".join(f"- `{table.name}`: {', '.join(map(in_short, table.columns))}" for table in TABLES)
 
 
 def in_short(column: Column) -> str:
-    """A column in a list."""
+    """Return a column as the list of tables shows it."""
     star = "*" if column.key else ""
     return f"{column.name}{star}" if column.kind == "text" else f"{column.name}{star} {column.kind}"
 
 
 def diagram() -> str:
-    """README's diagram: without meanings, which the data dictionary has."""
+    """Return the diagram of tables, without the meanings, which are in the data dictionary."""
     return f"```mermaid\n{to_mermaid(TABLES, described=False)}\n```"
 
 
 def dictionary() -> str:
-    """The data dictionary: a table of columns for each table."""
+    """Return the data dictionary: a table of columns for each table."""
     return render("markdown")
 
 
+def exit_codes() -> str:
+    """Return the table of exit codes and errors."""
+    rows = sorted((*OTHER_CODES, *map(error_cells, subclasses(LettersError))), key=lambda row: row[0])
+    head = "| code | error | kind of | what happened | retry later |"
+    return "\n".join([head, "|---" * 5 + "|", *(f"| {' | '.join(map(str, row))} |" for row in rows)])
+
+
+def subclasses(error: type[LettersError]) -> Iterator[type[LettersError]]:
+    """Yield the errors below one, each before those below it."""
+    for child in error.__subclasses__():
+        if child.__module__ == errors.__name__:
+            yield child
+            yield from subclasses(child)
+
+
+def error_cells(error: type[LettersError]) -> tuple[int, str, str, str, str]:
+    """Return what the table of exit codes says of an error."""
+    meaning = str(error.__doc__).partition("\n")[0]
+    return error.exit_code, f"`{error.__name__}`", f"`{error.__bases__[0].__name__}`", meaning, "yes" * error.may_pass
+
+
+def speed() -> str:
+    """Return the sentence about speed, with the figures of the benchmarks."""
+    small, large = measured("main"), measured("million")
+    return (
+        f"100,000 contacts load in {small['ours'][0]} s on two cores, {float(small['rest_api'][3]):.0f} times as fast as "
+        "with dlt's `rest_api` source.\n"
+        f"A million load in {large['ours'][0]} s, with at most {large['ours'][5]} MB of memory."
+    )
+
+
+def measured(section: str) -> dict[str, list[str]]:
+    """Return the rows of a section of the benchmarks, by the load that they are about."""
+    text = BENCHMARKS.read_text().split(f"<!-- {section} -->\n")[1].split("<!-- ")[0]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return {name: cells for name, *cells in rows}
+
+
 BLOCKS = {
-    ("README.md", "tables"): table_list,
-    ("README.md", "diagram"): diagram,
-    ("letters_source/README.md", "dictionary"): dictionary,
+    ("README.md", "overview"): overview,
+    ("README.md", "speed"): speed,
+    (f"{DOCS}/tables.md", "tables"): table_list,
+    (f"{DOCS}/tables.md", "diagram"): diagram,
+    (f"{DOCS}/dictionary.md", "dictionary"): dictionary,
+    (f"{DOCS}/errors.md", "errors"): exit_codes,
 }
 
 
 def block_pattern(marker: str) -> re.Pattern[str]:
-    """Matches what lies between a block's markers."""
+    """Return the pattern of what is between a block's markers."""
     return re.compile(f"(?<=<!-- {marker} -->\n).*?(?=<!-- /{marker} -->)", re.DOTALL)
 
 

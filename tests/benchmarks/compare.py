@@ -2,7 +2,8 @@
 
     python tests/benchmarks/compare.py [--only NAME ...] [--runs N] [--contacts N] [--write]
 
-`--write` puts the tables between the markers of README.md beside this file, and the first two into that of the project.
+`--write` puts the tables between the markers of README.md beside this file; then `python tests/document.py` updates the
+figures in README.md of the project.
 """
 
 import argparse
@@ -21,7 +22,6 @@ HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 DECODE = "decode"
 NAMES = (*(scenario.name for scenario in SCENARIOS), DECODE)
-IN_PROJECT_README = ("main", "million")
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--runs", type=int, default=3, help="runs that count, of each contestant (default %(default)s)")
     parser.add_argument("--contacts", type=int, help="another number of contacts, to try things out")
-    parser.add_argument("--write", action="store_true", help="put the tables into the READMEs")
+    parser.add_argument("--write", action="store_true", help="put the tables into README.md beside this file")
     asked = parser.parse_args()
     if asked.write and asked.contacts:
         parser.error("--write is for the full number of contacts")
@@ -105,11 +105,9 @@ def time_decoding() -> dict[str, float]:
 
 
 def write(machine: str, sections: dict[str, str]) -> None:
-    """Put the sections into the README beside this file, and those about speed into the project's."""
-    shown = {name: text for name, text in sections.items() if name in IN_PROJECT_README}
-    for file, texts in ((HERE / "README.md", sections), (PROJECT / "README.md", shown)):
-        if texts and not write_sections(file, machine, texts):
-            print(f"{file.relative_to(PROJECT)} has no markers to write between", file=sys.stderr)
+    """Put the sections into the README beside this file."""
+    if not write_sections(HERE / "README.md", machine, sections):
+        print("README.md has no markers to write between", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,23 +10,24 @@ import pytest
 from click.testing import CliRunner
 from dlt.common.configuration.providers import CustomLoaderDocProvider
 
-import letters_source
-from document import BLOCKS, ROOT, block_pattern
+from document import BLOCKS, DOCS, ROOT, block_pattern
 from letters_source.cli.main import cli
 from letters_source.config.providers import SECRETS
 from letters_source.config.resolve import NESTED, resolve_settings
 from letters_source.config.settings import Overrides, Settings
-from letters_source.errors import LettersError
 from letters_source.service.listings import ContactFilters, TemplateFilters
 from letters_source.transform.privacy import Privacy
 
 README = (ROOT / "README.md").read_text()
+PAGES = {path.name: path.read_text() for path in (ROOT / DOCS).glob("*.md")}
+DOCUMENTS = [path for path in ROOT.glob("**/*.md") if not any(part.startswith(".") for part in path.parts[-4:])]
+SUITE = "pip install uv && uv run --all-extras pytest -n auto --dist loadfile"
 KEYS = [key for key in fields(Settings) if key.name not in NESTED]
 FILTERS: dict[str, type[ContactFilters | TemplateFilters]] = {"contacts": ContactFilters, "templates": TemplateFilters}
 
 
 def default_of(key: "Field[Any]") -> str:
-    """A setting's default as README writes it."""
+    """Return a setting's default as the table of settings shows it."""
     if key.default is MISSING:
         return "needed"
     if key.default is None or isinstance(key.default, bool):
@@ -50,8 +51,8 @@ def test_blocks_written_from_the_code_are_current(name: str, marker: str) -> Non
 
 
 def test_the_configuration_reference_lists_every_setting_with_its_default() -> None:
-    """README's table has the keys of `Settings`, in their order, and their defaults."""
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| ", README, re.MULTILINE)
+    """The table has the keys of `Settings`, in their order, and their defaults."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| ", PAGES["settings.md"], re.MULTILINE)
     defaults = {key: default.strip("`") for key, default in rows if key in Settings.__dataclass_fields__}
     expected = {key.name: default_of(key) for key in KEYS}
     assert defaults == expected
@@ -69,9 +70,9 @@ def test_arguments_are_settings() -> None:
 
 
 def test_every_filter_is_named() -> None:
-    """README has a table for each listing: an option for each key, if there is one, and the key."""
+    """The page has a table for each listing: an option for each key, if there is one, and the key."""
     for listing, kind in FILTERS.items():
-        [table] = re.findall(rf"^\| option \| key \| {listing} \|\n((?:\|.*\n)+)", README, re.MULTILINE)
+        [table] = re.findall(rf"^\| option \| key \| {listing} \|\n((?:\|.*\n)+)", PAGES["filters.md"], re.MULTILINE)
         keys = [
             key
             for cell in re.findall(r"^\|[^|]+\|([^|]+)\|", table, re.MULTILINE)
@@ -110,25 +111,13 @@ def test_the_example_configuration_has_every_setting() -> None:
     assert settings.privacy != Privacy()
 
 
-def test_the_exit_codes_are_those_of_the_errors() -> None:
-    """README's table gives each error its exit code."""
-    rows = re.findall(r"^\| (\d+) \| (`.*?`) \|", README, re.MULTILINE)
-    documented = {name: int(code) for code, names in rows for name in re.findall(r"`(\w+)`", names)}
-    errors = {name: getattr(letters_source, name) for name in letters_source.__all__}
-    concrete = {
-        name: error.exit_code
-        for name, error in errors.items()
-        if isinstance(error, type) and issubclass(error, LettersError) and error is not LettersError
-    }
-    assert documented == concrete
-
-
-def test_every_command_and_option_is_in_the_readme() -> None:
-    """The command's help and README name the same."""
+def test_every_command_and_option_is_documented() -> None:
+    """The page about the command line has all commands and options, but those of filters, which have their page."""
+    page = PAGES["command-line.md"] + PAGES["filters.md"]
     for name, command in cli.commands.items():
-        assert f"`letters {name}" in README
+        assert f"| `letters {name}" in page
         for option in command.params:
-            assert option.opts[0] in README, f"{name} {option.opts[0]}"
+            assert all(f"`{text}" in page for text in (*option.opts[:1], *option.secondary_opts)), option.name
 
 
 def test_help_names_every_command() -> None:
@@ -139,20 +128,45 @@ def test_help_names_every_command() -> None:
     assert all(f"\n  {name} " in result.output for name in cli.commands)
 
 
-def test_every_module_is_in_the_tables_of_modules() -> None:
-    """Each answers a question, in the table of its folder; but for the packages' own files."""
+def test_the_map_names_every_room_and_every_module_beside_them() -> None:
+    """The developers' map has a row for each folder and each module of the package's root, and no others."""
     package = ROOT / "letters_source"
-    tables = re.findall(
-        r"^\| (?:module|in `(\w+)/`) \|.*\n((?:\|.*\n)+)", (package / "README.md").read_text(), re.MULTILINE
-    )
-    named = [package / folder / name for folder, table in tables for name in re.findall(r"`(\w+\.py)`", table)]
-    assert sorted(named) == sorted(package.rglob("[!_]*.py"))
+    rows = re.findall(r"^\| (`.*?) \|", (package / "README.md").read_text(), re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+(?:/|\.py))`", row)]
+    rooms = [f"{path.parent.name}/" for path in package.glob("*/__init__.py")]
+    assert sorted(named) == sorted([*rooms, *(path.name for path in package.glob("[!_]*.py"))])
+
+
+def test_modules_named_in_the_map_exist() -> None:
+    """Each path that the developers' map gives is a file of the package."""
+    package = ROOT / "letters_source"
+    named = re.findall(r"`([\w/]+\.py)`", (package / "README.md").read_text())
+    assert named
+    assert [name for name in named if not (package / name).is_file()] == []
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    """Every relative link of a document is a file of the repository."""
-    for document in ROOT.glob("**/README.md"):
-        if ".venv" in document.parts:
-            continue
-        for link in re.findall(r"\]\((?!https?://)([^)#]+)", document.read_text()):
-            assert (document.parent / link).exists(), f"{document}: {link}"
+    """Every relative link is a file of the repository, and its anchor one of that file's headings."""
+    for document in DOCUMENTS:
+        for link, anchor in re.findall(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)", document.read_text()):
+            target = document.parent / link if link else document
+            assert target.exists(), f"{document}: {link}"
+            assert not anchor or anchor in anchors(target.read_text()), f"{document}: {link}#{anchor}"
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_every_page_of_the_reference_is_in_the_index() -> None:
+    """README links to each, and stays short enough to be read."""
+    assert all(f"]({DOCS}/{name})" in README for name in PAGES)
+    assert len(README.splitlines()) <= 150
+
+
+def test_readme_says_how_to_run_the_suite() -> None:
+    """In the one line that CI runs."""
+    assert f"\n{SUITE}\n" in README
+    assert SUITE in (ROOT / ".ci" / "run").read_text()
