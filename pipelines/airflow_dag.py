@@ -1,4 +1,4 @@
-"""Airflow 3: load templates and contacts every day, and follow up; to copy and edit."""
+"""Airflow 3 DAGs to copy and edit: load templates and contacts every day, and run another DAG after each load."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ FILE = {"to": os.environ.get("LETTERS_FILE", "/data/letters.duckdb")}
     params=FILE,
 )
 def letters() -> None:
-    """Load the token's own account; an asset for each group of tables tells of it."""
+    """Load the token's own account, and update an asset for each group of tables."""
 
     @task(outlets=ASSETS)
     def load(**context: Any) -> None:
@@ -37,13 +37,13 @@ def letters() -> None:
 
 
 @dag(
-    description="Tell what each load of contacts brought.",
+    description="Print what each load of contacts brought.",
     tags=[GROUP],
     schedule=[CONTACTS],
     default_args={"owner": OWNER},
 )
 def letters_follow() -> None:
-    """What may follow a load of contacts: here, tell what it brought."""
+    """An example of a downstream DAG: print what each load of contacts brought."""
 
     @task
     def tell(**context: Any) -> None:

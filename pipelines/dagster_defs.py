@@ -1,4 +1,4 @@
-"""The tables in Dagster, daily: of the tokens' own account, and of further accounts as partitions. Copy and edit."""
+"""Dagster definitions to copy and edit: the tables of the tokens' own account, and of more accounts as partitions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,19 +19,19 @@ OF_ACCOUNTS = asset_specs(
 
 @dg.multi_asset(specs=OWN, can_subset=True, pool="letters", retry_policy=AGAIN)
 def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
-    """Load complete listings, or fail."""
+    """Load both listings completely, or fail."""
     yield from letters.materialize(context)
 
 
 @dg.multi_asset(specs=OF_ACCOUNTS, can_subset=True, pool="letters", retry_policy=AGAIN, partitions_def=ACCOUNTS)
 def account_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
-    """Load complete listings of an account, or fail."""
+    """Load both listings of an account completely, or fail."""
     yield from letters.materialize(context)
 
 
 @dg.schedule(target=[account_tables], cron_schedule="0 6 * * *")
 def letters_accounts_daily(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest]:
-    """A run for each account."""
+    """Request a run for each account."""
     accounts = ACCOUNTS.get_partition_keys(dynamic_partitions_store=context.instance)
     return [dg.RunRequest(partition_key=account) for account in accounts]
 

@@ -20,7 +20,8 @@ from letters_source.transform.privacy import Privacy
 
 README = (ROOT / "README.md").read_text()
 PAGES = {path.name: path.read_text() for path in (ROOT / DOCS).glob("*.md")}
-DOCUMENTS = [path for path in ROOT.glob("**/*.md") if not any(part.startswith(".") for part in path.parts[-4:])]
+FOLDERS = (".", "letters_source", DOCS, "pipelines", "tests/benchmarks")
+DOCUMENTS = [path for folder in FOLDERS for path in (ROOT / folder).glob("*.md")]
 SUITE = "pip install uv && uv run --all-extras pytest -n auto --dist loadfile"
 KEYS = [key for key in fields(Settings) if key.name not in NESTED]
 FILTERS: dict[str, type[ContactFilters | TemplateFilters]] = {"contacts": ContactFilters, "templates": TemplateFilters}
