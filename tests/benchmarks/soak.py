@@ -28,10 +28,10 @@ from fingerprints import State, state_of
 from hostile import standing
 from measure import child_environment
 from records import Record
-from report import describe_machine, table_of, write_block
 from weather import SHARES, Weather
 
 from letters_source.emulator import Behaviour, Drift, Emulator
+from report import describe_machine, table_of, write_block
 
 HERE = Path(__file__).parent
 SEED = 5
