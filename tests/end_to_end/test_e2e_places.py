@@ -490,17 +490,29 @@ def test_a_table_that_cannot_be_staged_leaves_all_tables_old(
 # what a dataset is asked
 
 
+def audits_of(pipeline: dlt.Pipeline, name: str) -> list[dict[str, Any]]:
+    """The audits that a pipeline's dataset holds."""
+    with open_held(pipeline) as client:
+        return finished_audits(client, name)
+
+
+def held_columns(pipeline: dlt.Pipeline, table: str) -> set[str]:
+    """The columns that a table of a pipeline's dataset has."""
+    with open_held(pipeline) as client:
+        return read_columns(client, table)
+
+
 def test_a_dataset_tells_its_audits_newest_first(begin: Begin) -> None:
     """Those of a name, in loads that dlt lists as finished, with their JSON read."""
     world = begin(Emulator(9, 3))
     world.load(only=("contacts",), contact_filters=ContactFilters(search="a"), pii={"email": "drop"})
     last = world.load(only=("contacts",), contact_filters=ContactFilters(search="a"), pii={"email": "keep"})
     first_audit, last_audit = read_tables(world.place)["listing_audit"]
-    found = [parsed(audit) for audit in map(as_text, finished_audits(world.pipeline, "contacts"))]
+    found = [parsed(audit) for audit in map(as_text, audits_of(world.pipeline, "contacts"))]
     assert found == [last_audit, first_audit]
-    assert finished_audits(world.pipeline, "templates") == []
+    assert audits_of(world.pipeline, "templates") == []
     change(world.place, f"update {DATASET}._dlt_loads set status = 1 where load_id = '{last.load_id}'")
-    assert [audit["pii"] for audit in finished_audits(world.pipeline, "contacts")] == [{"email": "drop"}]
+    assert [audit["pii"] for audit in audits_of(world.pipeline, "contacts")] == [{"email": "drop"}]
 
 
 def as_text(audit: dict[str, Any]) -> dict[str, Any]:
@@ -512,11 +524,11 @@ def as_text(audit: dict[str, Any]) -> dict[str, Any]:
 def test_a_dataset_tells_the_columns_of_a_table(begin: Begin) -> None:
     """None where there is no such table."""
     world = begin(Emulator(9, 3))
-    assert read_columns(world.pipeline, "contacts") == set()
+    assert held_columns(world.pipeline, "contacts") == set()
     assert not world.place.exists() or table_names(world.place) == set()
     world.load(only=("contacts",))
-    assert read_columns(world.pipeline, "contacts") == {name for name, _ in typed_columns("contacts")}
-    assert read_columns(world.pipeline, "templates") == set()
+    assert held_columns(world.pipeline, "contacts") == {name for name, _ in typed_columns("contacts")}
+    assert held_columns(world.pipeline, "templates") == set()
 
 
 @pytest.mark.parametrize("destination", ["dummy", None])
@@ -524,21 +536,19 @@ def test_where_there_is_nobody_to_ask_nothing_is_known(begin: Begin, destination
     """Without SQL, and without a destination."""
     begin()
     pipeline = dlt.pipeline("mine", destination=destination, dataset_name=DATASET)
-    assert finished_audits(pipeline, "contacts") == []
-    assert read_columns(pipeline, "contacts") == set()
+    assert audits_of(pipeline, "contacts") == []
+    assert held_columns(pipeline, "contacts") == set()
 
 
 def test_a_folder_tells_its_audits_too(begin: Begin) -> None:
     """Files are asked as a database is, those that are not there too."""
     world = begin(Emulator(9, 3), "parquet")
-    assert finished_audits(world.pipeline, "contacts") == []
+    assert audits_of(world.pipeline, "contacts") == []
     world.load(only=("contacts",), pii={"all": "drop"})
-    with open_held(world.pipeline) as client:
-        [audit] = finished_audits(client, "contacts")
-        assert (audit["listing"], audit["mode"]) == ("contacts", "replace")
-        assert audit["pii"] == dict.fromkeys(PERSONAL, "drop")
-        assert read_columns(client, "contacts") == {name for name, _ in typed_columns("contacts")}
-        assert read_columns(client, "templates") == set()
+    [audit] = audits_of(world.pipeline, "contacts")
+    assert (audit["listing"], audit["mode"], audit["pii"]) == ("contacts", "replace", dict.fromkeys(PERSONAL, "drop"))
+    assert held_columns(world.pipeline, "contacts") == {name for name, _ in typed_columns("contacts")}
+    assert held_columns(world.pipeline, "templates") == set()
 
 
 def test_another_failure_of_a_dataset_is_not_taken_for_nothing(begin: Begin) -> None:
@@ -546,14 +556,10 @@ def test_another_failure_of_a_dataset_is_not_taken_for_nothing(begin: Begin) -> 
     world = begin(Emulator(9, 3))
     world.load()
     change(world.place, f"drop table {DATASET}.listing_audit")
-    with open_held(world.pipeline) as client:
-        assert finished_audits(client, "contacts") == []
+    assert audits_of(world.pipeline, "contacts") == []
     change(world.place, f"create table {DATASET}.listing_audit as select 'contacts' as listing")
-    with (
-        pytest.raises(Exception, match=r"_dlt_load_id|started_at") as caught,
-        open_held(world.pipeline) as client,
-    ):
-        finished_audits(client, "contacts")
+    with pytest.raises(Exception, match=r"_dlt_load_id|started_at") as caught:
+        audits_of(world.pipeline, "contacts")
     assert not isinstance(caught.value, DestinationUndefinedEntity)
 
 

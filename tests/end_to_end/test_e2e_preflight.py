@@ -15,7 +15,7 @@ from holdings import change
 from terminals import open_process
 from worlds import Begin, verify
 
-from letters_source import DestinationError, LoadFailed, make_pipeline, run
+from letters_source import DestinationError, DestinationInUse, LoadFailed, make_pipeline, run
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.preflight import check_destination, check_duckdb, check_folder
@@ -31,9 +31,9 @@ def refuse(begin: Begin) -> Refuse:
     world = begin(Emulator(1, 1))
 
     def message(kind: Kind, place: Path | str) -> str:
-        with pytest.raises(DestinationError) as caught:
+        with pytest.raises((DestinationError, DestinationInUse)) as caught:
             run(make_pipeline(kind, place), **world.settings)
-        assert caught.value.exit_code == 2
+        assert caught.value.exit_code == (6 if isinstance(caught.value, DestinationInUse) else 2)
         assert world.emulator.hits == []
         return str(caught.value)
 

@@ -51,7 +51,7 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
         "LettersError": ("Exception", 1),
         "SettingsError": ("LettersError", 2),
         "DestinationError": ("SettingsError", 2),
-        "DestinationInUse": ("DestinationError", 2),
+        "DestinationInUse": ("LettersError", 6),
         "DestinationUnreachable": ("DestinationError", 2),
         "NotAuthorised": ("LettersError", 3),
         "IncompleteListing": ("LettersError", 4),

@@ -100,10 +100,10 @@ def test_f73_a_second_run_is_told_who_runs(begin: Begin, kind: Kind) -> None:
         assert world.emulator.hits == []
     name = str(world.pipeline.pipeline_name)
     assert str(caught.value) == (
-        f"A load of dlt's pipeline {name} is already running, pid {first.process.pid}; load when it has ended, "
+        f"A load of dlt's pipeline {name} is already running, pid {first.process.pid}; load again when it has ended, "
         "or set sources.letters.lock_wait to the seconds to wait."
     )
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == 6
     assert world.is_exact()
     world.load()
     assert world.is_exact()
@@ -129,7 +129,9 @@ def test_f73_two_pipelines_do_not_load_into_one_folder_at_once(begin: Begin, tmp
         other = make_pipeline("parquet", world.place, name="other")
         with pytest.raises(DestinationInUse) as caught:
             run(other, **world.settings)
-    assert str(caught.value).startswith(f"A load into {world.place} is already running; load when it has ended, or set")
+    assert str(caught.value).startswith(
+        f"A load into {world.place} is already running; load again when it has ended, or set"
+    )
     assert world.is_exact()
 
 

@@ -316,7 +316,7 @@ def test_a_dataset_takes_one_load_at_a_time(load: Load) -> None:
     """Whichever machine it comes from, each with a working folder of its own; other datasets are free."""
     with locked_dataset(make_pipeline("postgres"), 0):
         with pytest.raises(
-            DestinationInUse, match=r"^A load into the dataset letters_data is already running; load when"
+            DestinationInUse, match=r"^A load into the dataset letters_data is already running; load again when"
         ):
             load()
         assert load.world.emulator.hits == []
