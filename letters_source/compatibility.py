@@ -97,8 +97,8 @@ def check_policies(job: Job, before: dict[str, Policy]) -> None:
             f"{job.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
             f"to treat values so again, or with keep to write them as they are, {where_to_set(f'pii.{key}')}."
         )
-    if before != dict(privacy.policies):
-        logger.warning("%s: personal values are treated otherwise than in the last load", job.name)
+    if before != privacy.recorded:
+        logger.warning("%s: personal data is treated differently than in the last load", job.name)
 
 
 def check_columns(pipeline: Any, job: Job) -> None:
@@ -126,8 +126,8 @@ def selection_of(job: Job) -> dict[str, Any]:
         "account_id": job.filters.account_id,
         "environment": job.settings.environment,
         "mode": mode,
-        # history would keep what an earlier policy let through
-        "pii": dict(job.settings.privacy.policies) if mode == "history" else {},
+        # history would keep what an earlier policy let through, and see a change in every row hashed in another way
+        "pii": job.settings.privacy.recorded if mode == "history" else {},
     }
 
 

@@ -98,7 +98,7 @@ def audit_row(job: Job, outcome: Outcome, loaded: Loaded) -> pa.Table:
     last_walk = [reading for reading in readings if reading.walk == readings[-1].walk]
     pages = {reading.page for reading in last_walk}
     received = sum(len(reading.keys) for reading in readings)
-    policies = job.settings.privacy.policies
+    policies = job.settings.privacy.recorded
     filters, kept = given(job.filters), loaded.notes.kept
     row = {
         "listing": job.name,
@@ -106,7 +106,7 @@ def audit_row(job: Job, outcome: Outcome, loaded: Loaded) -> pa.Table:
         "account_id": job.filters.account_id,
         "environment": job.settings.environment,
         "mode": loaded.mode or job.settings.mode,
-        "pii": json.dumps(dict(policies)) if policies else None,
+        "pii": json.dumps(policies) if policies else None,
         "verdict": outcome.verdict.proof,
         "count_first": readings[0].count,
         "count_last": outcome.count,
