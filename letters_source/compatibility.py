@@ -9,7 +9,7 @@ from letters_source.config.providers import where_to_set
 from letters_source.destination.audits import finished_audits, holds_rows, read_columns, unfinished_audits
 from letters_source.errors import SettingsError
 from letters_source.extract.mailings import DAYS, window_of
-from letters_source.extract.task import Job
+from letters_source.extract.task import Task
 from letters_source.service.listings import given
 from letters_source.tables import LOAD_ID, MAILINGS, MERGE, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
@@ -18,7 +18,7 @@ from letters_source.transform.row_hash import ROW_HASH
 logger = logging.getLogger("letters_source")
 
 
-def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -> None:
+def check_selection(pipeline: Any, job: Task, audits: Sequence[dict[str, Any]]) -> None:
     """See that the dataset was not loaded with other filters, for another account or environment, or in another mode.
 
     What it was loaded with is what its newest audit says; environments count where both loads name theirs.
@@ -52,7 +52,7 @@ def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -
         )
 
 
-def left_behind(pipeline: Any, job: Job) -> list[dict[str, Any]]:
+def left_behind(pipeline: Any, job: Task) -> list[dict[str, Any]]:
     """The audits, newest first, of loads that never finished and whose rows would stay beside those of the job."""
     is_mailings = job.name == MAILINGS.name
     if not is_mailings and job.settings.mode != "history":
@@ -65,7 +65,7 @@ def left_behind(pipeline: Any, job: Job) -> list[dict[str, Any]]:
     ]
 
 
-def check_account(pipeline: Any, job: Job) -> None:
+def check_account(pipeline: Any, job: Task) -> None:
     """See that mailings and the contacts beside them are of one account.
 
     Raises:
@@ -81,7 +81,7 @@ def check_account(pipeline: Any, job: Job) -> None:
             )
 
 
-def check_policies(job: Job, before: dict[str, Policy]) -> None:
+def check_policies(job: Task, before: dict[str, Policy]) -> None:
     """Warn of other policies for personal values than before.
 
     Raises:
@@ -101,7 +101,7 @@ def check_policies(job: Job, before: dict[str, Policy]) -> None:
         logger.warning("%s: personal data is treated differently than in the last load", job.name)
 
 
-def check_columns(pipeline: Any, job: Job) -> None:
+def check_columns(pipeline: Any, job: Task) -> None:
     """See that tables that no finished load accounts for are of this mode.
 
     Raises:
@@ -116,7 +116,7 @@ def check_columns(pipeline: Any, job: Job) -> None:
         )
 
 
-def selection_of(job: Job) -> dict[str, Any]:
+def selection_of(job: Task) -> dict[str, Any]:
     """What the job's rows are chosen by, and how they are written."""
     is_mailings = job.name == MAILINGS.name
     filters = without_days(given(job.filters)) if is_mailings else given(job.filters)

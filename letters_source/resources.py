@@ -13,12 +13,10 @@ from letters_source.config.providers import where_to_set, wrong
 from letters_source.destination.audits import finished_audits, running_pipeline
 from letters_source.destination.write_modes import check_mode
 from letters_source.errors import SettingsError
-from letters_source.extract.audit import Audit
 from letters_source.extract.facets import read_facet
-from letters_source.extract.ids import Members
-from letters_source.extract.listing import Rows, read_listing
+from letters_source.extract.listing import read_listing
 from letters_source.extract.mailings import (
-    check_days_heeded,
+    check_days_honored,
     check_days_whole,
     count_together,
     first_open_day,
@@ -28,21 +26,21 @@ from letters_source.extract.mailings import (
 )
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.shrinkage import rows_before
-from letters_source.extract.task import Job
+from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
 from letters_source.service.listings import LAST_MAILED_STATUSES, unknown_statuses
 from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE, facets_of
 
 logger = logging.getLogger("letters_source")
 
-Item = Rows | Members | Audit
-NOTHING = Members("", MAILINGS.schema.empty_table())
+Item = ListingRows | TableRows
+NOTHING = TableRows("", MAILINGS.schema.empty_table())
 """What no table takes: it gives every other resource its turn to refuse before the service is asked."""
-NO_AUDIT = Audit(LISTING_AUDIT.schema.empty_table())
+NO_AUDIT = TableRows(LISTING_AUDIT.name, LISTING_AUDIT.schema.empty_table())
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
-def read_pages(job: Job) -> Iterator[Item]:
+def read_pages(job: Task) -> Iterator[Item]:
     """The listing's rows once they are shown to be whole, then those of its facets.
 
     Raises:
@@ -58,7 +56,7 @@ def read_pages(job: Job) -> Iterator[Item]:
         yield from read_facet(job, table, count)
 
 
-def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
+def read_mailings(job: Task, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
     """The mailings of each window since the last load, each item with the day that it brings the mailings up to.
 
     Raises:
@@ -71,10 +69,10 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
     start = first_day(job, days, end, audits)
     # tables of the right types, also where there is no day to ask for
     yield {"item": NO_AUDIT}
-    yield {"item": Members(MAILINGS.name, MAILINGS.schema.empty_table())}
+    yield {"item": TableRows(MAILINGS.name, MAILINGS.schema.empty_table())}
     windows = plan_windows(start, end, job.settings.mailings_window)
     if windows:
-        check_days_heeded(job)
+        check_days_honored(job)
     together, mailed = count_together(job, windows), 0
     for window in windows:
         # dlt drops what lies before the day that it goes on from
@@ -82,17 +80,17 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
         rows, audit, count = read_window(job, window)
         mailed += count
         yield from ({"day": day, "item": item} for item in (rows, audit))
-        job.watch(job.name, 1, 1, len(windows))
+        job.progress(job.name, 1, 1, len(windows))
     check_days_whole(job, windows, together, mailed)
 
 
-def earlier_audits(job: Job) -> list[dict[str, Any]]:
+def earlier_audits(job: Task) -> list[dict[str, Any]]:
     """The audits of what the job reads in finished loads of the running pipeline, newest first; none outside a load."""
     pipeline = running_pipeline()
     return finished_audits(pipeline, job.name) if pipeline else []
 
 
-def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
+def first_day(job: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
     """The first day to ask for: where dlt goes on from, or before, where the destination lacks days.
 
     dlt remembers a day for a pipeline, wherever it loads to; what counts is what the destination holds, by the audits.
@@ -113,7 +111,7 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: 
     return min(start, max(since, missing))
 
 
-def check_load(job: Job, mode: str, audits: Sequence[dict[str, Any]]) -> None:
+def check_load(job: Task, mode: str, audits: Sequence[dict[str, Any]]) -> None:
     """See that the listing may be loaded to where the pipeline loads, before the service is asked for anything.
 
     Raises:

@@ -75,7 +75,7 @@ def test_f38_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) 
     world.emulator.behaviour = Behaviour(ignore_page=True)
     asked = len(world.emulator.hits)
     error = refused(world, ListingUnpaged)
-    assert "page 3 repeats page 0, so the service does not heed the page parameter: count 40" in str(error)
+    assert "page 3 repeats page 0, so the service ignores the page parameter: count 40" in str(error)
     assert [hit.query[:6] for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == ["page=0", "page=3"]
 
 
