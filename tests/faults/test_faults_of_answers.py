@@ -154,7 +154,7 @@ def test_f75_a_refresh_token_refused_for_contacts_leaves_templates_unloaded_too(
     world.emulator.templates.delete(-1)
 
 
-FORMS = " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+FORMS = " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
 REJECTED = {
     400: "contacts page 0: the service refused the request (400): Bad thing." + FORMS,
     404: "contacts page 0: the service refused the request (404): Bad thing. Check base_url, which ends in /api/v1.",
