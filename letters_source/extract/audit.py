@@ -62,13 +62,7 @@ def by_plain_name(times: Counter[str]) -> Counter[str]:
 
 
 def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> TableRows:
-    """Return the row of `listing_audit`.
-
-    Args:
-        outcome: how the listing was read.
-        rows: how many of its rows are loaded.
-        adds_up: whether the values of a facet add up to the listing.
-    """
+    """Return the row of `listing_audit` for `rows` loaded rows; `adds_up` is whether a facet's values do."""
     verdict, traffic, task = outcome.verdict, outcome.traffic, outcome.task
     readings, settings = verdict.readings, task.settings
     last_walk = [reading for reading in readings if reading.walk == readings[-1].walk]

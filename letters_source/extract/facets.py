@@ -37,10 +37,7 @@ FACETS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
 def read_facet(task: Task, table: Table, whole: int) -> Iterator[TableRows]:
     """Yield the rows of a facet's table and an audit for each value; a value that the service ignores has no rows.
 
-    Args:
-        task: the listing that was read.
-        table: the facet's table.
-        whole: the listing's count.
+    `whole` is the listing's count.
     """
     name, values = FACETS[table.name]
     found = {

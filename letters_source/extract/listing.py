@@ -1,7 +1,7 @@
 """Read one listing until it is proven complete, then yield its rows and the audit."""
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
@@ -34,7 +34,7 @@ def read_listing(task: Task, folder: Path | None, before: int) -> Generator[List
 
     Args:
         task: what to read.
-        folder: where rows wait for the verdict; the system's folder for temporary files when None.
+        folder: where rows wait for the verdict; the system's folder for temporary files if None.
         before: how many rows with an id the last load had.
 
     Raises:
@@ -46,7 +46,7 @@ def read_listing(task: Task, folder: Path | None, before: int) -> Generator[List
         accepted = verdict.rows - verdict.rejected
         check_shrinking(task, before, accepted)
         wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
-        for rows in ahead(spool.tables(sorted(wanted, key=lambda item: (verdict.readings[item[0]].page, item[0])))):
+        for rows in spool.tables(sorted(wanted, key=lambda item: (verdict.readings[item[0]].page, item[0]))):
             yield ListingRows(task.listing.name, rows)
     log_outcome(outcome, accepted)
     # Arrow keeps memory freed by decoding, about 100 MB, which the destination's engine needs next
@@ -67,15 +67,6 @@ def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
     ids = keys.filter(pc.invert(has_no_id(keys)))
     log_outcome(outcome, len(ids))
     return outcome, ids
-
-
-def ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the tables, each gathered while the one before is written."""
-    with ThreadPoolExecutor(1, "letters-ahead") as pool:
-        upcoming = pool.submit(next, tables, None)
-        while (table := upcoming.result()) is not None:
-            upcoming = pool.submit(next, tables, None)
-            yield table
 
 
 def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:

@@ -103,13 +103,8 @@ def count_together(task: Task, windows: Sequence[Window]) -> int | None:
 def check_days_whole(task: Task, windows: Sequence[Window], together: int | None, mailed: int) -> None:
     """Raise ServiceError if the service seems to leave out the last day of each window.
 
-    A few contacts may be missing for other reasons: they were deleted, or their mailing was reported late.
-
-    Args:
-        task: what was read.
-        windows: the days.
-        together: the result of `count_together` before the windows were read.
-        mailed: the contacts in all windows.
+    A few contacts may be missing for other reasons: they were deleted, or their mailing was reported late. `together`
+    is what `count_together` returned before the windows were read, `mailed` the number of contacts in them.
     """
     days = task.settings.mailings_window
     if together is None or mailed >= together:

@@ -24,6 +24,7 @@ logger = logging.getLogger("letters_source")
 
 Effect = Literal["honored", "no difference", "refused", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
+"""Returns the service's count for the given query parameters."""
 
 LARGEST_PAGE = 16_384
 
@@ -75,13 +76,7 @@ def report_ignored(task: Task, count: int) -> None:
 
 
 def try_filters(listing: str, settings: Settings, count: Count) -> dict[str, Effect]:
-    """Return the effect of each filter of a listing, tried on top of the configured filters.
-
-    Args:
-        listing: the listing's name.
-        settings: the configured filters and the format of requests.
-        count: returns the service's count for the given parameters.
-    """
+    """Return the effect of each filter of a listing, tried on top of the configured filters."""
     own = settings.filters(listing)
     whole = count(own.encode(settings.form))
     return {
@@ -104,11 +99,7 @@ def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
     """Return the most rows per page that the service returns, up to the listing's count and `LARGEST_PAGE`.
 
     Sizes double until the service returns fewer rows than asked for, which is its limit, or refuses; then the limit is
-    found by bisection.
-
-    Args:
-        count: the listing's rows.
-        rows_of: asks for page 0 with a page size and returns its number of rows.
+    found by bisection. `rows_of` asks for page 0 with a page size and returns its number of rows.
     """
     best, size, too_large = 0, min(100, count), count + 1
     while size > best and size < too_large:

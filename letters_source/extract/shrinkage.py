@@ -12,13 +12,9 @@ PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mai
 
 
 def rows_before(task: Task, audits: list[dict[str, Any]]) -> int:
-    """Return how many rows with an id the last load had, or 0 if that says nothing about this load.
+    """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared.
 
-    It says nothing with filters that rows stop matching, and in filtered history, which keeps rows it does not find.
-
-    Args:
-        task: the listing.
-        audits: its audits in the dataset, newest first, all with the same filters.
+    They cannot with filters that rows stop matching, and in filtered history, which keeps rows it does not find.
     """
     chosen = given(task.filters).keys()
     if not audits or PASSING & chosen or (chosen and task.settings.mode == "history"):

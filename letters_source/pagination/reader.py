@@ -29,18 +29,10 @@ def no_progress(listing: str, walk: int, rows: int, count: int) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class PageReader:
-    """Reads pages with a bounded number of workers; rows go to the spool, if there is one, in order of arrival.
+    """Reads pages with at most `workers` requests in flight; rows go to the spool, if there is one.
 
-    Args:
-        listing: its name in messages.
-        fetch: returns a decoded page.
-        spool: where rows wait; without one they are not kept.
-        pool: the workers' threads.
-        workers: how many requests may be in flight.
-        progress: called for each response.
-        treat: removes from rows what must not be written.
-        notes: what decoding noticed in each response, in order of arrival.
-        clock: the ticks of `Reading.asked` and `Reading.answered`.
+    `treat` applies the privacy policies. `notes` holds what decoding noticed in each response. Spool and notes are in
+    order of arrival.
     """
 
     listing: str

@@ -367,9 +367,7 @@ def test_a_token_that_cannot_be_sent_ends_with_2(
     monkeypatch.setenv("SOURCES__LETTERS__ACCESS_TOKEN", f"Bearer {ACCESS}")
     done = letters("load")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert done.err.startswith(
-        "letters: sources.letters.access_token contains spaces, line breaks or non-ASCII"
-    )
+    assert done.err.startswith("letters: sources.letters.access_token contains spaces, line breaks or non-ASCII")
     assert world.emulator.hits == []
 
 
