@@ -63,21 +63,21 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContactFilters:
-    """The parameters of `GET /contacts` that select contacts (service-interface 4.2); those not set are not sent.
+    """The parameters of `GET /contacts` that select contacts (service-interface 4.2); what is not given is not sent.
 
     Args:
         search: free text.
         address_status: Failed, Verified, or both.
         last_mailed_status: In Transit, Mailed, Scheduled, or others: the list is open.
-        last_mailed_from: the first day of the last mailing; requires `last_mailed_to`.
+        last_mailed_from: the first day of the last mailing; goes with the last day.
         last_mailed_to: the last day of the last mailing.
         tags: identifiers or titles of labels.
         with_property_addresses: whether property addresses are included.
         is_return_address: whether the contact is a return address.
-        account_id: the account; the one in the settings when None.
+        account_id: the account; the one of the settings when None.
 
     Raises:
-        SettingsError: a value is not documented.
+        SettingsError: a value that the interface does not know.
     """
 
     search: str | None = None
@@ -114,19 +114,19 @@ class ContactFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateFilters:
-    """The parameters of `GET /templates` that select templates (service-interface 4.1); those not set are not sent.
+    """The parameters of `GET /templates` that select templates (service-interface 4.1); what is not given is not sent.
 
-    The interface calls all but `creator` required, but its example sends none.
+    The interface calls all but `creator` required, and its example sends none; so do we until one is configured.
 
     Args:
         search: the flag that enables search; 1 is the value in use.
-        product_types: Professional Letters, Personal Letters, or both; an empty tuple sends an empty string.
+        product_types: Professional Letters, Personal Letters, or both; an empty tuple sends an empty text.
         creator: the creator; may be empty.
-        is_shared: whether shared templates are requested.
-        account_id: the account; the one in the settings when None.
+        is_shared: whether shared templates are asked for.
+        account_id: the account; the one of the settings when None.
 
     Raises:
-        SettingsError: a value is not documented.
+        SettingsError: a value that the interface does not know.
     """
 
     search: int | None = None
