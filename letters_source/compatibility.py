@@ -18,116 +18,116 @@ from letters_source.transform.row_hash import ROW_HASH
 logger = logging.getLogger("letters_source")
 
 
-def check_selection(pipeline: Any, job: Task, audits: Sequence[dict[str, Any]]) -> None:
+def check_selection(pipeline: Any, task: Task, audits: Sequence[dict[str, Any]]) -> None:
     """See that the dataset was not loaded with other filters, for another account or environment, or in another mode.
 
     What it was loaded with is what its newest audit says; environments count where both loads name theirs.
 
     Args:
         pipeline: the running one.
-        job: what is to be loaded.
+        task: what is to be loaded.
         audits: its audits in the dataset, newest first.
 
     Raises:
         SettingsError: it was, even by a first load that was killed, or its tables were made in another mode.
     """
-    check_account(pipeline, job)
+    check_account(pipeline, task)
     if not audits:
-        check_columns(pipeline, job)
+        check_columns(pipeline, task)
         # what was not written anew would be kept beside this load's rows
-        audits = left_behind(pipeline, job)
+        audits = left_behind(pipeline, task)
     if not audits:
         return
     # loads that name no environment may come between those that do
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
-    held, wanted = remembered(newest), selection_of(job)
+    held, wanted = remembered(newest), selection_of(task)
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
     if held["mode"] == wanted["mode"] != "history":
-        check_policies(job, dict(audits[0].get("pii") or {}))
+        check_policies(task, dict(audits[0].get("pii") or {}))
     if held != wanted:
         raise SettingsError(
-            f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
+            f"{task.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
         )
 
 
-def left_behind(pipeline: Any, job: Task) -> list[dict[str, Any]]:
-    """The audits, newest first, of loads that never finished and whose rows would stay beside those of the job."""
-    is_mailings = job.name == MAILINGS.name
-    if not is_mailings and job.settings.mode != "history":
+def left_behind(pipeline: Any, task: Task) -> list[dict[str, Any]]:
+    """The audits, newest first, of loads that never finished and whose rows would stay beside those of the task."""
+    is_mailings = task.name == MAILINGS.name
+    if not is_mailings and task.settings.mode != "history":
         return []
-    tables = (MAILINGS,) if is_mailings else tables_of(job.name)
+    tables = (MAILINGS,) if is_mailings else tables_of(task.name)
     return [
         audit
-        for audit in unfinished_audits(pipeline, job.name)
+        for audit in unfinished_audits(pipeline, task.name)
         if any(holds_rows(pipeline, table.name, audit[LOAD_ID.name]) for table in tables)
     ]
 
 
-def check_account(pipeline: Any, job: Task) -> None:
+def check_account(pipeline: Any, task: Task) -> None:
     """See that mailings and the contacts beside them are of one account.
 
     Raises:
         SettingsError: the dataset holds the others for another.
     """
-    other = {MAILINGS.name: MAILINGS.listing, MAILINGS.listing: MAILINGS.name}.get(job.name)
+    other = {MAILINGS.name: MAILINGS.listing, MAILINGS.listing: MAILINGS.name}.get(task.name)
     for audit in finished_audits(pipeline, other)[:1] if other else ():
-        if audit["account_id"] != job.filters.account_id:
-            held, wanted = (name or "the token's own" for name in (audit["account_id"], job.filters.account_id))
+        if audit["account_id"] != task.filters.account_id:
+            held, wanted = (name or "the token's own" for name in (audit["account_id"], task.filters.account_id))
             raise SettingsError(
-                f"{job.name}: the dataset {pipeline.dataset_name} holds {other} of the account {held}, and this load "
+                f"{task.name}: the dataset {pipeline.dataset_name} holds {other} of the account {held}, and this load "
                 f"is for {wanted}; to keep both, choose another dataset with --dataset."
             )
 
 
-def check_policies(job: Task, before: dict[str, Policy]) -> None:
+def check_policies(task: Task, before: dict[str, Policy]) -> None:
     """Warn of other policies for personal values than before.
 
     Raises:
         SettingsError: what was not kept as it is has no policy any more, which may have been forgotten.
     """
-    privacy = job.settings.privacy
+    privacy = task.settings.privacy
     named = {*privacy.policies, *privacy.kept}
     forgotten = [name for name in CHOICES if before.get(name, "keep") != "keep" and name not in named]
     if forgotten:
         first, more = forgotten[0], len(forgotten) - 1
         others, key = (f" and {more} more", "all") if more and first in PERSONAL else ("", first)
         raise SettingsError(
-            f"{job.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
+            f"{task.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
             f"to treat values so again, or with keep to write them as they are, {where_to_set(f'pii.{key}')}."
         )
     if before != privacy.recorded:
-        logger.warning("%s: personal data is treated differently than in the last load", job.name)
+        logger.warning("%s: personal data is treated differently than in the last load", task.name)
 
 
-def check_columns(pipeline: Any, job: Task) -> None:
+def check_columns(pipeline: Any, task: Task) -> None:
     """See that tables that no finished load accounts for are of this mode.
 
     Raises:
         SettingsError: they are not.
     """
-    held = [read_columns(pipeline, table.name) for table in tables_of(job.name)]
-    is_versioned = job.settings.mode != "replace"
+    held = [read_columns(pipeline, table.name) for table in tables_of(task.name)]
+    is_versioned = task.settings.mode != "replace"
     if any(columns and (ROW_HASH.name in columns) != is_versioned for columns in held):
         raise SettingsError(
-            f"{job.name}: the dataset {pipeline.dataset_name} holds tables of another mode than {job.settings.mode}, "
+            f"{task.name}: the dataset {pipeline.dataset_name} holds tables of another mode than {task.settings.mode}, "
             "from a load that broke off or was not ours; load in that mode, or choose another dataset with --dataset."
         )
 
 
-def selection_of(job: Task) -> dict[str, Any]:
-    """What the job's rows are chosen by, and how they are written."""
-    is_mailings = job.name == MAILINGS.name
-    filters = without_days(given(job.filters)) if is_mailings else given(job.filters)
-    mode = windows_mode(job.settings.mailings_window) if is_mailings else job.settings.mode
+def selection_of(task: Task) -> dict[str, Any]:
+    """What the task's rows are chosen by, and how they are written."""
+    is_mailings = task.name == MAILINGS.name
+    filters = without_days(given(task.filters)) if is_mailings else given(task.filters)
+    mode = windows_mode(task.settings.mailings_window) if is_mailings else task.settings.mode
     return {
         "filters": unordered(filters),
-        "account_id": job.filters.account_id,
-        "environment": job.settings.environment,
+        "account_id": task.filters.account_id,
+        "environment": task.settings.environment,
         "mode": mode,
         # history would keep what an earlier policy let through, and see a change in every row hashed in another way
-        "pii": job.settings.privacy.recorded if mode == "history" else {},
+        "pii": task.settings.privacy.recorded if mode == "history" else {},
     }
 
 

@@ -40,57 +40,57 @@ NO_AUDIT = TableRows(LISTING_AUDIT.name, LISTING_AUDIT.schema.empty_table())
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
-def read_pages(job: Task) -> Iterator[Item]:
+def read_pages(task: Task) -> Iterator[Item]:
     """The listing's rows once they are shown to be whole, then those of its facets.
 
     Raises:
         SettingsError: `add_limit` was set, which would make a part look like the whole, or the dataset holds rows that
             were chosen otherwise.
     """
-    audits = earlier_audits(job)
-    check_load(job, job.settings.mode, audits)
+    audits = earlier_audits(task)
+    check_load(task, task.settings.mode, audits)
     yield NOTHING
-    count = yield from read_listing(job, working_folder(), rows_before(job, audits))
-    report_ignored(job, count)
-    for table in facets_of(job.name) if job.settings.facets else ():
-        yield from read_facet(job, table, count)
+    count = yield from read_listing(task, working_folder(), rows_before(task, audits))
+    report_ignored(task, count)
+    for table in facets_of(task.name) if task.settings.facets else ():
+        yield from read_facet(task, table, count)
 
 
-def read_mailings(job: Task, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
+def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
     """The mailings of each window since the last load, each item with the day that it brings the mailings up to.
 
     Raises:
         SettingsError: no first day is set, or as for `read_pages`.
         ServiceError: the service ignores the days of a window, or leaves some of them out.
     """
-    audits = earlier_audits(job)
-    check_load(job, MERGE, audits)
+    audits = earlier_audits(task)
+    check_load(task, MERGE, audits)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
-    start = first_day(job, days, end, audits)
+    start = first_day(task, days, end, audits)
     # tables of the right types, also where there is no day to ask for
     yield {"item": NO_AUDIT}
     yield {"item": TableRows(MAILINGS.name, MAILINGS.schema.empty_table())}
-    windows = plan_windows(start, end, job.settings.mailings_window)
+    windows = plan_windows(start, end, task.settings.mailings_window)
     if windows:
-        check_days_honored(job)
-    together, mailed = count_together(job, windows), 0
+        check_days_honored(task)
+    together, mailed = count_together(task, windows), 0
     for window in windows:
         # dlt drops what lies before the day that it goes on from
         day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
-        rows, audit, count = read_window(job, window)
+        rows, audit, count = read_window(task, window)
         mailed += count
         yield from ({"day": day, "item": item} for item in (rows, audit))
-        job.progress(job.name, 1, 1, len(windows))
-    check_days_whole(job, windows, together, mailed)
+        task.progress(task.name, 1, 1, len(windows))
+    check_days_whole(task, windows, together, mailed)
 
 
-def earlier_audits(job: Task) -> list[dict[str, Any]]:
-    """The audits of what the job reads in finished loads of the running pipeline, newest first; none outside a load."""
+def earlier_audits(task: Task) -> list[dict[str, Any]]:
+    """Return the task's audits in finished loads of the running pipeline, newest first; none outside a load."""
     pipeline = running_pipeline()
-    return finished_audits(pipeline, job.name) if pipeline else []
+    return finished_audits(pipeline, task.name) if pipeline else []
 
 
-def first_day(job: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
+def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
     """The first day to ask for: where dlt goes on from, or before, where the destination lacks days.
 
     dlt remembers a day for a pipeline, wherever it loads to; what counts is what the destination holds, by the audits.
@@ -98,7 +98,7 @@ def first_day(job: Task, days: dlt.sources.incremental[date], end: date, audits:
     Raises:
         SettingsError: no first day is set, or one that is yet to come.
     """
-    since, start = job.settings.mailings_since, days.start_value
+    since, start = task.settings.mailings_since, days.start_value
     if start is None:
         raise SettingsError(f"sources.letters.mailings_since is not set: {where_to_set('mailings_since')}.")
     if days.end_value is not None or since is None:
@@ -107,11 +107,11 @@ def first_day(job: Task, days: dlt.sources.incremental[date], end: date, audits:
         raise wrong("mailings_since", "no day after today", since)
     # a clock that was ahead would have days count as held that nobody has asked for
     held = [held_window(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
-    missing = first_open_day(held, since) - timedelta(days=job.settings.mailings_lag)
+    missing = first_open_day(held, since) - timedelta(days=task.settings.mailings_lag)
     return min(start, max(since, missing))
 
 
-def check_load(job: Task, mode: str, audits: Sequence[dict[str, Any]]) -> None:
+def check_load(task: Task, mode: str, audits: Sequence[dict[str, Any]]) -> None:
     """See that the listing may be loaded to where the pipeline loads, before the service is asked for anything.
 
     Raises:
@@ -119,15 +119,15 @@ def check_load(job: Task, mode: str, audits: Sequence[dict[str, Any]]) -> None:
     """
     if dlt.current.resource().limit:
         raise SettingsError(
-            f"add_limit would load a part of {job.name} as if it were the whole, so it is refused; "
+            f"add_limit would load a part of {task.name} as if it were the whole, so it is refused; "
             "to try things out, load from the emulator: letters serve."
         )
-    for status in unknown_statuses(job.filters):
-        logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
+    for status in unknown_statuses(task.filters):
+        logger.warning("%s: last_mailed_status %s is not one of the documented %s", task.name, status, DOCUMENTED)
     if pipeline := running_pipeline():
-        check_selected_resources(job.name, mode)
-        check_mode(pipeline, job.name, mode)
-        check_selection(pipeline, job, audits)
+        check_selected_resources(task.name, mode)
+        check_mode(pipeline, task.name, mode)
+        check_selection(pipeline, task, audits)
 
 
 def working_folder() -> Path | None:

@@ -70,12 +70,12 @@ def letters(
     declare_tables(dlt.current.source_schema(), resolved)
     tokens = token_source(resolved, settings)
     throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
-    jobs = {
+    tasks = {
         name: Task(name, listing, resolved, tokens, throttle, resolved.filters(name), watch)
         for name, listing in LISTINGS.items()
     }
-    resources = [resource for job in jobs.values() for resource in listing_resources(job)]
-    return [*resources, *mailings_resources(replace(jobs[MAILINGS.listing], name=MAILINGS.name))]
+    resources = [resource for task in tasks.values() for resource in listing_resources(task)]
+    return [*resources, *mailings_resources(replace(tasks[MAILINGS.listing], name=MAILINGS.name))]
 
 
 def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
@@ -103,13 +103,13 @@ def is_wanted(table: Table, *, facets: bool, mailings: bool) -> bool:
     return {"facet": facets, "window": mailings}.get(table.part, True)
 
 
-def listing_resources(job: Task) -> Iterator[DltResource]:
+def listing_resources(task: Task) -> Iterator[DltResource]:
     """A hidden resource that reads the listing, and for each table a transformer that takes its part of that."""
-    name, settings = job.name, job.settings
-    pages = hidden_resource(read_pages, f"{name}_pages")(job)
+    name, settings = task.name, task.settings
+    pages = hidden_resource(read_pages, f"{name}_pages")(task)
     yield pages
     facets = facets_of(name) if settings.facets else ()
-    filtered = settings.mode == "history" and bool(given(job.filters))
+    filtered = settings.mode == "history" and bool(given(task.filters))
     for table in (*tables_of(name), *facets):
         how = write_disposition(table, settings.mode, filtered=filtered)
         take = table_transformer(take_table, table, write_disposition=how)
@@ -118,9 +118,9 @@ def listing_resources(job: Task) -> Iterator[DltResource]:
     yield shared_resource(pages, LISTING_AUDIT, take_audit, name)
 
 
-def mailings_resources(job: Task) -> Iterator[DltResource]:
+def mailings_resources(task: Task) -> Iterator[DltResource]:
     """The same for the mailings, which are asked for by windows of days and grow from load to load."""
-    settings = job.settings
+    settings = task.settings
     days = dlt.sources.incremental[date](
         "day",
         initial_value=settings.mailings_since,
@@ -128,7 +128,7 @@ def mailings_resources(job: Task) -> Iterator[DltResource]:
         primary_key=(),
         on_cursor_value_missing="include",
     )
-    windows = hidden_resource(read_mailings, "mailings_windows")(job, days)
+    windows = hidden_resource(read_mailings, "mailings_windows")(task, days)
     yield windows
     take = table_transformer(take_table, MAILINGS, write_disposition="merge", selected=settings.mailings)
     yield described(windows | take(MAILINGS), MAILINGS)

@@ -84,14 +84,14 @@ def walk_over_http(case: Case, seed: int) -> Walked:
     emulator.before_answer = record.watch
     with emulator.serve() as base_url:
         try:
-            verdict = read_until_whole(job_for(base_url, emulator, case)).verdict
+            verdict = read_until_whole(task_for(base_url, emulator, case)).verdict
         except IncompleteListing:
             return Walked("refused", wrong=False, requests=len(emulator.hits))
     record.watch(emulator, 0)
     return Walked(verdict.proof, not record.agrees(verdict), len(emulator.hits))
 
 
-def job_for(base_url: str, emulator: Emulator, case: Case) -> Task:
+def task_for(base_url: str, emulator: Emulator, case: Case) -> Task:
     """The contacts, read by four workers."""
     settings = Settings(
         base_url=base_url,
