@@ -9,7 +9,7 @@ from letters_source.config.providers import where_to_set
 from letters_source.destination.audits import finished_audits, holds_rows, read_columns, unfinished_audits
 from letters_source.errors import SettingsError
 from letters_source.extract.mailings import DAYS, window_of
-from letters_source.extract.task import Job
+from letters_source.extract.task import Task
 from letters_source.service.listings import given
 from letters_source.tables import LOAD_ID, MAILINGS, MERGE, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
@@ -41,11 +41,11 @@ def check_selection(client: Any, dataset: str, job: Job, audits: Sequence[dict[s
         return
     # loads that name no environment may come between those that do
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
-    held, wanted = remembered(newest), selection_of(job)
+    held, wanted = remembered(newest), selection_of(task)
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
     if held["mode"] == wanted["mode"] != "history":
-        check_policies(job, dict(audits[0].get("pii") or {}))
+        check_policies(task, dict(audits[0].get("pii") or {}))
     if held != wanted:
         raise SettingsError(
             f"{job.name}: the dataset {dataset} was loaded {describe(held)}, and this load is "
@@ -58,7 +58,7 @@ def left_behind(client: Any, job: Job) -> list[dict[str, Any]]:
     is_mailings = job.name == MAILINGS.name
     if not is_mailings and job.settings.mode != "history":
         return []
-    tables = (MAILINGS,) if is_mailings else tables_of(job.name)
+    tables = (MAILINGS,) if is_mailings else tables_of(task.name)
     return [
         audit
         for audit in unfinished_audits(client, job.name)
@@ -82,24 +82,24 @@ def check_account(client: Any, dataset: str, job: Job) -> None:
             )
 
 
-def check_policies(job: Job, before: dict[str, Policy]) -> None:
+def check_policies(task: Task, before: dict[str, Policy]) -> None:
     """Warn of other policies for personal values than before.
 
     Raises:
         SettingsError: what was not kept as it is has no policy any more, which may have been forgotten.
     """
-    privacy = job.settings.privacy
+    privacy = task.settings.privacy
     named = {*privacy.policies, *privacy.kept}
     forgotten = [name for name in CHOICES if before.get(name, "keep") != "keep" and name not in named]
     if forgotten:
         first, more = forgotten[0], len(forgotten) - 1
         others, key = (f" and {more} more", "all") if more and first in PERSONAL else ("", first)
         raise SettingsError(
-            f"{job.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
+            f"{task.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
             f"to treat values so again, or with keep to write them as they are, {where_to_set(f'pii.{key}')}."
         )
-    if before != dict(privacy.policies):
-        logger.warning("%s: personal values are treated otherwise than in the last load", job.name)
+    if before != privacy.recorded:
+        logger.warning("%s: personal data is treated differently than in the last load", task.name)
 
 
 def check_columns(client: Any, dataset: str, job: Job) -> None:
@@ -117,18 +117,18 @@ def check_columns(client: Any, dataset: str, job: Job) -> None:
         )
 
 
-def selection_of(job: Job) -> dict[str, Any]:
-    """What the job's rows are chosen by, and how they are written."""
-    is_mailings = job.name == MAILINGS.name
-    filters = without_days(given(job.filters)) if is_mailings else given(job.filters)
-    mode = windows_mode(job.settings.mailings_window) if is_mailings else job.settings.mode
+def selection_of(task: Task) -> dict[str, Any]:
+    """What the task's rows are chosen by, and how they are written."""
+    is_mailings = task.name == MAILINGS.name
+    filters = without_days(given(task.filters)) if is_mailings else given(task.filters)
+    mode = windows_mode(task.settings.mailings_window) if is_mailings else task.settings.mode
     return {
         "filters": unordered(filters),
-        "account_id": job.filters.account_id,
-        "environment": job.settings.environment,
+        "account_id": task.filters.account_id,
+        "environment": task.settings.environment,
         "mode": mode,
-        # history would keep what an earlier policy let through
-        "pii": dict(job.settings.privacy.policies) if mode == "history" else {},
+        # history would keep what an earlier policy let through, and see a change in every row hashed in another way
+        "pii": task.settings.privacy.recorded if mode == "history" else {},
     }
 
 

@@ -37,7 +37,7 @@ from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.destination.waiting import when_free
 from letters_source.errors import SettingsError
-from letters_source.pagination.reader import Watch, ignore
+from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.service.listings import LISTINGS
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
@@ -70,7 +70,7 @@ def run(
     *,
     only: Sequence[str] = (),
     publish: Path | str | None = None,
-    watch: Watch = ignore,
+    watch: ProgressCallback = no_progress,
     **settings: Unpack[Overrides],
 ) -> Result:
     """Load listings completely, or raise.
@@ -164,7 +164,7 @@ def run_accounts(
     *,
     only: Sequence[str] = (),
     publish: Path | str | None = None,
-    watch: Watch = ignore,
+    watch: ProgressCallback = no_progress,
     views: str = schema_of_views(),
     **settings: Unpack[Overrides],
 ) -> dict[str, Result]:

@@ -13,12 +13,10 @@ from letters_source.config.providers import where_to_set, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.write_modes import check_mode
 from letters_source.errors import SettingsError
-from letters_source.extract.audit import Audit
 from letters_source.extract.facets import read_facet
-from letters_source.extract.ids import Members
-from letters_source.extract.listing import Rows, read_listing
+from letters_source.extract.listing import read_listing
 from letters_source.extract.mailings import (
-    check_days_heeded,
+    check_days_honored,
     check_days_whole,
     count_together,
     first_open_day,
@@ -28,21 +26,21 @@ from letters_source.extract.mailings import (
 )
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.shrinkage import rows_before
-from letters_source.extract.task import Job
+from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
 from letters_source.service.listings import LAST_MAILED_STATUSES, unknown_statuses
 from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE, facets_of
 
 logger = logging.getLogger("letters_source")
 
-Item = Rows | Members | Audit
-NOTHING = Members("", MAILINGS.schema.empty_table())
+Item = ListingRows | TableRows
+NOTHING = TableRows("", MAILINGS.schema.empty_table())
 """What no table takes: it gives every other resource its turn to refuse before the service is asked."""
-NO_AUDIT = Audit(LISTING_AUDIT.schema.empty_table())
+NO_AUDIT = TableRows(LISTING_AUDIT.name, LISTING_AUDIT.schema.empty_table())
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
-def read_pages(job: Job) -> Iterator[Item]:
+def read_pages(task: Task) -> Iterator[Item]:
     """The listing's rows once they are shown to be whole, then those of its facets.
 
     Raises:
@@ -51,13 +49,13 @@ def read_pages(job: Job) -> Iterator[Item]:
     """
     audits = check_load(job, job.settings.mode)
     yield NOTHING
-    count = yield from read_listing(job, working_folder(), rows_before(job, audits))
-    report_ignored(job, count)
-    for table in facets_of(job.name) if job.settings.facets else ():
-        yield from read_facet(job, table, count)
+    count = yield from read_listing(task, working_folder(), rows_before(task, audits))
+    report_ignored(task, count)
+    for table in facets_of(task.name) if task.settings.facets else ():
+        yield from read_facet(task, table, count)
 
 
-def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
+def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
     """The mailings of each window since the last load, each item with the day that it brings the mailings up to.
 
     Raises:
@@ -66,22 +64,22 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
     """
     audits = check_load(job, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
-    start = first_day(job, days, end, audits)
+    start = first_day(task, days, end, audits)
     # tables of the right types, also where there is no day to ask for
     yield {"item": NO_AUDIT}
-    yield {"item": Members(MAILINGS.name, MAILINGS.schema.empty_table())}
-    windows = plan_windows(start, end, job.settings.mailings_window)
+    yield {"item": TableRows(MAILINGS.name, MAILINGS.schema.empty_table())}
+    windows = plan_windows(start, end, task.settings.mailings_window)
     if windows:
-        check_days_heeded(job)
-    together, mailed = count_together(job, windows), 0
+        check_days_honored(task)
+    together, mailed = count_together(task, windows), 0
     for window in windows:
         # dlt drops what lies before the day that it goes on from
         day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
-        rows, audit, count = read_window(job, window)
+        rows, audit, count = read_window(task, window)
         mailed += count
         yield from ({"day": day, "item": item} for item in (rows, audit))
-        job.watch(job.name, 1, 1, len(windows))
-    check_days_whole(job, windows, together, mailed)
+        task.progress(task.name, 1, 1, len(windows))
+    check_days_whole(task, windows, together, mailed)
 
 
 def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
@@ -92,7 +90,7 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: 
     Raises:
         SettingsError: no first day is set, or one that is yet to come.
     """
-    since, start = job.settings.mailings_since, days.start_value
+    since, start = task.settings.mailings_since, days.start_value
     if start is None:
         raise SettingsError(f"sources.letters.mailings_since is not set: {where_to_set('mailings_since')}.")
     if days.end_value is not None or since is None:
@@ -101,7 +99,7 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: 
         raise wrong("mailings_since", "no day after today", since)
     # a clock that was ahead would have days count as held that nobody has asked for
     held = [held_window(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
-    missing = first_open_day(held, since) - timedelta(days=job.settings.mailings_lag)
+    missing = first_open_day(held, since) - timedelta(days=task.settings.mailings_lag)
     return min(start, max(since, missing))
 
 
@@ -116,7 +114,7 @@ def check_load(job: Job, mode: str) -> list[dict[str, Any]]:
     """
     if dlt.current.resource().limit:
         raise SettingsError(
-            f"add_limit would load a part of {job.name} as if it were the whole, so it is refused; "
+            f"add_limit would load a part of {task.name} as if it were the whole, so it is refused; "
             "to try things out, load from the emulator: letters serve."
         )
     for status in unknown_statuses(job.filters):

@@ -23,12 +23,9 @@ from letters_source.config.settings import Overrides, Settings
 from letters_source.destination.audits import running_pipeline
 from letters_source.destination.kinds import is_files, table_format
 from letters_source.destination.write_modes import write_disposition
-from letters_source.extract.audit import Audit
-from letters_source.extract.ids import Members
-from letters_source.extract.listing import Rows
-from letters_source.extract.task import Job
+from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
-from letters_source.pagination.reader import Watch, ignore
+from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.resources import Item, read_mailings, read_pages
 from letters_source.service.listings import LISTINGS, given
 from letters_source.service.throttle import Throttle
@@ -51,7 +48,9 @@ HINTS_DIFFER = "several column hints were different"
 
 
 @dlt.source(name="letters", section="letters", _impl_cls=LettersSource)
-def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[Overrides]) -> list[DltResource]:
+def letters(
+    watch: Annotated[ProgressCallback, NotResolved()] = no_progress, **settings: Unpack[Overrides]
+) -> list[DltResource]:
     """Templates and contacts of the letter mailing service, complete or an error.
 
     Resources: for each listing its tables (`templates`, `templates__creator`, `templates__product`; `contacts`,
@@ -71,12 +70,12 @@ def letters(watch: Annotated[Watch, NotResolved()] = ignore, **settings: Unpack[
     declare_tables(dlt.current.source_schema(), resolved)
     tokens = token_source(resolved, settings)
     throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
-    jobs = {
-        name: Job(name, listing, resolved, tokens, throttle, resolved.filters(name), watch)
+    tasks = {
+        name: Task(name, listing, resolved, tokens, throttle, resolved.filters(name), watch)
         for name, listing in LISTINGS.items()
     }
-    resources = [resource for job in jobs.values() for resource in listing_resources(job)]
-    return [*resources, *mailings_resources(replace(jobs[MAILINGS.listing], name=MAILINGS.name))]
+    resources = [resource for task in tasks.values() for resource in listing_resources(task)]
+    return [*resources, *mailings_resources(replace(tasks[MAILINGS.listing], name=MAILINGS.name))]
 
 
 def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
@@ -104,13 +103,13 @@ def is_wanted(table: Table, *, facets: bool, mailings: bool) -> bool:
     return {"facet": facets, "window": mailings}.get(table.part, True)
 
 
-def listing_resources(job: Job) -> Iterator[DltResource]:
+def listing_resources(task: Task) -> Iterator[DltResource]:
     """A hidden resource that reads the listing, and for each table a transformer that takes its part of that."""
-    name, settings = job.name, job.settings
-    pages = hidden_resource(read_pages, f"{name}_pages")(job)
+    name, settings = task.name, task.settings
+    pages = hidden_resource(read_pages, f"{name}_pages")(task)
     yield pages
     facets = facets_of(name) if settings.facets else ()
-    filtered = settings.mode == "history" and bool(given(job.filters))
+    filtered = settings.mode == "history" and bool(given(task.filters))
     for table in (*tables_of(name), *facets):
         how = write_disposition(table, settings.mode, filtered=filtered)
         take = table_transformer(take_table, table, write_disposition=how)
@@ -119,9 +118,9 @@ def listing_resources(job: Job) -> Iterator[DltResource]:
     yield shared_resource(pages, LISTING_AUDIT, take_audit, name)
 
 
-def mailings_resources(job: Job) -> Iterator[DltResource]:
+def mailings_resources(task: Task) -> Iterator[DltResource]:
     """The same for the mailings, which are asked for by windows of days and grow from load to load."""
-    settings = job.settings
+    settings = task.settings
     days = dlt.sources.incremental[date](
         "day",
         initial_value=settings.mailings_since,
@@ -129,7 +128,7 @@ def mailings_resources(job: Job) -> Iterator[DltResource]:
         primary_key=(),
         on_cursor_value_missing="include",
     )
-    windows = hidden_resource(read_mailings, "mailings_windows")(job, days)
+    windows = hidden_resource(read_mailings, "mailings_windows")(task, days)
     yield windows
     take = table_transformer(take_table, MAILINGS, write_disposition="merge", selected=settings.mailings)
     yield described(windows | take(MAILINGS), MAILINGS)
@@ -191,11 +190,11 @@ def take_table(
 ) -> list[pa.Table] | pa.Table | None:
     """A table's part of what was read; for history with filters, a child also takes which rows were listed."""
     item = unwrapped(item)
-    if isinstance(item, Rows):
+    if isinstance(item, ListingRows):
         own = [] if table.part == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
         listed = [listed_rows(accepted(item.rows)["id"], table)] if filtered and table.part != "row" else []
         return [stamped(rows, table) for rows in (*own, *listed)] or None
-    if isinstance(item, Members) and item.table == table.name:
+    if isinstance(item, TableRows) and item.table == table.name:
         return stamped(with_hash(item.rows, table, mode), table)
     return None
 
@@ -203,9 +202,9 @@ def take_table(
 def take_rejected(item: Item | dict[str, Any]) -> pa.Table | None:
     """The rows without a usable id; at the end an empty table, which sees to it that theirs exists."""
     item = unwrapped(item)
-    if isinstance(item, Audit):
+    if isinstance(item, TableRows) and item.table == LISTING_AUDIT.name:
         return stamped(REJECTED_ROWS.schema.empty_table(), REJECTED_ROWS)
-    if isinstance(item, Rows) and item.rows["id"].null_count:
+    if isinstance(item, ListingRows) and item.rows["id"].null_count:
         return stamped(to_rejected(item.rows, item.listing), REJECTED_ROWS)
     return None
 
@@ -213,7 +212,8 @@ def take_rejected(item: Item | dict[str, Any]) -> pa.Table | None:
 def take_audit(item: Item | dict[str, Any]) -> pa.Table | None:
     """The audit."""
     item = unwrapped(item)
-    return stamped(item.row, LISTING_AUDIT) if isinstance(item, Audit) else None
+    is_audit = isinstance(item, TableRows) and item.table == LISTING_AUDIT.name
+    return stamped(item.rows, LISTING_AUDIT) if is_audit else None
 
 
 def unwrapped(item: Item | dict[str, Any]) -> Item:

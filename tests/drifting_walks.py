@@ -9,9 +9,9 @@ from letters_source.config.settings import Settings
 from letters_source.emulator import Behaviour, Drift, Emulator
 from letters_source.errors import IncompleteListing
 from letters_source.extract.listing import read_until_whole
-from letters_source.extract.task import Job
+from letters_source.extract.task import Task
 from letters_source.pagination.completeness import Reading, certify
-from letters_source.pagination.reader import ignore
+from letters_source.pagination.reader import no_progress
 from letters_source.pagination.walk import Proof, Verdict
 from letters_source.service.listings import LISTINGS
 from letters_source.service.throttle import Throttle
@@ -84,14 +84,14 @@ def walk_over_http(case: Case, seed: int) -> Walked:
     emulator.before_answer = record.watch
     with emulator.serve() as base_url:
         try:
-            verdict = read_until_whole(job_for(base_url, emulator, case)).verdict
+            verdict = read_until_whole(task_for(base_url, emulator, case)).verdict
         except IncompleteListing:
             return Walked("refused", wrong=False, requests=len(emulator.hits))
     record.watch(emulator, 0)
     return Walked(verdict.proof, not record.agrees(verdict), len(emulator.hits))
 
 
-def job_for(base_url: str, emulator: Emulator, case: Case) -> Job:
+def task_for(base_url: str, emulator: Emulator, case: Case) -> Task:
     """The contacts, read by four workers."""
     settings = Settings(
         base_url=base_url,
@@ -103,4 +103,4 @@ def job_for(base_url: str, emulator: Emulator, case: Case) -> Job:
     )
     tokens = TokenSource(settings.tokens, lambda: settings.tokens)
     throttle = Throttle(settings.max_workers)
-    return Job("contacts", LISTINGS["contacts"], settings, tokens, throttle, settings.filters("contacts"), ignore)
+    return Task("contacts", LISTINGS["contacts"], settings, tokens, throttle, settings.filters("contacts"), no_progress)

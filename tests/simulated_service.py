@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from letters_source.errors import IncompleteListing
 from letters_source.pagination.completeness import Reading
-from letters_source.pagination.walk import Proof, Terms, Verdict, walk_listing
+from letters_source.pagination.walk import Proof, Verdict, walk_listing
 
 Kind = Literal["insert", "delete", "swap"]
 Place = Literal["front", "end", "anywhere"]
@@ -129,7 +129,7 @@ def simulate(scenario: Scenario) -> Outcome:
     service.rows.extend(str(next(service.entered)) for _ in range(scenario.rows))
     reader = ConcurrentReader(service, scenario.window, rng)
     try:
-        verdict = walk_listing(reader.read, Terms("contacts", scenario.proof))
+        verdict = walk_listing(reader.read, "contacts", scenario.proof)
     except IncompleteListing:
         return Outcome("refused", wrong=False, requests=service.requests)
     rows = accepted_rows(verdict)

@@ -16,7 +16,7 @@ import dlt
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
 from letters_source.extract.check import Findings
 from letters_source.load import Result, run, run_accounts
-from letters_source.pagination.reader import Watch, ignore
+from letters_source.pagination.reader import ProgressCallback, no_progress
 
 if TYPE_CHECKING:
     # at run time a load would wait for a web server's import, and a quiet one for rich's
@@ -112,10 +112,10 @@ class Bars:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Watch]:
+def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
     """Bars on stderr while the block runs, where a person can see them."""
     if quiet or not is_watched():
-        yield ignore
+        yield no_progress
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -1,1 +1,1 @@
-"""How a listing is read: from settings to rows that were shown to be whole."""
+"""Read a listing from the service until it is proven complete."""

@@ -1,4 +1,4 @@
-"""What would a load find? A page of each listing, what follows from it, and what the service does with filters."""
+"""Check the service without loading: one page of each listing, an estimate, and the effect of each filter."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ PATIENCE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a listing shows.
+    """What was found about a listing.
 
     Args:
-        count: rows that the listing holds.
-        page_size: rows a page that the service gives; None when one page holds all.
-        requests: how many a quiet load takes.
-        latency: seconds that the page took.
-        seconds: an estimate of how long reading the listing takes.
-        filters: for each filter whether the service heeds it.
-        largest_page: the most rows a page that the service gives, as far as the listing has so many; None unprobed.
+        count: the rows of the listing.
+        page_size: the rows per page that the service returns; None if one page holds all.
+        requests: the requests of a load if nothing changes meanwhile.
+        latency: the seconds the page took.
+        seconds: the estimated time of a load.
+        filters: the effect of each filter.
+        largest_page: the most rows per page that the service returns, up to `count`; None unless probed.
     """
 
     listing: str
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a check found: when the access token expires, if it says so, and each listing."""
+    """What a check found: the expiry of the access token, if it has one, and each listing."""
 
     expires: datetime | None
     listings: tuple[Finding, ...]
@@ -56,11 +56,11 @@ def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Fin
     """Ask for page 0 of each listing, then for one row with each value of each filter.
 
     Args:
-        probe: also ask for larger and larger pages, to learn which the service gives.
+        probe: also ask for larger and larger pages, to find the largest that the service returns.
         **overrides: as in `Settings`.
 
     Raises:
-        LettersError: as a load would; an unreachable service is given up after `PATIENCE_SECONDS`.
+        LettersError: as a load would, but retries end after `PATIENCE_SECONDS`.
     """
     settings = resolve_settings(overrides)
     tokens = token_source(settings, overrides)
@@ -72,7 +72,7 @@ def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Fin
 
 
 def check_listing(name: str, settings: Settings, client: Client, *, probe: bool) -> Finding:
-    """What a listing shows."""
+    """Return what was found about a listing."""
     ask = partial(ask_page, name, client)
     filters = settings.filters(name).encode(settings.form)
     start = monotonic()
@@ -88,7 +88,7 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
         page_size=page.rows.num_rows if pages > 1 else None,
         requests=requests,
         latency=latency,
-        # page 0 and the last one wait for each other; the fence's two are counted as if they did
+        # the first and last page are read one after the other; the fence's two are counted as if they were, too
         seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
         filters=try_filters(name, settings, lambda chosen: ask(1, chosen).count),
         largest_page=find_largest_page(page.count, lambda size: ask(size, filters).rows.num_rows) if probe else None,
@@ -96,6 +96,6 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
 
 
 def ask_page(name: str, client: Client, page_size: int, filters: Mapping[str, str]) -> Page:
-    """Page 0 of a listing."""
+    """Return page 0 of a listing."""
     params = encode_page(0, page_size, filters)
     return client.get(LISTINGS[name], params, partial(decode_page, listing=name, number=0))

@@ -1,18 +1,18 @@
-"""What can a listing be filtered by that its rows do not show? Each such filter becomes a table."""
+"""Read which rows match a filter that the rows themselves do not show; each such filter becomes a table, a facet."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.errors import ServiceRejected
-from letters_source.extract.audit import Audit, Loaded, audit_row
-from letters_source.extract.ids import Members, read_ids
+from letters_source.extract.audit import audit_row
+from letters_source.extract.listing import read_ids
 from letters_source.extract.probe import ask_count
-from letters_source.extract.task import Job
+from letters_source.extract.task import TableRows, Task
 from letters_source.service.listings import ADDRESS_STATUSES, LAST_MAILED_STATUSES, NOBODY, given, refined
 from letters_source.tables import (
     CONTACTS__ADDRESS_STATUSES,
@@ -22,141 +22,115 @@ from letters_source.tables import (
     Table,
 )
 
-DOCUMENTED_STATUSES = (*ADDRESS_STATUSES, *LAST_MAILED_STATUSES)
-
 logger = logging.getLogger("letters_source")
 
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """A filter, and the values to ask for; without values, those of the settings."""
-
-    filter: str
-    values: tuple[Any, ...] = ()
-
-
-FACETS = {
-    TEMPLATES__SHARED.name: Facet("is_shared", (True, False)),
-    CONTACTS__ADDRESS_STATUSES.name: Facet("address_status", ADDRESS_STATUSES),
-    CONTACTS__LAST_MAILED_STATUSES.name: Facet("last_mailed_status"),
-    CONTACTS__RETURN_ADDRESSES.name: Facet("is_return_address", (True,)),
+DOCUMENTED_STATUSES = (*ADDRESS_STATUSES, *LAST_MAILED_STATUSES)
+FACETS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
+    TEMPLATES__SHARED.name: ("is_shared", (True, False)),
+    CONTACTS__ADDRESS_STATUSES.name: ("address_status", ADDRESS_STATUSES),
+    CONTACTS__LAST_MAILED_STATUSES.name: ("last_mailed_status", ()),
+    CONTACTS__RETURN_ADDRESSES.name: ("is_return_address", (True,)),
 }
+"""Each facet's filter and the values to ask for; without values, those of the settings."""
 
 
-def read_facet(job: Job, table: Table, whole: int) -> Iterator[Members | Audit]:
-    """The rows of a facet's table, and an audit of each value's walk.
+def read_facet(task: Task, table: Table, whole: int) -> Iterator[TableRows]:
+    """Yield the rows of a facet's table and an audit for each value; a value that the service ignores has no rows.
 
-    A filter or a value that the service ignores would make a table of untruths: it is reported, and not loaded.
-
-    Args:
-        job: the listing that was read.
-        table: the facet's table.
-        whole: the listing's count.
-
-    Raises:
-        LettersError: as `read_listing` does.
+    `whole` is the listing's count.
     """
-    facet = FACETS[table.name]
-    values = values_of(facet, job)
-    asked = (narrowed(replace(job, name=table.name, detail=str(value)), facet, value) for value in values)
-    answers = [read_ids(each) for each in asked]
-    counts = [found.outcome.count for found in answers]
-    ignored = ignored_values(job, facet, dict(zip(values, counts, strict=True)), whole)
+    name, values = FACETS[table.name]
+    found = {
+        value: read_ids(narrowed(replace(task, name=table.name, detail=str(value)), name, value))
+        for value in chosen_values(task, name, values or task.settings.last_mailed_statuses)
+    }
+    counts = {value: outcome.count for value, (outcome, _) in found.items()}
+    ignored = ignored_values(task, name, counts, whole)
     if ignored:
-        logger.warning(
-            "%s: the service gives all %d rows for %s %s; it ignores that, so nothing is loaded for it",
-            table.name,
-            whole,
-            facet.filter,
-            ", ".join(map(str, ignored)),
-        )
-    members = [
-        found.ids.slice(0, 0) if value in ignored else found.ids for value, found in zip(values, answers, strict=True)
-    ]
-    # where the value is no part of the key
+        message = "%s: the service returns all %d rows for %s %s; it ignores that, so nothing is loaded for it"
+        logger.warning(message, table.name, whole, name, ", ".join(map(str, ignored)))
+    members = {value: ids.slice(0, 0) if value in ignored else ids for value, (_, ids) in found.items()}
+    # where the value is not part of the key
     if len(table.key) == 1:
         members = each_once(members)
-    adds_up = sum(counts) == whole if len(counts) > 1 else None
-    # also when there is no value to ask for: an empty table of the right types creates its table in the destination
-    yield Members(table.name, table.schema.empty_table())
-    for value, found, ids in zip(values, answers, members, strict=True):
-        yield Members(table.name, facet_rows(table, ids, value))
-        yield Audit(audit_row(found.job, found.outcome, Loaded(len(ids), found.rejected, adds_up=adds_up)))
+    adds_up = sum(counts.values()) == whole if len(counts) > 1 else None
+    # an empty table with the right types creates the destination's table, even if there is no value to ask for
+    yield TableRows(table.name, table.schema.empty_table())
+    for value, (outcome, _) in found.items():
+        ids = members[value]
+        yield TableRows(table.name, facet_rows(table, ids, value))
+        yield audit_row(outcome, len(ids), adds_up=adds_up)
 
 
-def values_of(facet: Facet, job: Job) -> tuple[Any, ...]:
-    """The values to ask for; where the listing is filtered by the same filter, those of its values that there are."""
-    values = facet.values or job.settings.last_mailed_statuses
-    chosen = given(job.filters).get(facet.filter)
+def chosen_values(task: Task, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values to ask for, each once; fewer if the task itself filters by the same filter."""
+    chosen = given(task.filters).get(name)
     if isinstance(chosen, list):
         values = tuple(chosen)
     elif chosen is not None:
         values = tuple(value for value in values if value == chosen)
-    # each once: a status that is set twice would tell its contacts twice
     return tuple(dict.fromkeys(values))
 
 
-def narrowed(job: Job, facet: Facet, value: Any) -> Job:
-    """The job for the rows of one value alone."""
-    chosen = value if isinstance(value, bool) else (value,)
-    return replace(job, filters=refined(job.filters, **{facet.filter: chosen}))
+def narrowed(task: Task, name: str, value: Any) -> Task:
+    """Return the task for the rows with one value of a filter."""
+    return replace(task, filters=refined(task.filters, **{name: value if isinstance(value, bool) else (value,)}))
 
 
-def ignored_values(job: Job, facet: Facet, counted: Mapping[Any, int], whole: int) -> list[Any]:
-    """The values that the service does not heed: all of them, or single ones.
+def ignored_values(task: Task, name: str, counts: Mapping[Any, int], whole: int) -> list[Any]:
+    """Return the values that the service does not honor: all of them, or those that return the whole listing.
 
-    A single one gives the whole listing. An undocumented status is compared with one that nobody has, as all rows may
-    really have it, unless the listing itself is filtered so; a flag is asked for again where others have rows, too, as
-    one more may have come meanwhile.
+    An undocumented status that returns the whole listing is compared with one that no row has, as all rows may really
+    have it, unless the task filters by it. A flag is asked for again if others have rows, too: a row may have been
+    added in the meantime.
     """
-    if is_ignored(job, facet, counted, whole):
-        return list(counted)
-    suspects = [value for value, count in counted.items() if 2 * count > whole and value not in DOCUMENTED_STATUSES]
-    if sum(counted.values()) <= whole:
-        is_chosen = facet.filter in given(job.filters)
-        suspects = [value for value in suspects if isinstance(value, str) and counted[value] == whole and not is_chosen]
-    return [value for value in suspects if gives_all(job, facet, NOBODY if isinstance(value, str) else value)]
+    if is_ignored(task, name, counts, whole):
+        return list(counts)
+    suspects = [value for value, count in counts.items() if 2 * count > whole and value not in DOCUMENTED_STATUSES]
+    if sum(counts.values()) <= whole:
+        is_chosen = name in given(task.filters)
+        suspects = [value for value in suspects if isinstance(value, str) and counts[value] == whole and not is_chosen]
+    return [value for value in suspects if returns_all(task, name, NOBODY if isinstance(value, str) else value)]
 
 
-def gives_all(job: Job, facet: Facet, value: Any) -> bool:
-    """Whether a value gives the whole listing, as it is now."""
+def returns_all(task: Task, name: str, value: Any) -> bool:
+    """Return whether the filter value now has the same count as the listing."""
     try:
-        return ask_count(narrowed(job, facet, value)) == ask_count(job)
+        return ask_count(narrowed(task, name, value)) == ask_count(task)
     except ServiceRejected:
         return False
 
 
-def each_once(found: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
-    """Each id where it was found last: a row may have changed its value between the walks."""
-    newest: list[pa.ChunkedArray] = []
-    for ids in reversed(found):
-        later = pa.chunked_array([chunk for kept in newest for chunk in kept.chunks], pa.string())
-        newest.append(ids.filter(pc.invert(pc.is_in(ids, later))))
-    return newest[::-1]
+def is_ignored(task: Task, name: str, counts: Mapping[Any, int], whole: int) -> bool:
+    """Return whether every value returns the whole listing, as it was when it was read or as it is now.
 
-
-def is_ignored(job: Job, facet: Facet, counted: Mapping[Any, int], whole: int) -> bool:
-    """Whether every value gives the whole listing, as it was when it was read or as it is now.
-
-    A single value is compared with another one, asked for one row, unless the listing itself is filtered by it: then
-    `report_ignored` has told.
+    A single value is compared with another one, unless the task itself filters by it; then `report_ignored` has warned.
     """
-    counts = list(counted.values())
-    if len(counts) == 1 and 2 * counts[0] > whole and facet.filter not in given(job.filters):
-        counts.append(ask_count(narrowed(job, facet, another(next(iter(counted))))))
-    # values exclude each other: where they are heeded, no two of them have more than half of the rows each
-    if len(counts) < 2 or 2 * min(counts) <= whole:
+    seen = list(counts.values())
+    if len(seen) == 1 and 2 * seen[0] > whole and name not in given(task.filters):
+        seen.append(ask_count(narrowed(task, name, another(next(iter(counts))))))
+    # values exclude each other: if they are honored, at most one of them has more than half of the rows
+    if len(seen) < 2 or 2 * min(seen) <= whole:
         return False
-    few, many = sorted((whole, whole if set(counts) == {whole} else ask_count(job)))
-    return all(few <= count <= many for count in counts)
+    few, many = sorted((whole, whole if set(seen) == {whole} else ask_count(task)))
+    return all(few <= count <= many for count in seen)
 
 
 def another(value: Any) -> Any:
-    """A value that a row of this one does not have."""
+    """Return a value that excludes the given one."""
     return not value if isinstance(value, bool) else next(status for status in LAST_MAILED_STATUSES if status != value)
 
 
+def each_once(found: Mapping[Any, pa.ChunkedArray]) -> dict[Any, pa.ChunkedArray]:
+    """Return each id only under the value read last: a row may have changed its value between two passes."""
+    newest: dict[Any, pa.ChunkedArray] = {}
+    for value, ids in reversed(list(found.items())):
+        later = pa.chunked_array([chunk for kept in newest.values() for chunk in kept.chunks], pa.string())
+        newest[value] = ids.filter(pc.invert(pc.is_in(ids, later)))
+    return newest
+
+
 def facet_rows(table: Table, ids: pa.ChunkedArray, value: Any) -> pa.Table:
-    """The facet's rows: an id each, and the value where the table has a column for it."""
+    """Return the facet's rows: an id each, and the value if the table has a column for it."""
     values = [pa.repeat(pa.scalar(value, field.type), len(ids)) for field in list(table.schema)[1:]]
     return pa.Table.from_arrays([ids, *values], schema=table.schema)

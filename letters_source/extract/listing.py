@@ -1,10 +1,8 @@
-"""How is one listing read: from its settings to rows shown to be whole, and the audit of how it went?"""
+"""Read one listing until it is proven complete, then yield its rows and the audit."""
 
-import logging
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,97 +11,90 @@ from time import monotonic
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
-from letters_source.extract.audit import Audit, Loaded, Outcome, audit_row, log_outcome
+from letters_source.extract.audit import Outcome, audit_row, log_outcome
 from letters_source.extract.shrinkage import check_shrinking
-from letters_source.extract.task import Job
+from letters_source.extract.task import ListingRows, TableRows, Task
+from letters_source.pagination.completeness import has_no_id
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
-from letters_source.pagination.walk import Terms, walk_listing
+from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import Client
 from letters_source.service.listings import encode_page
 
-# more pages decoded at once than there are cores to use wait for one another, and a walk takes a tenth longer
+# pages decoded at once beyond the number of cores wait for each other, and a pass takes a tenth longer
 CORES = Semaphore(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
-logger = logging.getLogger("letters_source")
 
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of a listing that was shown to be whole, in its row shape."""
-
-    listing: str
-    rows: pa.Table
-
-
-def read_listing(job: Job, folder: Path | None, before: int) -> Generator[Rows | Audit, None, int]:
-    """All rows of a listing, once they are shown to be whole, then the audit; returns the service's count.
+def read_listing(task: Task, folder: Path | None, before: int) -> Generator[ListingRows | TableRows, None, int]:
+    """Yield all rows of a complete listing, then its audit; return the service's count.
 
     Args:
-        job: what to read.
-        folder: where rows wait for the verdict; the system's folder for temporary files when None.
+        task: what to read.
+        folder: where rows wait for the verdict; the system's folder for temporary files if None.
         before: how many rows with an id the last load had.
 
     Raises:
-        LettersError: as `Client.get`, `walk_listing` and `check_shrinking` do; no row has been yielded then.
+        LettersError: as `Client.get`, `walk_listing` and `check_shrinking` do, before any row is yielded.
     """
-    with Spool(row_schema(job.listing.name), folder) as spool:
-        outcome = read_until_whole(job, spool)
+    with Spool(row_schema(task.listing.name), folder) as spool:
+        outcome = read_until_whole(task, spool)
         verdict = outcome.verdict
-        rejected = verdict.rejected
-        accepted = verdict.rows - rejected
-        check_shrinking(job, before, accepted)
+        accepted = verdict.rows - verdict.rejected
+        check_shrinking(task, before, accepted)
         wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
-        for rows in ahead(spool.tables(sorted(wanted, key=lambda item: (verdict.readings[item[0]].page, item[0])))):
-            yield Rows(job.listing.name, rows)
-    loaded = Loaded(accepted, rejected, sum((outcome.notes[number] for number, _ in wanted), Notes()))
-    log_outcome(job, outcome, loaded)
-    # Arrow keeps what decoding has freed, a hundred megabytes, which the destination's engine needs next
+        for rows in spool.tables(sorted(wanted, key=lambda item: (verdict.readings[item[0]].page, item[0]))):
+            yield ListingRows(task.listing.name, rows)
+    log_outcome(outcome, accepted)
+    # Arrow keeps memory freed by decoding, about 100 MB, which the destination's engine needs next
     pa.default_memory_pool().release_unused()
-    yield Audit(audit_row(job, outcome, loaded))
+    yield audit_row(outcome, accepted)
     return outcome.count
 
 
-def ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The tables, each gathered while the one before is written."""
-    with ThreadPoolExecutor(1, "letters-ahead") as pool:
-        upcoming = pool.submit(next, tables, None)
-        while (table := upcoming.result()) is not None:
-            upcoming = pool.submit(next, tables, None)
-            yield table
+def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
+    """Read a listing for its ids alone: return how that went, and the ids of all rows that have one."""
+    outcome = read_until_whole(task)
+    verdict = outcome.verdict
+    wanted = (
+        reading.keys.filter(pa.array(np.broadcast_to(rows, len(reading.keys))))
+        for reading, rows in zip(verdict.readings, verdict.keep, strict=True)
+    )
+    keys = pa.chunked_array(wanted, pa.string())
+    ids = keys.filter(pc.invert(has_no_id(keys)))
+    log_outcome(outcome, len(ids))
+    return outcome, ids
 
 
-def read_until_whole(job: Job, spool: Spool | None = None) -> Outcome:
-    """Read the listing until it is shown to be whole, its rows into the spool; without one, for the ids alone."""
-    settings = job.settings
+def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
+    """Read the listing until it is proven complete; rows go to the spool, and without one only their ids are read."""
+    settings = task.settings
     started_at, start = datetime.now(UTC), monotonic()
-    terms = Terms(job.title, settings.proof, settings.max_walks)
     with (
-        ThreadPoolExecutor(settings.max_workers, f"letters-{job.name}") as pool,
-        Client(settings.base_url, job.tokens, job.throttle, settings.retry_budget) as client,
+        ThreadPoolExecutor(settings.max_workers, f"letters-{task.name}") as pool,
+        Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client,
     ):
-        fetch = partial(fetch_page, job, client)
-        treat = partial(settings.privacy.treat, listing=job.listing.name)
         reader = PageReader(
-            listing=job.title,
-            fetch=fetch,
+            listing=task.title,
+            fetch=partial(fetch_page, task, client),
             spool=spool,
             pool=pool,
             workers=settings.max_workers,
-            watch=job.watch,
-            treat=treat,
+            progress=task.progress,
+            treat=partial(settings.privacy.treat, listing=task.listing.name),
         )
-        verdict = walk_listing(reader.read, terms)
-    return Outcome(verdict, reader.notes, client.traffic, started_at, monotonic() - start)
+        verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks)
+    kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
+    return Outcome(task, verdict, sum(kept, Notes()), client.traffic, started_at, monotonic() - start)
 
 
-def fetch_page(job: Job, client: Client, page: int) -> Page:
+def fetch_page(task: Task, client: Client, page: int) -> Page:
     """One page of the listing, decoded."""
-    params = encode_page(page, job.settings.page_size, job.filters.encode(job.settings.form))
-    return client.get(job.listing, params, partial(decode_in_turn, listing=job.listing.name, number=page))
+    params = encode_page(page, task.settings.page_size, task.filters.encode(task.settings.form))
+    return client.get(task.listing, params, partial(decode_in_turn, listing=task.listing.name, number=page))
 
 
 def decode_in_turn(body: bytes, listing: str, number: int) -> Page:

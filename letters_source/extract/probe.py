@@ -1,4 +1,4 @@
-"""What does the service do where its interface is silent? Which filters it heeds, and how large its pages get."""
+"""Find out what the interface leaves open: which filters the service honors, and how large its pages get."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from letters_source.config.settings import Settings
 from letters_source.errors import ServiceRejected
 from letters_source.extract.listing import fetch_page
-from letters_source.extract.task import Job
+from letters_source.extract.task import Task
 from letters_source.service.client import Client
 from letters_source.service.listings import (
     ADDRESS_STATUSES,
@@ -16,21 +16,20 @@ from letters_source.service.listings import (
     LONG_AGO,
     NOBODY,
     PRODUCT_TYPES,
-    ContactFilters,
-    TemplateFilters,
     given,
     refined,
 )
 
 logger = logging.getLogger("letters_source")
 
-Effect = Literal["heeded", "no difference", "refused", "cannot tell"]
+Effect = Literal["honored", "no difference", "refused", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
+"""Returns the service's count for the given query parameters."""
 
 LARGEST_PAGE = 16_384
 
-# filters that may well select all: the flag that enables search, and rows that are included beside others
-UNTELLING = (("search", 0), ("search", 1), ("with_property_addresses", True))
+# filters that may well match every row: the flag that enables search, and rows included in addition to others
+INCONCLUSIVE = (("search", 0), ("search", 1), ("with_property_addresses", True))
 
 TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
     "templates": {
@@ -49,47 +48,35 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
         "is_return_address": ({"is_return_address": True}, {"is_return_address": False}),
     },
 }
-"""The values to try of each filter; an account that is not ours is not tried."""
+"""The values to try for each filter; other accounts are never tried."""
 
 
-def ask_count(job: Job, page_size: int = 1) -> int:
-    """How many rows the service counts: one request, of one row unless more are asked for."""
-    settings = job.settings
-    with Client(settings.base_url, job.tokens, job.throttle, settings.retry_budget) as client:
-        return fetch_page(replace(job, settings=replace(settings, page_size=page_size)), client, 0).count
+def ask_count(task: Task, page_size: int = 1) -> int:
+    """Return the service's count, which takes one request for one row unless `page_size` says more."""
+    settings = replace(task.settings, page_size=page_size)
+    with Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client:
+        return fetch_page(replace(task, settings=settings), client, 0).count
 
 
-def report_ignored(job: Job, count: int) -> None:
-    """Warn where filters select nothing less than the whole listing: the service may not heed them.
+def report_ignored(task: Task, count: int) -> None:
+    """Warn if the filtered listing is as long as the whole one: the service may ignore the filters.
 
-    That takes a request of one row where there are filters, and none where there are not. A service that refuses it
-    wants filters.
+    That takes one request for one row if there are filters. A service that refuses it requires filters.
     """
-    chosen = {name for name, value in given(job.filters).items() if (name, value) not in UNTELLING}
-    kind = ContactFilters if isinstance(job.filters, ContactFilters) else TemplateFilters
+    chosen = {name for name, value in given(task.filters).items() if (name, value) not in INCONCLUSIVE}
     if not (count and chosen):
         return
     try:
-        whole = ask_count(replace(job, filters=kind(account_id=job.filters.account_id)))
+        whole = ask_count(replace(task, filters=type(task.filters)(account_id=task.filters.account_id)))
     except ServiceRejected:
         return
     if whole == count:
-        logger.warning(
-            "%s: the service gives all %d rows with %s as without; it may ignore that filter",
-            job.name,
-            count,
-            ", ".join(sorted(chosen)),
-        )
+        message = "%s: the service returns all %d rows with %s as without; it may ignore that filter"
+        logger.warning(message, task.name, count, ", ".join(sorted(chosen)))
 
 
 def try_filters(listing: str, settings: Settings, count: Count) -> dict[str, Effect]:
-    """What each filter of a listing does: whether some value gives another count than the configured filters.
-
-    Args:
-        listing: the listing's name.
-        settings: the configured filters and the form of requests.
-        count: asks for the rows that the service counts with the given parameters.
-    """
+    """Return the effect of each filter of a listing, tried on top of the configured filters."""
     own = settings.filters(listing)
     whole = count(own.encode(settings.form))
     return {
@@ -99,35 +86,31 @@ def try_filters(listing: str, settings: Settings, count: Count) -> dict[str, Eff
 
 
 def effect_of(trials: Iterator[Mapping[str, str]], whole: int, count: Count) -> Effect:
-    """What a filter does, from its trials."""
+    """Return a filter's effect: honored if some value changes the count."""
     if not whole:
         return "cannot tell"
     try:
-        return "heeded" if any(count(trial) != whole for trial in trials) else "no difference"
+        return "honored" if any(count(trial) != whole for trial in trials) else "no difference"
     except ServiceRejected:
         return "refused"
 
 
-def find_largest_page(count: int, rows_given: Callable[[int], int]) -> int:
-    """The most rows a page that the service gives, up to the listing's count and `LARGEST_PAGE`.
+def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
+    """Return the most rows per page that the service returns, up to the listing's count and `LARGEST_PAGE`.
 
-    Sizes double until the service gives fewer rows than asked, which is its limit, or refuses, which puts the limit
-    between that and the size before.
-
-    Args:
-        count: the listing's rows.
-        rows_given: asks for page 0 with a size, and tells how many rows came.
+    Sizes double until the service returns fewer rows than asked for, which is its limit, or refuses; then the limit is
+    found by bisection. `rows_of` asks for page 0 with a page size and returns its number of rows.
     """
     best, size, too_large = 0, min(100, count), count + 1
     while size > best and size < too_large:
         try:
-            given = rows_given(size)
+            rows = rows_of(size)
         except ServiceRejected:
             too_large = size
             size = (best + too_large) // 2
             continue
-        if given < size:
-            return given
+        if rows < size:
+            return rows
         best = size
         doubled = min(2 * size, count, LARGEST_PAGE)
         size = doubled if too_large > doubled else (best + too_large) // 2

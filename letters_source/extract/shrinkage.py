@@ -1,43 +1,34 @@
-"""Has a listing lost so many rows since the last load that somebody should look before they are gone here too?"""
+"""Refuse a load if a listing has lost suspiciously many rows since the last one."""
 
 import math
 from typing import Any
 
 from letters_source.errors import ListingShrank
-from letters_source.extract.task import Job
+from letters_source.extract.task import Task
 from letters_source.service.listings import SECTION, given
 
-# contacts leave such a filter by being mailed or verified: fewer are no surprise there
+# contacts stop matching these filters when they are mailed or verified, so fewer rows are normal
 PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mailed_to"}
 
 
-def rows_before(job: Job, audits: list[dict[str, Any]]) -> int:
-    """The rows of the listing's last load that had an id, to be compared with those of this one.
+def rows_before(task: Task, audits: list[dict[str, Any]]) -> int:
+    """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared.
 
-    0 where there was no load, where rows leave what they are chosen by of themselves, and in history with filters,
-    which keeps what it does not find.
-
-    Args:
-        job: the listing.
-        audits: its audits in the dataset, newest first, all chosen alike.
+    They cannot with filters that rows stop matching, and in filtered history, which keeps rows it does not find.
     """
-    chosen = given(job.filters).keys()
-    if not audits or PASSING & chosen or (chosen and job.settings.mode == "history"):
+    chosen = given(task.filters).keys()
+    if not audits or PASSING & chosen or (chosen and task.settings.mode == "history"):
         return 0
     return int(audits[0]["rows_yielded"])
 
 
-def check_shrinking(job: Job, before: int, now: int) -> None:
-    """See that a listing did not lose all its rows, nor a larger share of them than is allowed.
-
-    Raises:
-        ListingShrank: it did; the message names the setting that allows it.
-    """
-    settings = job.settings
+def check_shrinking(task: Task, before: int, now: int) -> None:
+    """Raise ListingShrank if the listing lost all its rows, or a larger share than `max_shrink`."""
+    settings = task.settings
     if before and not now and not settings.allow_empty:
-        raise ListingShrank(job.title, before, now, f"set {SECTION}.allow_empty to true")
+        raise ListingShrank(task.title, before, now, f"set {SECTION}.allow_empty to true")
     lost = (before - now) / before if before else 0
     if now and lost > settings.max_shrink:
         share = math.ceil(lost * 100) / 100
         remedy = f"set {SECTION}.max_shrink, now {settings.max_shrink:g}, to {share:g}"
-        raise ListingShrank(job.title, before, now, remedy)
+        raise ListingShrank(task.title, before, now, remedy)

@@ -1,20 +1,22 @@
-"""What is read, and with what?"""
+"""What to read, and the items that reading yields."""
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from letters_source.config.settings import Settings
-from letters_source.pagination.reader import Watch
+from letters_source.pagination.reader import ProgressCallback
 from letters_source.service.listings import Filters, Listing
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """A listing to read, with what it takes.
+class Task:
+    """A listing to read, with what that takes.
 
-    `name` is what it is read for: its own tables, a facet's or the mailings; `detail` which value or days of those.
-    Tokens and throttle are one for the whole load, as the service's limits are.
+    `name` is what the rows are for: the listing's own tables, a facet or the mailings; `detail` is the facet's value or
+    the first day of the window. A load has one throttle and one token source, as the service's limits are shared.
     """
 
     name: str
@@ -23,10 +25,26 @@ class Job:
     tokens: TokenSource
     throttle: Throttle
     filters: Filters
-    watch: Watch
+    progress: ProgressCallback
     detail: str = ""
 
     @property
     def title(self) -> str:
-        """What people are told of."""
+        """The name in messages."""
         return f"{self.name} {self.detail}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRows:
+    """Rows of a complete listing in its row schema, before they are split into tables."""
+
+    listing: str
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows of one table: a facet, the mailings or the audit."""
+
+    table: str
+    rows: pa.Table

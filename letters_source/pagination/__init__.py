@@ -1,1 +1,1 @@
-"""Which pages to read, and whether they are the whole listing."""
+"""Which pages to read, and whether they are the complete listing."""

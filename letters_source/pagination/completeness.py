@@ -1,6 +1,6 @@
-"""What does each response prove about the listing, and do they together show that it was read whole?
+"""Do the responses prove that the listing was read completely?
 
-Pure: a response is the keys of its rows, the count that came with them, and when it was asked for and answered.
+Pure: a response is the keys of its rows, the count that came with them, and when it was requested and answered.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One response. `asked` and `answered` are ticks of one clock that all requests of a listing share.
+    """One response. `asked` and `answered` are ticks of a clock that all requests of a listing share.
 
-    `keys` holds a row's id, or for a row without one its whole text after a NUL, which no id holds.
+    `keys` holds each row's id, or NUL and the whole text of a row without one; no id contains NUL.
     """
 
     page: int
@@ -41,11 +41,11 @@ class Certificate:
 
 
 def is_fenced(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
-    """Whether one quiet walk is whole: one count throughout, as many distinct keys, first and last page unchanged.
+    """Return whether one walk is complete: one count throughout, as many distinct keys, first and last page unchanged.
 
-    Rows without an id count one each. Where two pages show the same one, it may have moved from one to the other, as a
-    row may have the other way: the walk before must have shown the same pages. Right wherever rows enter at one end
-    of the listing; rows that enter anywhere while as many leave can deceive it, which is what the certificate is for.
+    Each row without an id counts as one. If two pages show the same one, it may have moved between them, and another
+    row the other way: then the walk before must have shown the same pages. This proof holds if rows are added at one
+    end of the listing. If rows are added anywhere while as many are deleted, only the certificate is reliable.
     """
     counts = {reading.count for reading in (*walk, *fence)}
     pages = {reading.page: reading for reading in walk}
@@ -59,24 +59,24 @@ def is_fenced(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequenc
 
 
 def shows_same_pages(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
-    """Whether two walks read the same pages with the same rows."""
+    """Return whether two walks read the same pages with the same rows."""
     shown, earlier = ({reading.page: reading.keys for reading in readings} for readings in (walk, before))
     return shown.keys() == earlier.keys() and all(keys.equals(earlier[page]) for page, keys in shown.items())
 
 
 def repeats_rejected(walk: Sequence[Reading]) -> bool:
-    """Whether two pages show the same row without an id."""
+    """Return whether two pages show the same row without an id."""
     texts = [pc.unique(reading.keys.filter(has_no_id(reading.keys))) for reading in walk if reading.rejected]
     return sum(map(len, texts)) > len(pc.unique(pa.chunked_array(texts, pa.string())))
 
 
 def has_no_id(keys: pa.Array) -> pa.BooleanArray:
-    """Which keys are those of rows without a usable id."""
+    """Return which keys are those of rows without a usable id."""
     return pc.starts_with(keys, NUL)
 
 
 def distinct_rows(readings: Sequence[Reading]) -> int:
-    """How many different ids the readings hold, and each row without an id as one more."""
+    """Return the number of different ids, plus one for each row without an id."""
     keys = pa.chunked_array([reading.keys for reading in readings], pa.string())
     rejected = sum(reading.rejected for reading in readings)
     if rejected:
@@ -85,11 +85,11 @@ def distinct_rows(readings: Sequence[Reading]) -> int:
 
 
 def certify(readings: Sequence[Reading]) -> Certificate | None:
-    """The newest response whose count is the number of keys shown both before and after it, if there is one.
+    """Return proof from the newest response whose count is the number of keys shown both before and after it, if any.
 
-    A key answered before a response was asked for, and shown again by a request asked after it was answered, existed
-    at that response; so did the keys in it. They are a part of the service's set then; as many as its count, they are
-    the set. Keys are not re-created, and a count is exact and comes with its page: the assumptions of the interface.
+    A key that was shown before a response was requested, and again by a request sent after it was answered, existed at
+    that response; so did the keys in it. These keys are a subset of the service's rows at that time; if they are as
+    many as its count, they are all of them. This assumes that keys are not re-created and that counts are exact.
     """
     coded = code_keys(readings)
     spans = Spans.of(readings, coded)
@@ -101,7 +101,7 @@ def certify(readings: Sequence[Reading]) -> Certificate | None:
 
 
 def code_keys(readings: Sequence[Reading]) -> list[Codes]:
-    """Each reading's keys as numbers, equal for equal keys."""
+    """Return each reading's keys as numbers, equal for equal keys."""
     keys = pa.chunked_array([reading.keys for reading in readings], pa.string()).combine_chunks()
     codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     ends = np.cumsum([len(reading.keys) for reading in readings])
@@ -110,7 +110,7 @@ def code_keys(readings: Sequence[Reading]) -> list[Codes]:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """For each key the first answer and the last request that showed it, as ticks."""
+    """The first answer and the last request that showed each key, as ticks."""
 
     readings: Sequence[Reading]
     coded: list[Codes]
@@ -119,7 +119,7 @@ class Spans:
 
     @classmethod
     def of(cls, readings: Sequence[Reading], coded: list[Codes]) -> "Spans":
-        """The spans of all keys of the readings."""
+        """Return the spans of all keys of the readings."""
         size = max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
         first, last = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
         for reading, codes in zip(readings, coded, strict=True):
@@ -128,17 +128,17 @@ class Spans:
         return cls(readings, coded, first, last)
 
     def members(self, at: int) -> Mask:
-        """Which keys were shown at a response, or on both sides of it."""
+        """Return which keys were shown at a response, or both before and after it."""
         response = self.readings[at]
         present = (self.first <= response.asked) & (self.last >= response.answered)
         present[self.coded[at]] = True
         return present
 
     def candidates(self) -> list[int]:
-        """The responses, newest first, whose members can be as many as their count.
+        """Return the responses, newest first, whose members can be as many as their count.
 
-        Members are the keys less those first shown after it or last before it (some are both, at most the rows read
-        while it was under way), and its own rows.
+        Members are its own rows, and all keys but those first shown after it or last shown before it. Keys that are
+        both are counted twice; they are at most the rows read while it was in flight.
         """
         asked, answered, count = (
             np.array([getattr(reading, name) for reading in self.readings]) for name in ("asked", "answered", "count")
@@ -152,7 +152,7 @@ class Spans:
         return [int(at) for at in possible[np.argsort(answered[possible])[::-1]]]
 
     def last_readings(self, wanted: Mask) -> tuple[Mask, ...]:
-        """For each reading, which of its rows are the last reading of a wanted key."""
+        """Return for each reading which of its rows are the last reading of a wanted key."""
         order = sorted(range(len(self.readings)), key=lambda index: self.readings[index].answered)
         source, place = np.full(len(wanted), -1), np.full(len(wanted), -1)
         for index in order:
@@ -165,7 +165,7 @@ class Spans:
 
 
 def rows_at(ticks: Codes, rows: Codes, after: Codes) -> Codes:
-    """For each moment, the rows of all responses whose tick is later."""
+    """Return for each moment the rows of all responses whose tick is later."""
     order = np.argsort(ticks)
     earlier: Codes = np.concatenate(([0], np.cumsum(rows[order])))
     later: Codes = earlier[-1] - earlier[np.searchsorted(ticks[order], after, side="right")]

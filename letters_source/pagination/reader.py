@@ -1,4 +1,4 @@
-"""How are a listing's pages read side by side, and its rows kept until the verdict?"""
+"""Read pages side by side; their rows wait in the spool for the verdict."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -17,31 +17,22 @@ from letters_source.pagination.spool import Spool
 
 logger = logging.getLogger("letters_source")
 
-
-Watch = Callable[[str, int, int, int], None]
-"""Told of each response: the listing, the number of the walk, the rows in it, the service's count."""
-
-
-def ignore(listing: str, walk: int, rows: int, count: int) -> None:
-    """The watch of who does not watch."""
+ProgressCallback = Callable[[str, int, int, int], None]
+"""Called for each response with the listing, the number of the walk, the rows in it, and the service's count."""
+Answer = tuple[Reading, pa.Buffer | None, Notes]
+"""A response as evidence, its rows as the spool takes them, and what decoding noticed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a response proves, its rows as the spool takes them, and what decoding noticed."""
-
-    reading: Reading
-    batch: pa.Buffer | None
-    notes: Notes
+def no_progress(listing: str, walk: int, rows: int, count: int) -> None:
+    """No-op progress callback."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PageReader:
-    """Reads pages with a bounded number of workers; their rows go to the spool, if there is one, in order of arrival.
+    """Reads pages with at most `workers` requests in flight; rows go to the spool, if there is one.
 
-    `treat` takes from the rows what must not be written.
-
-    `notes` holds what decoding noticed in each response, in the same order.
+    `treat` applies the privacy policies. `notes` holds what decoding noticed in each response. Spool and notes are in
+    order of arrival.
     """
 
     listing: str
@@ -49,25 +40,25 @@ class PageReader:
     spool: Spool | None
     pool: ThreadPoolExecutor
     workers: int
-    watch: Watch
+    progress: ProgressCallback
     treat: Callable[[pa.RecordBatch], pa.RecordBatch]
     notes: list[Notes] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
 
     def read(self, pages: Iterable[int], walk: int) -> Iterator[Reading]:
-        """The readings of pages, as they come; a page number is taken only when a worker is free for it."""
-        waiting, under_way = iter(pages), 0
-        # `concurrent.futures.wait` would go through all requests under way for each answer, under Python's lock
+        """Yield the readings as they arrive; a page number is taken only when a worker is free for it."""
+        waiting, in_flight = iter(pages), 0
+        # `concurrent.futures.wait` would go through all requests in flight for each answer, under the GIL
         done: SimpleQueue[Future[Answer]] = SimpleQueue()
         while True:
-            for page in islice(waiting, self.workers - under_way):
+            for page in islice(waiting, self.workers - in_flight):
                 self.pool.submit(self._ask, page, walk).add_done_callback(done.put)
-                under_way += 1
-            if not under_way:
+                in_flight += 1
+            if not in_flight:
                 return
             answer = done.get().result()
-            under_way -= 1
-            yield self._keep(answer)
+            in_flight -= 1
+            yield self._keep(*answer)
 
     def _ask(self, page: int, walk: int) -> Answer:
         asked = next(self.clock)
@@ -75,24 +66,21 @@ class PageReader:
         rows = decoded.rows
         batch = self.treat(rows).serialize() if self.spool else None
         keys, rejected = row_keys(rows), rows["id"].null_count
-        reading = Reading(page, walk, decoded.count, keys, rejected, asked, next(self.clock))
-        return Answer(reading, batch, decoded.notes)
+        return Reading(page, walk, decoded.count, keys, rejected, asked, next(self.clock)), batch, decoded.notes
 
-    def _keep(self, answer: Answer) -> Reading:
-        reading = answer.reading
-        if self.spool and answer.batch:
-            self.spool.append(answer.batch)
-        self.notes.append(answer.notes)
+    def _keep(self, reading: Reading, batch: pa.Buffer | None, notes: Notes) -> Reading:
+        if self.spool and batch:
+            self.spool.append(batch)
+        self.notes.append(notes)
         rows = len(reading.keys)
-        self.watch(self.listing, reading.walk, rows, reading.count)
-        logger.debug(
-            "%s page %d of walk %d: %d rows, count %d", self.listing, reading.page, reading.walk, rows, reading.count
-        )
+        self.progress(self.listing, reading.walk, rows, reading.count)
+        figures = reading.page, reading.walk, rows, reading.count
+        logger.debug("%s page %d of walk %d: %d rows, count %d", self.listing, *figures)
         return reading
 
 
 def row_keys(rows: pa.RecordBatch) -> pa.Array:
-    """What tells rows apart: the id, or for a row without a usable one NUL and its whole text."""
+    """Return what identifies each row: its id, or NUL and the whole text of a row without a usable id."""
     ids = rows["id"]
     if not ids.null_count:
         return ids

@@ -1,4 +1,4 @@
-"""Where do decoded pages wait for the verdict? In a file without a name: whatever ends the process, nothing is left."""
+"""A temporary file where decoded pages wait for the verdict. It has no name, so a killed process leaves nothing."""
 
 from collections.abc import Iterator, Sequence
 from io import BufferedReader
@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from letters_source.pagination.completeness import Mask
 
-# large enough for dlt's per-batch work not to show, small enough for flat memory
+# enough rows for dlt's work per batch not to matter, few enough for flat memory
 BATCH_ROWS = 40_000
-# of large rows fewer: Arrow's lists and texts end at 2 GiB
+# fewer large rows: Arrow's lists and strings are limited to 2 GiB
 BATCH_BYTES = 64 * 2**20
 
 
 class Spool:
-    """Batches of one schema, written in order of arrival, read again by their number."""
+    """Batches of one schema, written in order of arrival and read by their number."""
 
     def __init__(self, schema: pa.Schema, folder: Path | None = None) -> None:
         self.schema, self.folder = schema, folder
@@ -26,7 +26,7 @@ class Spool:
         self._end = 0
 
     def __enter__(self) -> Self:
-        # a buffer for writing would copy each batch once more
+        # a write buffer would copy each batch once more
         self._file = TemporaryFile("a+b", dir=self.folder, buffering=0)
         self._reader = BufferedReader(self._file)
         return self
@@ -35,7 +35,7 @@ class Spool:
         self._reader.close()
 
     def append(self, batch: pa.Buffer) -> None:
-        """Add a batch, as `RecordBatch.serialize` writes it; the first is number 0."""
+        """Add a batch as `RecordBatch.serialize` writes it; the first has the number 0."""
         self._places.append((self._end, batch.size))
         self._end += batch.size
         rest = memoryview(batch)
@@ -43,13 +43,13 @@ class Spool:
             rest = rest[self._file.write(rest) :]
 
     def read(self, number: int) -> pa.RecordBatch:
-        """A batch that was added."""
+        """Return a batch."""
         start, size = self._places[number]
         self._reader.seek(start)
         return pa.ipc.read_record_batch(pa.py_buffer(self._reader.read(size)), self.schema)
 
     def tables(self, wanted: Sequence[tuple[int, Mask | bool]]) -> Iterator[pa.Table]:
-        """The wanted rows of the numbered batches, gathered into tables of `BATCH_ROWS` rows or so; at least one."""
+        """Yield the wanted rows of the numbered batches in tables of about `BATCH_ROWS` rows; at least one table."""
         gathered: list[pa.RecordBatch] = []
         size = 0
         for number, rows in wanted:
@@ -59,5 +59,5 @@ class Spool:
             if size >= BATCH_BYTES or sum(batch.num_rows for batch in gathered) >= BATCH_ROWS:
                 yield pa.Table.from_batches(gathered)
                 gathered, size = [], 0
-        # also when there is nothing: an empty table of the right types creates its table in the destination
+        # an empty table with the right types creates the destination's table, even if there are no rows
         yield pa.Table.from_batches(gathered, self.schema)

@@ -1,6 +1,6 @@
-"""Which pages of a listing are read, in what order, and when is the listing known to be whole?
+"""Which pages to read, in what order, until the listing is proven complete.
 
-Pure logic: pages are read by whatever `Read` is given, responses are judged by `evidence`.
+Pure: a `Read` function reads the pages, and `completeness` judges the responses.
 """
 
 import math
@@ -22,28 +22,18 @@ from letters_source.pagination.completeness import (
 )
 
 Proof = Literal["fenced", "certified"]
-"""What a walk can show; of several the weaker one is the largest by the alphabet, in Python and in SQL."""
+"""How a listing was proven complete. In alphabetical order the weaker proof comes last, in Python and in SQL."""
 Read = Callable[[Iterable[int], int], Iterator[Reading]]
-"""Reads pages of a walk (its number is the second argument) side by side, taking page numbers as there is room, and
-yields each response as it comes."""
-
+"""Reads pages concurrently for the walk with the given number, takes page numbers only as there is room, and yields
+each response as it arrives."""
 
 MOST_REPEATS = 100
-"""So many pages in a row that repeat others do not come of rows that move, but of a service that has no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What a listing's walks must show, and how many they may be."""
-
-    listing: str
-    proof: Proof = "fenced"
-    max_walks: int = 4
+"""More pages in a row that repeat others are not due to rows that move: the service has no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A listing shown to be whole: how, from which readings, and which of each reading's rows to yield."""
+    """A listing proven complete: how, by which readings, and which rows of each reading to load."""
 
     proof: Proof
     readings: tuple[Reading, ...]
@@ -51,7 +41,7 @@ class Verdict:
 
     @property
     def rows(self) -> int:
-        """How many rows are to be yielded."""
+        """The number of rows to load."""
         return sum(
             len(reading.keys) * rows if isinstance(rows, bool) else int(rows.sum())
             for reading, rows in zip(self.readings, self.keep, strict=True)
@@ -59,7 +49,7 @@ class Verdict:
 
     @property
     def rejected(self) -> int:
-        """How many of them have no usable id."""
+        """The number of those without a usable id."""
         return sum(
             int(np.count_nonzero(has_no_id(reading.keys).to_numpy(zero_copy_only=False) & rows))
             for reading, rows in zip(self.readings, self.keep, strict=True)
@@ -68,13 +58,13 @@ class Verdict:
 
 
 def pages_of(count: int, page_size: int) -> int:
-    """How many pages hold `count` rows; page 0 always exists."""
+    """Return the number of pages for `count` rows; page 0 always exists."""
     return max(1, -(-count // page_size)) if page_size else 1
 
 
 @dataclass(slots=True)
 class Walk:
-    """One pass over a listing: its readings so far, and which pages come next."""
+    """One pass over a listing: the readings so far, and the pages to read next."""
 
     listing: str
     number: int
@@ -87,16 +77,15 @@ class Walk:
 
     @property
     def last_page(self) -> int:
-        """The last page by the newest count, at the page size that page 0 showed the service to give."""
+        """The last page by the newest count and the page size of page 0."""
         return pages_of(self.count, len(self.readings[0].keys)) - 1
 
     def middle_pages(self) -> Iterator[int]:
-        """The pages between the first and the last; as the count changes meanwhile, so does where they end.
+        """Yield the pages between the first and the last, as far as the newest count says.
 
-        The last page was read early: once it is no longer the last, it has more rows, and is read again. A listing
-        that doubles while it is read is left to the next walk. An empty page is no end, but the walk cannot be whole
-        any more, and a count far beyond what there is must not keep it going; nor are pages that repeat others, one
-        after the other.
+        The last page was read early: if it is no longer the last, it has more rows and is read again. A listing that
+        doubles while it is read is left to the next walk. After an empty page, or many pages in a row that repeat
+        others, the walk can no longer be complete and ends: the count may be far too high.
         """
         planned = self.last_page
         for page in range(1, 2 * planned + 10):
@@ -106,50 +95,56 @@ class Walk:
                 yield page
 
     def add(self, reading: Reading) -> None:
-        """Take a response in."""
+        """Add a response."""
         self.readings.append(reading)
         if reading.answered > self.newest:
             self.count, self.newest = reading.count, reading.answered
         if not len(reading.keys):
             self.first_empty = min(self.first_empty, reading.page)
         rows = hash_of(reading)
-        # rows without an id may be the same on many pages, and are as many rows
+        # rows without an id may be equal on many pages without being repeats
         self.repeats = self.repeats + 1 if rows in self._shown and not reading.rejected else 0
         self._shown.add(rows)
 
 
 def hash_of(reading: Reading) -> int:
-    """What pages with the same rows have in common, and hardly others: their number, the first and the last."""
+    """Return a hash of a page's rows: their number, the first and the last key."""
     keys = reading.keys
     return hash((len(keys), *(keys[place].as_py() for place in (0, -1) if len(keys))))
 
 
-def walk_listing(read: Read, terms: Terms) -> Verdict:
-    """Read a listing until it is shown to be whole.
+def walk_listing(read: Read, listing: str, proof: Proof = "fenced", max_walks: int = 4) -> Verdict:
+    """Read a listing until it is proven complete.
+
+    Args:
+        read: reads the pages.
+        listing: its name in messages.
+        proof: the weakest proof to accept.
+        max_walks: how often to read the listing.
 
     Raises:
-        IncompleteListing: that could not be shown within `max_walks`, or the service does not page.
+        IncompleteListing: there is no proof after `max_walks`, or the service ignores the page parameter.
     """
     readings: list[Reading] = []
     before: list[Reading] = []
-    for number in range(1, terms.max_walks + 1):
-        walk = read_walk(read, terms.listing, number)
+    for number in range(1, max_walks + 1):
+        walk = read_walk(read, listing, number)
         readings += walk.readings
-        # rows of several pages are proved by a second reading, a single page by itself
+        # several pages need a second reading for a certificate, a single page does not
         if (number > 1 or not walk.last_page) and (verdict := certified(readings)):
             return verdict
         fence = list(read([0, walk.last_page], number)) if walk.last_page else []
-        if terms.proof == "fenced" and is_fenced(walk.readings, fence, before):
+        if proof == "fenced" and is_fenced(walk.readings, fence, before):
             return fenced(readings, walk, fence)
         readings += fence
         before = walk.readings
         if verdict := certified(readings):
             return verdict
-    raise incomplete(terms.listing, why_incomplete(walk.readings, readings), walk.readings)
+    raise incomplete(listing, why_incomplete(walk.readings, readings), walk.readings)
 
 
 def read_walk(read: Read, listing: str, number: int) -> Walk:
-    """Page 0, which tells the count and the page size, then the last page, then those between."""
+    """Read page 0, which shows the count and the page size, then the last page, then those between."""
     walk = Walk(listing, number)
     for reading in read([0], walk.number):
         walk.add(reading)
@@ -163,35 +158,29 @@ def read_walk(read: Read, listing: str, number: int) -> Walk:
 
 
 def check_paging(walk: Walk) -> None:
-    """See that the last page differs from the first.
-
-    Raises:
-        ListingUnpaged: it holds the same rows, under the same count: the service answers every page with page 0.
-    """
+    """Raise ListingUnpaged if the last page has the rows and the count of page 0: the service ignores `page`."""
     first, last = walk.readings
-    # a single row can move from the one page to the other
+    # a single row can move from one page to the other
     if len(first.keys) > 1 and first.count == last.count and first.keys.equals(last.keys):
-        reason = f"page {last.page} repeats page 0, so the service does not heed the page parameter"
+        reason = f"page {last.page} repeats page 0, so the service ignores the page parameter"
         raise incomplete(walk.listing, reason, walk.readings, ListingUnpaged)
 
 
 def certified(readings: list[Reading]) -> Verdict | None:
-    """The verdict of the interval certificate over all readings so far, if there is one."""
+    """Return the verdict of the certificate over all readings so far, if there is one."""
     certificate = certify(readings)
-    if certificate is None:
-        return None
-    return Verdict("certified", tuple(readings), certificate.keep)
+    return Verdict("certified", tuple(readings), certificate.keep) if certificate else None
 
 
 def fenced(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
-    """The verdict of a quiet walk: the walk's rows, those of the first and the last page from their second reading."""
+    """Return the verdict of a walk without changes; the rows of the first and last page are those of the fence."""
     again = {reading.page for reading in fence}
     keep = [reading.walk == walk.number and reading.page not in again for reading in earlier]
     return Verdict("fenced", (*earlier, *fence), (*keep, *(True for _ in fence)))
 
 
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
-    """What kept the listing from being shown to be whole, by its last walk and all readings."""
+    """Return why the listing is not proven complete, judged by its last walk and all readings."""
     if repeats_rejected(last):
         return "two pages show the same row without an id, which takes two equal walks and proof fenced"
     counts = {reading.count for reading in readings}
@@ -203,6 +192,6 @@ def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
 def incomplete(
     listing: str, reason: str, readings: list[Reading], kind: type[IncompleteListing] = IncompleteListing
 ) -> IncompleteListing:
-    """The error of a listing that cannot be shown to be whole, with the figures of its last walk."""
+    """Return the error for a listing that is not proven complete, with the figures of its last walk."""
     newest = max(readings, key=lambda reading: reading.answered)
     return kind(listing, reason, count=newest.count, received=distinct_rows(readings), walks=newest.walk)

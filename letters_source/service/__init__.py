@@ -1,1 +1,1 @@
-"""The service's interface: listings and filters, the HTTP client, throttling, tokens."""
+"""The service's interface: listings and filters, HTTP client, rate limits, tokens."""

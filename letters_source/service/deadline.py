@@ -1,4 +1,4 @@
-"""How long may an answer take, head and body, however its bytes drip? A socket's own time-out begins anew with each."""
+"""One deadline per response, head and body; socket timeouts restart with every read."""
 
 import io
 from collections.abc import Callable
@@ -17,54 +17,54 @@ from urllib3.connection import HTTPConnection
 
 
 class TimedReader(io.RawIOBase):
-    """What a socket gives until the time is over; who reads on then gets a `TimeoutError`."""
+    """Reads from a socket until the deadline, then raises TimeoutError."""
 
     def __init__(self, source: io.RawIOBase, seconds: float) -> None:
         self._source, self._deadline = source, monotonic() + seconds
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """The next bytes, as many as have come."""
+        """Read the bytes that have arrived."""
         if monotonic() > self._deadline:
             raise TimeoutError
         return self._source.readinto(buffer)
 
     def close(self) -> None:
-        """Let go of the socket as well."""
+        """Close the socket as well."""
         self._source.close()
         super().close()
 
 
 class TimedResponse(HTTPResponse):
-    """An answer that must be there, whole, some seconds after its request was sent."""
+    """A response that must be complete within some seconds after its request was sent."""
 
     def __init__(self, *arguments: Any, seconds: float, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.fp = io.BufferedReader(TimedReader(self.fp.detach(), seconds))
 
     def begin(self) -> None:
-        """Read the head; lines that are no headers are forgotten: urllib3 would log them, and they may hold tokens."""
+        """Read the head, without lines that are not headers: urllib3 would log them, and they may hold tokens."""
         super().begin()
         self.headers.defects.clear()
         self.headers.set_payload("")
 
 
 class KeptConnection(HTTPConnection):
-    """A connection that tells of its socket once it is open."""
+    """A connection that registers its socket once it is open."""
 
     keep: Callable[[socket], None]
 
     def connect(self) -> None:
-        """Called by urllib3 when it has something to send."""
+        """Connect; urllib3 calls this."""
         super().connect()
         self.keep(self.sock)
 
 
 class TimedAdapter(HTTPAdapter):
-    """Connections on which each answer has so many seconds, and which end when the adapter is closed."""
+    """Connections with a deadline for each response; closing the adapter ends them at once."""
 
     def __init__(self, seconds: float, **options: Any) -> None:
         self._seconds = seconds
@@ -74,16 +74,16 @@ class TimedAdapter(HTTPAdapter):
         super().__init__(**options)
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
-        """Called by requests when it needs connections."""
+        """Create the connection pools; requests calls this."""
         super().init_poolmanager(*arguments, **options)
         kinds = {"http": HTTPConnectionPool, "https": HTTPSConnectionPool}
         timed = partial(timed_pool, seconds=self._seconds, keep=self._keep)
         self.poolmanager.pool_classes_by_scheme = {name: timed(kind) for name, kind in kinds.items()}
 
     def close(self) -> None:
-        """Break off what is under way: a thread that waits for bytes is not told of a socket that another closes.
+        """Shut down all sockets: just closing one does not wake a thread that waits for its bytes.
 
-        What is still connecting ends as soon as it has, or by its own time-out.
+        Connections that are being opened are shut down once they are open.
         """
         with self._changing:
             self._closed = True
@@ -99,16 +99,16 @@ class TimedAdapter(HTTPAdapter):
 
 
 def shut(opened: socket) -> None:
-    """End a connection both ways, whoever waits on it."""
+    """Shut a connection down in both directions, which wakes a thread that waits on it."""
     with suppress(OSError):
-        # not the own way of a socket with TLS, which would read on without it
+        # not the method of a TLS socket, which would keep reading without TLS
         socket.shutdown(opened, SHUT_RDWR)
 
 
 def timed_pool(
     kind: type[HTTPConnectionPool], seconds: float, keep: Callable[[socket], None]
 ) -> type[HTTPConnectionPool]:
-    """A kind of pool whose connections give each answer so many seconds, and tell of their sockets."""
+    """Return a pool class whose connections have a deadline for each response and register their sockets."""
     members = {"response_class": staticmethod(partial(TimedResponse, seconds=seconds)), "keep": staticmethod(keep)}
     connection = type("TimedConnection", (KeptConnection, kind.ConnectionCls), members)
     return type("TimedPool", (kind,), {"ConnectionCls": connection})

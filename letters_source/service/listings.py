@@ -1,4 +1,4 @@
-"""Which listings are there: where does each lie, what can it be filtered by, and what does a page's request send?"""
+"""The service's listings: their paths, their filters, and the query parameters of a page."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,14 +12,14 @@ DateFormat = Literal["%Y-%m-%d", "%d-%m-%Y"]
 FilterEncoding = Literal["json", "compact"]
 
 SECTION = "sources.letters"
-# JSON numbers of more digits are not exact in every reader (RFC 8259, 6)
+# JSON numbers with more digits are not exact in every parser (RFC 8259, 6)
 LONGEST_IDENTIFIER = 15
 ADDRESS_STATUSES = ("Failed", "Verified")
 LAST_MAILED_STATUSES = ("In Transit", "Mailed", "Scheduled")
-"""The documented ones; the interface leaves the list open."""
-# what no label, creator, status or contact is likely to have or be
+"""The documented ones; the list is open."""
+# a value that no label, creator, status or contact is likely to have
 NOBODY = "letters-source-probe-7f3a"
-# a day on which nobody was mailed, and none that stands for no day, such as the first of a century
+# a day on which nobody was mailed, and not one that may stand for a missing date, such as the first of a century
 LONG_AGO = date(1903, 7, 19)
 PRODUCT_TYPES = ("Professional Letters", "Personal Letters")
 
@@ -41,18 +41,18 @@ LISTINGS = {listing.name: listing for listing in (TEMPLATES, CONTACTS)}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a request writes what the interface documents in more than one way (service-interface 4.2).
+    """How requests write values for which the interface shows several formats (service-interface 4.2).
 
     Args:
-        date_format: of startDate and endDate, which the interface leaves open.
-        encoding: arrays and objects as JSON with a blank after each comma and colon, or compact without.
+        date_format: of startDate and endDate.
+        encoding: arrays and objects as JSON with a space after each comma and colon, or compact without.
     """
 
     date_format: DateFormat = "%Y-%m-%d"
     encoding: FilterEncoding = "json"
 
     def text(self, value: Any) -> str:
-        """A parameter's text, not yet percent-encoded."""
+        """Return a parameter's text, not yet percent-encoded."""
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, list | dict):
@@ -95,7 +95,7 @@ class ContactFilters:
         check_choices("contacts.address_status", self.address_status, ADDRESS_STATUSES)
 
     def encode(self, form: Form) -> dict[str, str]:
-        """The query parameters, not yet percent-encoded."""
+        """Return the query parameters, not yet percent-encoded."""
         days = (("startDate", self.last_mailed_from), ("endDate", self.last_mailed_to))
         return encode_values(
             {
@@ -140,7 +140,7 @@ class TemplateFilters:
         check_choices("templates.product_types", self.product_types or (), PRODUCT_TYPES)
 
     def encode(self, form: Form) -> dict[str, str]:
-        """The query parameters, not yet percent-encoded."""
+        """Return the query parameters, not yet percent-encoded."""
         return encode_values(
             {
                 "search": self.search,
@@ -157,47 +157,35 @@ Filters: TypeAlias = ContactFilters | TemplateFilters
 
 
 def page_title(listing: str, page: int | str) -> str:
-    """What messages call a page of a listing."""
+    """Return the name of a page in messages."""
     return f"{listing} page {page}"
 
 
 def encode_page(page: int, page_size: int, filters: Mapping[str, str]) -> dict[str, str]:
-    """The query parameters of one page; the first page is 0."""
+    """Return the query parameters of one page; the first page is 0."""
     return {"page": str(page), "pageSize": str(page_size), **filters}
 
 
 def encode_values(values: Mapping[str, Any], form: Form) -> dict[str, str]:
-    """The parameters that have a value, as text."""
+    """Return the parameters that have a value, as text."""
     return {name: form.text(value) for name, value in values.items() if value is not None}
 
 
 def check_lists(filters: Filters, names: tuple[str, ...]) -> None:
-    """See that no list is a plain text, which would be taken letter by letter.
-
-    Raises:
-        SettingsError: one is.
-    """
+    """Raise SettingsError if a list is a string, which would be read letter by letter."""
     for name in names:
         if isinstance(getattr(filters, name), str):
-            raise SettingsError(f"{name} must be several texts, such as ({getattr(filters, name)!r},), not one.")
+            raise SettingsError(f"{name} must be a tuple, such as ({getattr(filters, name)!r},), not a string.")
 
 
 def check_choices(key: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
-    """See that all values are documented.
-
-    Raises:
-        SettingsError: one is not.
-    """
+    """Raise SettingsError if a value is not documented."""
     if unknown := [value for value in values if value not in allowed]:
         raise SettingsError(f"{SECTION}.{key} must be {' or '.join(allowed)}, got {', '.join(map(repr, unknown))}.")
 
 
 def check_days(filters: ContactFilters) -> None:
-    """See that there are both days of the last mailing or none, as the interface documents them together.
-
-    Raises:
-        SettingsError: one is missing, or they are the wrong way round.
-    """
+    """Raise SettingsError if only one day of the last mailing is set, or the first is after the last."""
     first, last = filters.last_mailed_from, filters.last_mailed_to
     if (first is None) != (last is None):
         raise SettingsError(f"{SECTION}.contacts: last_mailed_from and last_mailed_to go together: set both, or none.")
@@ -206,30 +194,30 @@ def check_days(filters: ContactFilters) -> None:
 
 
 def is_identifier(tag: str) -> bool:
-    """Whether a tag is a whole number, which the interface sends without quotes."""
+    """Return whether a tag is an integer, which the interface sends without quotes."""
     return tag.isascii() and tag.isdigit() and len(tag) <= LONGEST_IDENTIFIER and str(int(tag)) == tag
 
 
 def given(filters: Filters) -> dict[str, Any]:
-    """The filters that are set, by name, as JSON values; the account, which has a column of its own, left out."""
+    """Return the filters that are set, by name, as JSON values, without the account, which has a column of its own."""
     values = ((field.name, getattr(filters, field.name), field.default) for field in fields(filters))
     return {name: plain(value) for name, value, default in values if value != default and name != "account_id"}
 
 
 def refined(filters: Filters, **changes: Any) -> Filters:
-    """The filters with others in place of some."""
+    """Return the filters with some of them changed."""
     changed: Filters = replace(cast("Any", filters), **changes)
     return changed
 
 
 def plain(value: Any) -> Any:
-    """A filter's value as JSON knows it."""
+    """Return a filter's value as a JSON value."""
     if isinstance(value, date):
         return value.isoformat()
     return list(value) if isinstance(value, tuple) else value
 
 
 def unknown_statuses(filters: Filters) -> Iterator[str]:
-    """The last mailed statuses that the interface does not name; they are allowed, as its list is open."""
+    """Yield the last mailed statuses that are not documented; they are allowed, as the list is open."""
     if isinstance(filters, ContactFilters):
         yield from (status for status in filters.last_mailed_status if status not in LAST_MAILED_STATUSES)

@@ -1,4 +1,4 @@
-"""What does a response's status mean: go on, ask again, or give up, and with which words?"""
+"""What the status of a response means: success, a retry, or an error with its message."""
 
 import json
 from datetime import UTC, datetime
@@ -12,39 +12,34 @@ from letters_source.service.tokens import Tokens
 
 TOO_MANY_REQUESTS = 429
 SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
-# 501 and 505 are about the request's kind, which stays the same
+# 501 and 505 are about the kind of request, so a retry cannot help
 RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
 LONGEST_MESSAGE = 200
 # RFC 1035, 2.3.4
 LONGEST_HOST = 253
-# a wish beyond any budget; what is much longer overflows waiting
+# beyond any retry budget; much longer waits overflow
 LONGEST_WISH = 10.0**7
 
 
 class Again(Exception):
-    """The request may go well when sent again.
+    """The request may succeed when it is sent again.
 
     Args:
         reason: what happened, in words.
-        wait: the service's own wish, in seconds.
-        tries: how often such a failure is worth trying; None for as long as the budget lasts.
-        error: what to raise when it stays so.
+        wait: the seconds the service asks to wait.
+        tries: how often to try with such a failure; None for as long as the retry budget lasts.
+        error: what to raise after the last try.
     """
 
     def __init__(
-        self,
-        reason: str,
-        *,
-        wait: float | None = None,
-        tries: int | None = None,
-        error: LettersError | None = None,
+        self, reason: str, *, wait: float | None = None, tries: int | None = None, error: LettersError | None = None
     ) -> None:
         super().__init__(reason)
         self.wait, self.tries, self.error = wait, tries, error
 
 
 class SlowDown(Again):
-    """The service asked to slow down; `status` is 429, for the rate of requests, or 503, for reasons of its own."""
+    """The service asked to slow down, with 429 because of the rate of requests, or with 503 for other reasons."""
 
     def __init__(self, status: int, wait: float | None) -> None:
         super().__init__(f"the service answered {status}", wait=wait)
@@ -52,12 +47,12 @@ class SlowDown(Again):
 
 
 def check_status(response: requests.Response, body: bytes, listing: str, where: str, tokens: Tokens) -> None:
-    """Return for a 200, else raise what the status means; `where` is what messages call the page.
+    """Return for a 200, otherwise raise what the status means; `where` names the page in messages.
 
     Raises:
         Again: 408, 425, 429, most 5xx.
         NotAuthorised: 401, 403.
-        ServiceRejected: a redirect, and any other status that stays so.
+        ServiceRejected: a redirect, and any other status for which a retry cannot help.
         MalformedResponse: another 2xx.
     """
     status = response.status_code
@@ -81,7 +76,7 @@ def check_status(response: requests.Response, body: bytes, listing: str, where: 
 
 
 def redirect_host(location: str) -> str:
-    """The host that a redirect names; no more of it, as it may carry what it was sent."""
+    """Return the host of a redirect; the rest may repeat what was sent."""
     try:
         host = urlsplit(location).hostname or "the same host"
     except ValueError:
@@ -90,7 +85,7 @@ def redirect_host(location: str) -> str:
 
 
 def retry_after(header: str | None, now: datetime) -> float | None:
-    """The header's seconds or date (RFC 9110, 10.2.3) as seconds from now; None where it says neither."""
+    """Return the header's seconds or date (RFC 9110, 10.2.3) as seconds from now; None if it is neither."""
     if not header:
         return None
     if header.strip().isdecimal():
@@ -104,7 +99,7 @@ def retry_after(header: str | None, now: datetime) -> float | None:
 
 
 def service_message(body: bytes, tokens: Tokens) -> str:
-    """The service's own words, where they are short text and hold no token."""
+    """Return the service's own message if it is text without a token."""
     try:
         message = json.loads(body)["message"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -116,11 +111,11 @@ def service_message(body: bytes, tokens: Tokens) -> str:
 
 
 def hint(status: int, listing: str) -> str:
-    """What may help against a refusal."""
+    """Return what may help after a refusal."""
     if status in (400, 422) and listing == "templates":
         return " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
     if status in (400, 422):
-        return " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+        return " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
     if status == 404:
         return " Check base_url, which ends in /api/v1."
     return ""

@@ -1,7 +1,7 @@
-"""When may the next request start? One throttle for all workers and all listings of a load.
+"""Limit rate and concurrency of requests: one throttle for all workers and listings of a load.
 
-It keeps at most `workers` requests under way and starts at most `rate` a second. When the service asks to slow down, it
-parks every worker, halves the window and keeps to a rate a little under the one that had gone well.
+At most `workers` requests are in flight, and at most `rate` per second start. When the service asks to slow down, all
+workers pause, the window is halved, and the rate stays a little below the one that had worked.
 """
 
 from collections import deque
@@ -10,29 +10,29 @@ from contextlib import contextmanager
 from threading import Condition
 from time import monotonic
 
-# a push-back shows the rate that went well to be too fast; a tenth less keeps clear of it without giving much away
+# the rate at which the service pushed back is too fast; a tenth less is safe and costs little
 EASE = 0.9
-# what each success adds to the learned rate for each second without push-back, so that it grows slowly near the limit
-# that was met and ever faster away from it: by a tenth in ten seconds, to the double in half a minute
+# added to the learned rate by each success, per second without push-back: growth is slow near the limit and then
+# accelerates, a tenth in ten seconds, twofold in half a minute
 GROWTH = 0.002
-# fewer answers than these in the last second tell no rate
+# with fewer responses in the last second there is no rate to learn
 FEWEST = 3
-# a day; what is much longer overflows waiting
+# one day; much longer waits overflow
 LONGEST_INTERVAL = 86_400.0
 
 
 class Stopped(Exception):
-    """The run has ended for another reason; nothing more may be sent."""
+    """The load has ended; nothing more may be sent."""
 
 
 class Throttle:
-    """Additive growth to `workers`, halved when pushed back, like TCP; thread-safe."""
+    """Additive increase up to `workers`, halved on push-back, like TCP; thread-safe."""
 
     def __init__(self, workers: int, rate: float | None = None) -> None:
         self.workers, self.rate = workers, rate
         self._changed = Condition()
         self._window = float(workers)
-        self._under_way = 0
+        self._in_flight = 0
         self._learned: float | None = None
         self._next_start = self._parked_until = self._pushed_back = 0.0
         self._successes: deque[float] = deque()
@@ -40,7 +40,7 @@ class Throttle:
 
     @contextmanager
     def slot(self) -> Iterator[float]:
-        """Wait for a turn, and hold a place while the request is under way; yields the moment it began.
+        """Wait until a request may start, then count it as in flight; yields when it started.
 
         Raises:
             Stopped: `stop` was called.
@@ -50,11 +50,11 @@ class Throttle:
             yield began
         finally:
             with self._changed:
-                self._under_way -= 1
+                self._in_flight -= 1
                 self._changed.notify_all()
 
     def succeeded(self) -> None:
-        """Tell that a request went well."""
+        """Record a successful request."""
         with self._changed:
             now = monotonic()
             self._window = min(self.workers, self._window + 1 / self._window)
@@ -65,9 +65,12 @@ class Throttle:
                 self._learned += GROWTH * max(0.0, now - max(self._pushed_back, self._parked_until))
 
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
-        """Tell that the service asked to wait; requests that began before the last such answer are part of it.
+        """Slow down because the service asked for it; requests that began before the last push-back do not count again.
 
-        `learn` tells that it was for their rate (429), not for other reasons (503).
+        Args:
+            began: when the request started.
+            seconds: how long no request may start.
+            learn: whether the rate was the reason (429), not something else (503).
         """
         with self._changed:
             now = monotonic()
@@ -79,36 +82,28 @@ class Throttle:
                 self._pushed_back = now
 
     def park(self, seconds: float) -> None:
-        """Let nothing start for a while, without concluding anything about the window or the rate."""
+        """Let no request start for some seconds, without changing the window or the rate."""
         with self._changed:
             self._parked_until = max(self._parked_until, monotonic() + seconds)
 
     def wait(self, seconds: float) -> None:
-        """Sleep, unless stopped.
-
-        Raises:
-            Stopped: `stop` was called.
-        """
+        """Sleep; raise Stopped as soon as `stop` is called."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped, seconds)
             self.check()
 
     def check(self) -> None:
-        """See that the run goes on.
-
-        Raises:
-            Stopped: `stop` was called.
-        """
+        """Raise Stopped if `stop` was called."""
         if self._stopped:
             raise Stopped
 
     def start(self) -> None:
-        """Begin, or go on after `stop` with what was learned."""
+        """Start, or resume after `stop` with the learned rate."""
         with self._changed:
             self._stopped = False
 
     def stop(self) -> None:
-        """Wake everyone up; nothing more may be sent until `start`."""
+        """Wake all waiting threads; nothing may be sent until `start`."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -119,15 +114,15 @@ class Throttle:
                 self._changed.wait(delay)
             self.check()
             now = monotonic()
-            self._under_way += 1
+            self._in_flight += 1
             self._next_start = max(now, self._next_start) + self._interval()
             return now
 
     def _delay(self) -> float:
-        """Seconds until a request may start, as far as is known; 0 when it may, or when all has stopped."""
+        """Return the seconds to wait before checking again; 0 if a request may start or the throttle is stopped."""
         if self._stopped:
             return 0
-        if self._under_way >= int(self._window):
+        if self._in_flight >= int(self._window):
             return 60
         return max(self._next_start, self._parked_until) - monotonic()
 

@@ -1,1 +1,1 @@
-"""Rows to tables, and what happens to personal values on the way."""
+"""Turn rows into the rows of each table: personal data treated, children split off, row hashes added."""

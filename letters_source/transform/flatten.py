@@ -1,4 +1,4 @@
-"""How do a listing's rows, children nested, become the Arrow table of each table?"""
+"""Split a listing's rows, with nested children, into the rows of each table."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,11 +9,7 @@ from letters_source.tables import REJECTED_ROWS, Table
 
 
 def to_table(rows: pa.Table, table: Table) -> pa.Table:
-    """The rows of one table of the listing; rows of the listing without a usable id have none.
-
-    Args:
-        rows: in the row shape of the table's listing.
-    """
+    """Return the rows of one table, from rows in the row schema of its listing that have a usable id."""
     if table.part == "row":
         return accepted(rows).select(table.schema.names).cast(table.schema)
     nested = accepted(rows.select(["id", table.short]))
@@ -21,13 +17,13 @@ def to_table(rows: pa.Table, table: Table) -> pa.Table:
 
 
 def accepted(rows: pa.Table) -> pa.Table:
-    """The rows with a usable id: nearly always all of them, which then are not copied."""
+    """Return the rows with a usable id, without a copy if that is all of them."""
     ids = rows["id"]
     return rows.filter(ids.is_valid()) if ids.null_count else rows
 
 
 def objects_table(rows: pa.Table, table: Table) -> pa.Table:
-    """One row for each nested object."""
+    """Return one row for each nested object."""
     rows = rows.filter(rows[table.short].is_valid())
     objects = rows[table.short].combine_chunks()
     arrays = [rows["id"], *(pc.struct_field(objects, column.name) for column in table.columns[1:])]
@@ -35,7 +31,7 @@ def objects_table(rows: pa.Table, table: Table) -> pa.Table:
 
 
 def elements_table(rows: pa.Table, table: Table) -> pa.Table:
-    """One row for each element of the nested lists, numbered within its list; null elements keep their number."""
+    """Return one row for each element of the nested lists with its position; nulls are skipped but counted."""
     lists = rows[table.short].combine_chunks()
     elements, parents = pc.list_flatten(lists), pc.list_parent_indices(lists)
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy()
@@ -47,7 +43,7 @@ def elements_table(rows: pa.Table, table: Table) -> pa.Table:
 
 
 def to_rejected(rows: pa.Table, listing: str) -> pa.Table:
-    """The rows without a usable id, as `rejected_rows`."""
+    """Return the rows without a usable id as rows of `rejected_rows`."""
     rows = rows.filter(rows["id"].is_null())
     name = pa.repeat(pa.scalar(listing, pa.string()), rows.num_rows)
     return pa.Table.from_arrays(

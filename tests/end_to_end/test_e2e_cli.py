@@ -205,10 +205,10 @@ def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> No
     assert [row[:4] for row in rows] == [["templates", "7", "all in one", "1"], ["contacts", "45", "10", "7"]]
     assert all(re.fullmatch(r"\d+ ms", row[4]) and re.fullmatch(r"\d+\.\d s", row[5]) for row in rows)
     assert done.out.splitlines()[-4:] == [
-        "Filters of templates, heeded: product_types, creator, is_shared",
+        "Filters of templates, honored: product_types, creator, is_shared",
         "Filters of templates, no difference: search",
         (
-            "Filters of contacts, heeded: search, address_status, last_mailed_status, last_mailed_date, tags, "
+            "Filters of contacts, honored: search, address_status, last_mailed_status, last_mailed_date, tags, "
             "with_property_addresses, is_return_address"
         ),
         "The service is reachable and accepts the tokens; the access token does not say when it expires.",
@@ -367,7 +367,7 @@ def test_a_token_that_cannot_be_sent_ends_with_2(
     monkeypatch.setenv("SOURCES__LETTERS__ACCESS_TOKEN", f"Bearer {ACCESS}")
     done = letters("load")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert done.err.startswith("letters: sources.letters.access_token holds blanks, line breaks or characters beyond")
+    assert done.err.startswith("letters: sources.letters.access_token contains spaces, line breaks or non-ASCII")
     assert world.emulator.hits == []
 
 

@@ -240,7 +240,7 @@ def test_a_service_that_ignores_all_filters_leaves_the_facets_empty(
     result = world.load(facets=True, only=CONTACTS, page_size=PAGE_SIZE)
     assert held(world) == {ADDRESS: set(), MAILED: set(), RETURNS: set()}
     assert result.tables["contacts"] == 40
-    ignored = "the service gives all 40 rows for {}; it ignores that, so nothing is loaded for it"
+    ignored = "the service returns all 40 rows for {}; it ignores that, so nothing is loaded for it"
     assert warnings(caplog) == [
         f"{ADDRESS}: {ignored.format('address_status Failed, Verified')}",
         f"{MAILED}: {ignored.format('last_mailed_status In Transit, Mailed, Scheduled')}",
@@ -300,7 +300,7 @@ def test_a_flag_that_is_heeded_one_way_only_tells_no_untruths(begin: Begin, capl
     world.load(facets=True, only=("templates",))
     assert held(world) == {SHARED: {("0", True), ("1", True), ("2", True)}}
     [warning] = warnings(caplog)
-    assert warning.startswith(f"{SHARED}: the service gives all 10 rows for is_shared False; it ignores that")
+    assert warning.startswith(f"{SHARED}: the service returns all 10 rows for is_shared False; it ignores that")
 
 
 def test_a_flag_that_is_ignored_hides_no_rows_of_the_other(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
@@ -346,7 +346,7 @@ def test_a_status_that_the_service_does_not_know_tells_no_untruths(
     assert 'lastMailedStatus=["letters-source-probe-7f3a"] pageSize=1' in {
         each[1] for each in asked(world.emulator.hits)
     }
-    assert causes(caplog) == [f"{MAILED}: the service gives all 40 rows for last_mailed_status Delivered"]
+    assert causes(caplog) == [f"{MAILED}: the service returns all 40 rows for last_mailed_status Delivered"]
 
 
 def test_a_single_status_that_the_service_does_not_know_tells_no_untruths(
@@ -358,14 +358,14 @@ def test_a_single_status_that_the_service_does_not_know_tells_no_untruths(
         world.emulator.canned.once(When(number=number), envelope(world.emulator))
     world.load(facets=True, only=CONTACTS, last_mailed_statuses=["Delivered"])
     assert held(world)[MAILED] == set()
-    assert causes(caplog) == [f"{MAILED}: the service gives all 40 rows for last_mailed_status Delivered"]
+    assert causes(caplog) == [f"{MAILED}: the service returns all 40 rows for last_mailed_status Delivered"]
 
 
 @pytest.mark.parametrize("others", [(), ("Mailed",)])
 def test_a_status_of_most_contacts_is_no_ignored_one(
     begin: Begin, caplog: pytest.LogCaptureFixture, others: tuple[str, ...]
 ) -> None:
-    """Although the service gives all rows for a status that nobody has."""
+    """Although the service returns all rows for a status that nobody has."""
     world = begin(Emulator(0, 0))
     for number in range(10):
         status = "Returned" if number < 6 else "Mailed"

@@ -634,7 +634,7 @@ def test_a_filter_that_the_service_ignores_is_told_in_one_warning(
     assert [(record.levelname, record.getMessage()) for record in caplog.records if record.levelno > logging.INFO] == [
         (
             "WARNING",
-            f"{case.listing}: the service gives all 3 rows with {told} as without; it may ignore that filter",
+            f"{case.listing}: the service returns all 3 rows with {told} as without; it may ignore that filter",
         )
     ]
     assert result.tables[case.listing] == 3
@@ -678,7 +678,7 @@ def test_the_command_tells_of_an_ignored_filter_in_one_line(letters: Letters, re
     assert (done.code, done.out, done.err) == (
         0,
         "",
-        "WARNING contacts: the service gives all 3 rows with tags as without; it may ignore that filter\n",
+        "WARNING contacts: the service returns all 3 rows with tags as without; it may ignore that filter\n",
     )
 
 

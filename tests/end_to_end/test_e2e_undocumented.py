@@ -168,7 +168,7 @@ def test_numbers_for_texts_are_warned_of(begin: Begin, caplog: pytest.LogCapture
     world.emulator.contacts.insert({"id": "1", "zip": 7030})
     world.load(only=("contacts",))
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "contacts: zip came as a number in 1 rows and was kept as its text"
+        "contacts: zip was a number in 1 rows and was kept as text"
     ]
 
 
@@ -221,5 +221,5 @@ def test_each_value_is_counted_once_however_often_it_was_read(
         "contacts: 1 rows have no usable id and went to rejected_rows",
         "contacts: isVerified did not fit in 3 rows and was kept in the column undocumented",
         "contacts: x did not fit in 39 rows and was kept in the column undocumented",
-        "contacts: zip came as a number in 3 rows and was kept as its text",
+        "contacts: zip was a number in 3 rows and was kept as text",
     ]

@@ -29,14 +29,14 @@ def trials_of(*counts: int) -> tuple[Iterator[Mapping[str, str]], Callable[[Mapp
 @pytest.mark.parametrize(
     ("whole", "counts", "effect"),
     [
-        (10, (4,), "heeded"),
-        (10, (10, 0), "heeded"),
-        (10, (11,), "heeded"),
+        (10, (4,), "honored"),
+        (10, (10, 0), "honored"),
+        (10, (11,), "honored"),
         (10, (10,), "no difference"),
         (10, (10, 10), "no difference"),
         (10, (-1,), "refused"),
         (10, (10, -1), "refused"),
-        (10, (3, -1), "heeded"),
+        (10, (3, -1), "honored"),
         (0, (0, -1), "cannot tell"),
     ],
 )
@@ -97,7 +97,7 @@ def test_filters_are_tried_on_top_of_the_configured_ones() -> None:
         asked.append(params)
         return len(asked)
 
-    assert set(try_filters("templates", chosen, count).values()) == {"heeded"}
+    assert set(try_filters("templates", chosen, count).values()) == {"honored"}
     assert asked[0] == {"search": "1", "productTypes": "Personal Letters", "meta.account_id": "7"}
     assert all(params.keys() >= asked[0].keys() for params in asked)
 

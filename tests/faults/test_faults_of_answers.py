@@ -75,7 +75,7 @@ def test_f38_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) 
     world.emulator.behaviour = Behaviour(ignore_page=True)
     asked = len(world.emulator.hits)
     error = refused(world, ListingUnpaged)
-    assert "page 3 repeats page 0, so the service does not heed the page parameter: count 40" in str(error)
+    assert "page 3 repeats page 0, so the service ignores the page parameter: count 40" in str(error)
     assert [hit.query[:6] for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == ["page=0", "page=3"]
 
 
@@ -154,7 +154,7 @@ def test_f75_a_refresh_token_refused_for_contacts_leaves_templates_unloaded_too(
     world.emulator.templates.delete(-1)
 
 
-FORMS = " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+FORMS = " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
 REJECTED = {
     400: "contacts page 0: the service refused the request (400): Bad thing." + FORMS,
     404: "contacts page 0: the service refused the request (404): Bad thing. Check base_url, which ends in /api/v1.",

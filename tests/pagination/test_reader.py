@@ -12,7 +12,7 @@ import pytest
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import ServiceRejected
-from letters_source.pagination.reader import PageReader, ignore, row_keys
+from letters_source.pagination.reader import PageReader, no_progress, row_keys
 from letters_source.pagination.spool import Spool
 from pages import page_of
 
@@ -44,7 +44,7 @@ def reader(
 
     with Spool(row_schema("contacts")) as spool, ThreadPoolExecutor(workers) as pool:
         yield PageReader(
-            listing="contacts", fetch=fetch_page, spool=spool, pool=pool, workers=workers, watch=watch, treat=treat
+            listing="contacts", fetch=fetch_page, spool=spool, pool=pool, workers=workers, progress=watch, treat=treat
         )
 
 
@@ -77,14 +77,14 @@ def test_readings_notes_and_spool_keep_step() -> None:
 def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
     """The answer holds what the page proves, its rows as the spool's bytes, and what decoding noticed."""
     with reader(fetch, 1) as read:
-        first, second = read._ask(3, 1), read._ask(4, 1)
-        ticks = [(answer.reading.asked, answer.reading.answered) for answer in (first, second)]
+        (first, batch, notes), (second, later, _) = read._ask(3, 1), read._ask(4, 1)
+        ticks = [(reading.asked, reading.answered) for reading in (first, second)]
         assert ticks == [(0, 1), (2, 3)]
-        assert first.notes == Notes(Counter(["x"]))
-        assert first.batch is not None
-        assert second.batch is not None
-        assert pa.ipc.read_record_batch(first.batch, row_schema("contacts")).equals(fetch(3).rows)
-        spool_of(read).append(second.batch)
+        assert notes == Notes(Counter(["x"]))
+        assert batch is not None
+        assert later is not None
+        assert pa.ipc.read_record_batch(batch, row_schema("contacts")).equals(fetch(3).rows)
+        spool_of(read).append(later)
         assert spool_of(read).read(0).equals(fetch(4).rows)
     assert read.notes == []
 
@@ -109,8 +109,10 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
         raise AssertionError
 
     with ThreadPoolExecutor(1) as pool:
-        read = PageReader(listing="contacts", fetch=fetch, spool=None, pool=pool, workers=1, watch=ignore, treat=never)
-        assert read._ask(0, 1).batch is None
+        read = PageReader(
+            listing="contacts", fetch=fetch, spool=None, pool=pool, workers=1, progress=no_progress, treat=never
+        )
+        assert read._ask(0, 1)[1] is None
         (reading,) = read.read([1], 1)
     assert reading.keys.to_pylist() == ["1a", "1b"]
     assert read.notes == [Notes(Counter(["x"]))]

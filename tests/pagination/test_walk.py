@@ -12,7 +12,7 @@ import pytest
 
 from letters_source.errors import IncompleteListing
 from letters_source.pagination.completeness import NUL, Reading
-from letters_source.pagination.walk import MOST_REPEATS, Proof, Terms, Verdict, Walk, walk_listing
+from letters_source.pagination.walk import MOST_REPEATS, Proof, Verdict, Walk, walk_listing
 from simulated_service import (
     ConcurrentReader,
     Kind,
@@ -49,7 +49,7 @@ class Reader:
 
     def walk(self, proof: Proof = "fenced", max_walks: int = 4) -> Verdict:
         """The verdict on a listing called contacts."""
-        return walk_listing(self.read, Terms("contacts", proof, max_walks))
+        return walk_listing(self.read, "contacts", proof, max_walks)
 
     def refusal(self, max_walks: int = 4) -> IncompleteListing:
         """The error that the walk ends with."""
@@ -185,7 +185,7 @@ def test_a_service_that_does_not_page_is_refused_at_the_second_page(rows: int) -
     last = 50 // rows - 1
     assert reader.asked == [0, last]
     assert str(error) == (
-        f"contacts: page {last} repeats page 0, so the service does not heed the page parameter: "
+        f"contacts: page {last} repeats page 0, so the service ignores the page parameter: "
         f"count 50, received {rows}, missing {50 - rows}, walks 1; nothing was loaded. "
         "Set sources.letters.page_size to that count or more, or choose fewer rows by filters."
     )
@@ -366,7 +366,7 @@ def test_with_pages_side_by_side_a_window_of_empty_ones_is_read_at_most(window: 
     service = BoastfulService(Scenario(STILL, "fenced", seed, window), random.Random(seed), rows=ids(30))
     reader = ConcurrentReader(service, window, random.Random(seed))
     with pytest.raises(IncompleteListing) as caught:
-        walk_listing(reader.read, Terms("contacts"))
+        walk_listing(reader.read, "contacts")
     error = caught.value
     assert (error.count, error.received, error.missing, error.walks) == (2**53, 30, 2**53 - 30, 4)
     last = -(-(2**53) // 10) - 1

@@ -39,7 +39,7 @@ from recording_server import RESET, Recorder, answer, chunked, record
 
 TOKENS = Tokens("emulator-access-token", "emulator-refresh-token")
 FILTERS = " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
-FORMS = " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+FORMS = " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
 ADDRESS = " Check base_url, which ends in /api/v1."
 AT_ONCE = {"Retry-After": "0"}
 # the first draws from this seed are close to 0: jitter stays, and nobody waits for it

@@ -176,11 +176,11 @@ def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
 @pytest.mark.parametrize("name", ["address_status", "last_mailed_status", "tags"])
 def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
     """It would be taken letter by letter."""
-    message = f"{name} must be several texts, such as ('office',), not one."
+    message = f"{name} must be a tuple, such as ('office',), not a string."
     given: dict[str, Any] = {name: "office"}
     assert problem(lambda: ContactFilters(**given)) == message
     products: Any = "Personal Letters"
-    assert problem(lambda: TemplateFilters(product_types=products)).startswith("product_types must be several texts")
+    assert problem(lambda: TemplateFilters(product_types=products)).startswith("product_types must be a tuple")
 
 
 def test_days_go_together_and_in_order() -> None:

@@ -23,7 +23,7 @@ from letters_source.service.responses import (
 from letters_source.service.tokens import Tokens
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
-FORMS = " It may want a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+FORMS = " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
 FILTERS = " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
 TOKENS = Tokens("canary-access", "canary-refresh")
 

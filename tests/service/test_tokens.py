@@ -99,8 +99,8 @@ def test_a_token_that_no_header_can_hold_is_refused(key: str, part: str) -> None
     with pytest.raises(SettingsError) as caught:
         check_tokens(Tokens(**tokens))
     assert str(caught.value) == (
-        f"sources.letters.{key}_token holds blanks, line breaks or characters beyond ASCII; "
-        "a token has none: paste it again, without quotes or 'Bearer'."
+        f"sources.letters.{key}_token contains spaces, line breaks or non-ASCII characters; "
+        "paste the token again, without quotes or 'Bearer'."
     )
 
 
@@ -187,7 +187,7 @@ def test_renewed_tokens_are_checked_too() -> None:
 def test_renewed_tokens_that_no_header_can_hold_are_told() -> None:
     """What is wrong with the new token helps more than that the old one was refused."""
     source = TokenSource(FIRST, Vault(Tokens("new\ntoken", "r")))
-    with pytest.raises(SettingsError, match=r"^sources\.letters\.access_token holds blanks, line breaks or "):
+    with pytest.raises(SettingsError, match=r"^sources\.letters\.access_token contains spaces, line breaks or "):
         source.renew(FIRST)
     assert source.current() == FIRST
 
