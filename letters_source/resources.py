@@ -47,7 +47,7 @@ def read_pages(task: Task) -> Iterator[Item]:
         SettingsError: `add_limit` was set, which would make a part look like the whole, or the dataset holds rows that
             were chosen otherwise.
     """
-    audits = check_load(job, job.settings.mode)
+    audits = check_load(task, task.settings.mode)
     yield NOTHING
     count = yield from read_listing(task, working_folder(), rows_before(task, audits))
     report_ignored(task, count)
@@ -62,7 +62,7 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[d
         SettingsError: no first day is set, or as for `read_pages`.
         ServiceError: the service ignores the days of a window, or leaves some of them out.
     """
-    audits = check_load(job, MERGE)
+    audits = check_load(task, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(task, days, end, audits)
     # tables of the right types, also where there is no day to ask for
@@ -82,7 +82,7 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[d
     check_days_whole(task, windows, together, mailed)
 
 
-def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
+def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
     """The first day to ask for: where dlt goes on from, or before, where the destination lacks days.
 
     dlt remembers a day for a pipeline, wherever it loads to; what counts is what the destination holds, by the audits.
@@ -103,7 +103,7 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: 
     return min(start, max(since, missing))
 
 
-def check_load(job: Job, mode: str) -> list[dict[str, Any]]:
+def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
     """Check that the listing may be loaded into the running pipeline's dataset, before the service is asked.
 
     Returns:
@@ -117,16 +117,16 @@ def check_load(job: Job, mode: str) -> list[dict[str, Any]]:
             f"add_limit would load a part of {task.name} as if it were the whole, so it is refused; "
             "to try things out, load from the emulator: letters serve."
         )
-    for status in unknown_statuses(job.filters):
-        logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
+    for status in unknown_statuses(task.filters):
+        logger.warning("%s: last_mailed_status %s is not one of the documented %s", task.name, status, DOCUMENTED)
     pipeline = running_pipeline()
     if not pipeline:
         return []
-    check_selected_resources(job.name, mode)
-    check_mode(pipeline, job.name, mode)
+    check_selected_resources(task.name, mode)
+    check_mode(pipeline, task.name, mode)
     with open_held(pipeline) as client:
-        audits = finished_audits(client, job.name)
-        check_selection(client, str(pipeline.dataset_name), job, audits)
+        audits = finished_audits(client, task.name)
+        check_selection(client, str(pipeline.dataset_name), task, audits)
     return audits
 
 
