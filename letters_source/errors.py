@@ -18,6 +18,8 @@
 Messages never hold a token, a row or a response body.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -135,3 +137,16 @@ class MalformedResponse(ServiceError):
     def __init__(self, message: str, *, transient: bool = False) -> None:
         self.transient = transient
         super().__init__(message)
+
+
+@contextmanager
+def importing_extra(extra: str) -> Iterator[None]:
+    """Run imports that need an extra.
+
+    Raises:
+        SettingsError: a module is missing; the message says how to install the extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise SettingsError(f"{missing.name} is not installed: pip install 'letters-source[{extra}]'.") from None

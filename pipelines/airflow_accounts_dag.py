@@ -1,4 +1,4 @@
-"""Airflow 3: load several accounts side by side every day, and bring them into one file; to copy and edit."""
+"""Airflow 3 DAG: load several accounts in parallel every day, and combine them in one file. Copy and edit."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ ACCOUNTS = {
 
 
 @dag(
-    description="Load several accounts side by side every day, and bring them into one file.",
+    description="Load several accounts in parallel every day, and combine them in one file.",
     tags=[GROUP],
     schedule="@daily",
     start_date=datetime(2024, 1, 1, tzinfo=UTC),
@@ -26,7 +26,7 @@ ACCOUNTS = {
     params=ACCOUNTS,
 )
 def letters_accounts() -> None:
-    """Load accounts side by side, each into its own file, and bring them one by one into the file that unites them."""
+    """Load each account into its own file, in parallel, and copy them one by one into the file that combines them."""
 
     @task
     def accounts(**context: Any) -> Any:
@@ -47,7 +47,7 @@ def letters_accounts() -> None:
             unite_account(account=account, **context["params"])
         context["outlet_events"][UNITED].extra.update(extra, account_id=account)
 
-    # the account, where Airflow would show the tasks as 0, 1, ...
+    # show the account on each mapped task, not its index
     @task_group(default_args={"map_index_template": "{{ task.op_kwargs.account }}"})
     def account(account: str) -> None:
         unite(account=account, extra=load(account=account))

@@ -1,4 +1,4 @@
-"""Airflow 3: load templates and contacts every day, and follow up; to copy and edit."""
+"""Airflow 3 DAGs: load templates and contacts every day, and run a task after each load. Copy and edit."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ FILE = {"to": os.environ.get("LETTERS_FILE", "/data/letters.duckdb")}
     params=FILE,
 )
 def letters() -> None:
-    """Load the token's own account; an asset for each group of tables tells of it."""
+    """Load the token's own account, and update an asset for each group of tables."""
 
     @task(outlets=ASSETS)
     def load(**context: Any) -> None:
@@ -37,20 +37,20 @@ def letters() -> None:
 
 
 @dag(
-    description="Tell what each load of contacts brought.",
+    description="Print what each load of contacts brought.",
     tags=[GROUP],
     schedule=[CONTACTS],
     default_args={"owner": OWNER},
 )
 def letters_follow() -> None:
-    """What may follow a load of contacts: here, tell what it brought."""
+    """Run after each load of contacts: here, print what it brought."""
 
     @task
-    def tell(**context: Any) -> None:
+    def show(**context: Any) -> None:
         for event in context["triggering_asset_events"][CONTACTS]:
             print(event.extra["load_id"], event.extra["verdict"], event.extra["rows"])
 
-    tell()
+    show()
 
 
 letters()

@@ -1,4 +1,4 @@
-"""The tables in Dagster, daily: of the tokens' own account, and of further accounts as partitions. Copy and edit."""
+"""Dagster definitions: load the token's own account, and more accounts as partitions, every day. Copy and edit."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import dagster as dg
 
 from letters_source.dagster import SERVICE, LettersResource, LettersTranslator, asset_specs, letters_checks
 
-AGAIN = dg.RetryPolicy(max_retries=3, delay=60, backoff=dg.Backoff.EXPONENTIAL)
+RETRIES = dg.RetryPolicy(max_retries=3, delay=60, backoff=dg.Backoff.EXPONENTIAL)
 ACCOUNTS = dg.DynamicPartitionsDefinition(name="letters_accounts")
 OWNERS = ["team:letters"]
 OWN = asset_specs(LettersTranslator(owners=OWNERS))
@@ -17,21 +17,21 @@ OF_ACCOUNTS = asset_specs(
 )
 
 
-@dg.multi_asset(specs=OWN, can_subset=True, pool="letters", retry_policy=AGAIN)
+@dg.multi_asset(specs=OWN, can_subset=True, pool="letters", retry_policy=RETRIES)
 def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
-    """Load complete listings, or fail."""
+    """Load complete listings or fail."""
     yield from letters.materialize(context)
 
 
-@dg.multi_asset(specs=OF_ACCOUNTS, can_subset=True, pool="letters", retry_policy=AGAIN, partitions_def=ACCOUNTS)
+@dg.multi_asset(specs=OF_ACCOUNTS, can_subset=True, pool="letters", retry_policy=RETRIES, partitions_def=ACCOUNTS)
 def account_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
-    """Load complete listings of an account, or fail."""
+    """Load complete listings of an account or fail."""
     yield from letters.materialize(context)
 
 
 @dg.schedule(target=[account_tables], cron_schedule="0 6 * * *")
 def letters_accounts_daily(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest]:
-    """A run for each account."""
+    """Request a run for each account."""
     accounts = ACCOUNTS.get_partition_keys(dynamic_partitions_store=context.instance)
     return [dg.RunRequest(partition_key=account) for account in accounts]
 

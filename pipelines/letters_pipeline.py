@@ -1,4 +1,4 @@
-"""Load templates and contacts into DuckDB or Parquet: a script to copy and edit.
+"""Load templates and contacts into DuckDB or Parquet. Copy and edit.
 
 Settings come from .dlt/config.toml and .dlt/secrets.toml, or from the environment (SOURCES__LETTERS__BASE_URL, ...).
 Run it with `python letters_pipeline.py`, `python letters_pipeline.py parquet` or `... parquet some/folder`.
@@ -11,7 +11,7 @@ from letters_source import LettersError, make_pipeline, run
 
 
 def main(destination: Any = "duckdb", to: str | None = None) -> None:
-    """Load both listings, complete and verified, and say what is there."""
+    """Load both listings, and print how many rows each table holds."""
     result = run(make_pipeline(destination, to))
     for table, rows in result.tables.items():
         print(f"{table}: {rows} rows")

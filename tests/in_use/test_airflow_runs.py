@@ -65,8 +65,8 @@ def test_dags_and_assets_tell_what_they_are(airflow: Airflow) -> None:
     dags = airflow.known("SELECT dag_id, owners, description FROM dag")
     assert dags == {
         ("letters", "letters", "Load templates and contacts every day, complete or not at all."),
-        ("letters_accounts", "letters", "Load several accounts side by side every day, and bring them into one file."),
-        ("letters_follow", "letters", "Tell what each load of contacts brought."),
+        ("letters_accounts", "letters", "Load several accounts in parallel every day, and combine them in one file."),
+        ("letters_follow", "letters", "Print what each load of contacts brought."),
     }
     assert airflow.known("SELECT name, dag_id FROM dag_tag") == {("letters", dag_id) for dag_id, _, _ in dags}
     assets = airflow.known('SELECT name, uri, "group", extra FROM asset')
