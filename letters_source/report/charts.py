@@ -31,7 +31,6 @@ WIDTH = 340
 LABEL_WIDTH, LABEL_CHARACTERS = 130, 20
 """The room for a bar's label, in pixels and in characters."""
 EXTENT = LABEL_WIDTH + 8
-DESCRIBED = {"tooltip": "text:N", "description": "text:N"}
 PLAIN: Any = {"title": None, "domain": False, "ticks": False}
 
 
@@ -52,7 +51,7 @@ class Chart:
 
 def bars(rows: Rows) -> alt.LayerChart:
     """Draw a bar with its number for each name; the sum of the others has no bar, which would dwarf the rest."""
-    lengths = [row["number"] if row["gathered"] == 1 else 0 for row in rows]
+    longest = max((row["number"] for row in rows if row["gathered"] == 1), default=0)
     labels = {row["place"]: row["name"] for row in rows}
     # Vega counts UTF-16 units when it shortens a label, and fails to draw half of a character such as an emoji
     is_cut_here = max("".join(labels.values()), default="") > "\uffff"
@@ -60,14 +59,14 @@ def bars(rows: Rows) -> alt.LayerChart:
         labels = {place: shortened(label) for place, label in labels.items()}
     limit, names = 0 if is_cut_here else LABEL_WIDTH, f"{json.dumps(labels)}[datum.value]"
     axis = alt.Axis(labelLimit=limit, labelExpr=names, labelPadding=8, minExtent=EXTENT, maxExtent=EXTENT, **PLAIN)
-    base = alt.Chart(described([{**row, "length": length} for row, length in zip(rows, lengths, strict=True)])).encode(
-        x=alt.X("length:Q", axis=None, stack=None, scale=alt.Scale(domain=[0, max(lengths) * 1.25 or 1])),
+    base = described(rows).transform_calculate(length="datum.gathered == 1 ? datum.number : 0")
+    base = base.encode(
+        x=alt.X("length:Q", axis=None, stack=None, scale=alt.Scale(domain=[0, longest * 1.25 or 1])),
         y=alt.Y("place:O", axis=axis, scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)),
         opacity=alt.when("datum.name == 'none'").then(alt.value(0.45)).otherwise(alt.value(1)),
-        **DESCRIBED,
     )
     numbers = base.mark_text(align="left", dx=6, aria=False, tooltip=False)
-    digits = numbers.encode(text="digits:N", opacity=alt.value(1))
+    digits = numbers.encode(text=alt.Text("number:Q", format=","), opacity=alt.value(1))
     return layered(base.mark_bar(cornerRadius=2), digits, height=24 * len(rows))
 
 
@@ -98,18 +97,16 @@ def line(rows: Rows) -> alt.LayerChart:
 def time_chart(rows: Rows, moment: str, ticks: alt.Axis) -> alt.Chart:
     """Return a chart of numbers, from zero, over UTC time."""
     numbers = alt.Axis(tickCount=3, tickMinStep=1, format=",d", **PLAIN)
-    return alt.Chart(described(rows)).encode(
+    return described(rows).encode(
         x=alt.X(f"{moment}:T", title=None, scale=alt.Scale(type="utc"), axis=ticks),
         y=alt.Y("number:Q", axis=numbers, scale=alt.Scale(zero=True)),
-        **DESCRIBED,
     )
 
 
-def described(rows: Rows) -> alt.InlineData:
-    """Return the rows with their number as digits, and a text for tooltips and screen readers."""
-    digits = [f"{row['number']:,}" for row in rows]
-    texts = [{"digits": number, "text": f"{row['name']}: {number}"} for row, number in zip(rows, digits, strict=True)]
-    return alt.InlineData([{**row, **text} for row, text in zip(rows, texts, strict=True)])
+def described(rows: Rows) -> alt.Chart:
+    """Return a chart of rows whose marks have their name and number as tooltip and for screen readers."""
+    text = "datum.name + ': ' + format(datum.number, ',')"
+    return alt.Chart(alt.InlineData(rows)).transform_calculate(text=text).encode(tooltip="text:N", description="text:N")
 
 
 def layered(*layers: alt.Chart, height: int) -> alt.LayerChart:

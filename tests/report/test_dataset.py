@@ -58,5 +58,5 @@ def test_staging_is_no_dataset_to_choose(file: Path) -> None:
 
 def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
     """None is offered."""
-    with pytest.raises(SettingsError, match=r"no dataset letters_data: .* \(found: none\)"):
+    with pytest.raises(SettingsError, match=r"no dataset letters_data; .* \(found: none\)"):
         open_tables(tmp_path)
