@@ -67,7 +67,7 @@ SPOILT = {
 
 
 @dg.asset(deps=[dg.AssetKey(["letters_data", "templates"])])
-def catalogue() -> None:
+def catalog() -> None:
     """Something that is made of templates."""
 
 
@@ -109,18 +109,18 @@ def test_what_comes_after_waits_for_checks_that_pass(world: World) -> None:
     defs = load_definitions()
     assert materialize(defs, OWN).success
     change(world.place, "delete from letters_data.templates")
-    result = check(defs, OWN, after=[catalogue])
-    assert "catalogue" not in materialized(result)
+    result = check(defs, OWN, after=[catalog])
+    assert "catalog" not in materialized(result)
     assert materialize(defs, OWN).success
-    assert "catalogue" in materialized(check(defs, OWN, after=[catalogue]))
+    assert "catalog" in materialized(check(defs, OWN, after=[catalog]))
 
 
 def test_undocumented_fields_are_warned_of(world: World) -> None:
     """They stop nothing."""
     world.emulator.behaviour = Behaviour(extra_fields={"nickname": "Lin", "rank": 3})
-    result = materialize(load_definitions(), OWN, after=[catalogue])
+    result = materialize(load_definitions(), OWN, after=[catalog])
     assert result.success
-    assert "catalogue" in materialized(result)
+    assert "catalog" in materialized(result)
     fields = {
         table: f"nickname in {rows} rows, rank in {rows} rows" for table, rows in (("contacts", 145), ("templates", 7))
     }
