@@ -1,6 +1,6 @@
-"""How does a load run as an Airflow task: whose settings, which failures, what do other DAGs hear of it?
+"""Runs a load as an Airflow task: settings from Airflow, failures that Airflow understands, and asset events.
 
-Imported by DAG files, so nothing here does more than define until a task calls it.
+DAG files import this module, so it imports dlt only when a task runs.
 """
 
 import logging
@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from letters_source.errors import LettersError, SettingsError
-from letters_source.extras import needed
+from letters_source.errors import LettersError, SettingsError, importing_extra
 
-with needed("airflow"):
+with importing_extra("airflow"):
     from airflow.sdk import Asset, Connection, get_current_context
     from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
@@ -31,41 +30,41 @@ DESCRIPTIONS = {
     "letters_contacts": "The tables contacts and contacts__contact_labels.",
     "letters_templates": "The tables templates, templates__creator and templates__product.",
     "letters_audit": "The tables listing_audit and rejected_rows.",
-    "letters_accounts": "The file that unites accounts; it has an event for each account.",
+    "letters_accounts": "The file that combines accounts; one event per account.",
 }
 CONTACTS, TEMPLATES, AUDIT, UNITED = (
-    # no URI: where the tables lie is a parameter of each run
+    # without a URI, because each run has the destination as a parameter
     Asset(name, group=GROUP, extra={"description": description})
     for name, description in DESCRIPTIONS.items()
 )
 ASSETS = [CONTACTS, TEMPLATES, AUDIT]
-"""What `letters` updates, a group of tables each; an event's extra is as `extra_of` makes it."""
+"""What the DAG `letters` updates; `extra_of` makes the extra of their events."""
 
 
 def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
-    """Load as `run` does, in a task, with what Airflow has for it.
+    """Call `run` in a task, with the settings and the data interval that Airflow provides.
 
     Args:
         make: makes the pipeline to load with.
-        **settings: as for `run`; they go before those of the connection.
+        **settings: as for `run`; they override those of the connection.
 
     Raises:
-        AirflowFailException: trying again cannot help; the message is the error's line.
-        AirflowException: it can.
+        AirflowFailException: a retry cannot help; the message is that of our error.
+        AirflowException: a retry can help.
     """
     from dlt.common.configuration.container import Container
 
     from letters_source.load import run
 
-    ask_for_sections_alone()
-    with airflow_failures(), Container().injectable_context(scheduled_days(get_current_context())):
+    look_up_sections_only()
+    with airflow_failures(), Container().injectable_context(data_interval(get_current_context())):
         return run(make(), **{**connection_settings(), **settings})
 
 
-def ask_for_sections_alone() -> None:
-    """Let dlt ask Airflow for variables that hold sections of settings, such as `dlt_secrets_toml`.
+def look_up_sections_only() -> None:
+    """Make dlt ask Airflow only for variables that hold whole sections, such as `dlt_secrets_toml`.
 
-    It would ask for one for each setting it knows, too: 672 requests a load rather than 36.
+    By default it asks for each setting as well: 672 requests per load instead of 36.
     """
     from dlt.common.configuration.container import Container
     from dlt.common.configuration.specs import PluggableRunContext
@@ -76,12 +75,7 @@ def ask_for_sections_alone() -> None:
 
 @contextmanager
 def airflow_failures() -> Iterator[None]:
-    """Raise our errors as Airflow's, which retry or fail, and log the reason as one ERROR line.
-
-    Raises:
-        AirflowFailException: trying again cannot help.
-        AirflowException: it can: the service is away, or a file is in use.
-    """
+    """Log our errors as one ERROR line, and raise them as Airflow's exceptions, which say whether to retry."""
     try:
         yield
     except LettersError as error:
@@ -90,36 +84,34 @@ def airflow_failures() -> Iterator[None]:
 
 
 def connection_settings() -> dict[str, Any]:
-    """The settings in the Airflow connection `CONNECTION`; none where there is no such connection.
+    """Return the settings of the Airflow connection `CONNECTION`; none if it does not exist.
 
-    Its host is the `base_url`, or a host alone, whose scheme is https where `schema` says no other; its password is
-    the access token, and `refresh_token` stands in its extra.
+    The password is the access token, the extra has `refresh_token`, and the host is the whole `base_url` or its host.
     """
     try:
         connection = Connection.get(CONNECTION)
     except AirflowNotFoundException:
         return {}
     found = {
-        "base_url": address_of(connection),
+        "base_url": base_url_of(connection),
         "access_token": connection.password,
         "refresh_token": connection.extra_dejson.get("refresh_token"),
     }
     return {key: value for key, value in found.items() if value}
 
 
-def address_of(connection: Connection) -> str | None:
-    """A connection's `base_url`."""
+def base_url_of(connection: Connection) -> str | None:
+    """Return a connection's `base_url`; the scheme is https unless the connection has another."""
     if not connection.host or "://" in connection.host:
         return connection.host
     port = f":{connection.port}" if connection.port else ""
     return f"{connection.schema or 'https'}://{connection.host}{port}/api/v1"
 
 
-def scheduled_days(context: Mapping[str, Any]) -> "TimeIntervalContext":
-    """The data interval of the run, whose days mailings are asked for where DLT_ALLOW_EXTERNAL_SCHEDULERS is true.
+def data_interval(context: Mapping[str, Any]) -> "TimeIntervalContext":
+    """Return the run's data interval, whose mailings are loaded where DLT_ALLOW_EXTERNAL_SCHEDULERS is true.
 
-    Many runs have none, or an empty one (manual ones, and `@daily` by Airflow 3's default): mailings go on from the
-    last load then.
+    Without one, or with an empty one, as `@daily` has by default in Airflow 3, mailings continue from the last load.
     """
     from dlt.extract.incremental.context import TimeIntervalContext
 
@@ -130,10 +122,10 @@ def scheduled_days(context: Mapping[str, Any]) -> "TimeIntervalContext":
 
 
 def accounts_of(params: Mapping[str, Any]) -> list[str]:
-    """The accounts that the parameters of a run name.
+    """Return the accounts that a run's parameters name.
 
     Raises:
-        AirflowFailException: they name none, so that a run would load nothing and succeed.
+        AirflowFailException: there are none, so the run would load nothing and succeed.
     """
     accounts = params["accounts"]
     with airflow_failures():
@@ -143,24 +135,21 @@ def accounts_of(params: Mapping[str, Any]) -> list[str]:
 
 
 def announce(result: "Result", outlet_events: Any) -> None:
-    """Put into the event of each asset what was loaded."""
+    """Add what was loaded to the event of each asset."""
     for asset, listing in zip(ASSETS, ("contacts", "templates", ""), strict=True):
         outlet_events[asset].extra.update(extra_of(result, listing))
 
 
 def extra_of(result: "Result", listing: str | None = None) -> dict[str, Any]:
-    """What an event tells: the load's id, the rows of each table, and the weakest verdict.
+    """Return an event's extra: the load's ID, the rows of each table, and the weakest verdict.
 
     Args:
         result: the load.
-        listing: the listing whose tables are meant; "" for those that belong to none, None for all.
+        listing: the listing whose tables to include; "" for the tables of no listing, None for all tables.
     """
     from letters_source.tables import TABLES
 
-    group = [table.name for table in TABLES if listing in (None, table.listing)]
-    verdicts = {audit["verdict"] for audit in result.audits if not listing or audit["listing"] in group}
-    return {
-        "load_id": result.load_id,
-        "rows": {name: rows for name, rows in result.tables.items() if name in group},
-        "verdict": max(verdicts, default=None),
-    }
+    names = {table.name for table in TABLES if listing in (None, table.listing)}
+    verdicts = [audit["verdict"] for audit in result.audits if not listing or audit["listing"] in names]
+    rows = {name: count for name, count in result.tables.items() if name in names}
+    return {"load_id": result.load_id, "rows": rows, "verdict": max(verdicts, default=None)}

@@ -20,6 +20,7 @@ Messages never hold a token, a row or a response body.
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 QUOTING = {"DataError", "IntegrityError"}
@@ -176,3 +177,16 @@ def reason(error: BaseException) -> str:
 def without_advice(words: str) -> str:
     """The first line of a message, up to where DuckDB begins to give advice."""
     return words.partition("\n")[0].partition(" See also ")[0].partition(". However, ")[0].rstrip(".")
+
+
+@contextmanager
+def importing_extra(extra: str) -> Iterator[None]:
+    """Run imports that need an extra.
+
+    Raises:
+        SettingsError: a module is missing; the message says how to install the extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise SettingsError(f"{missing.name} is not installed: pip install 'letters-source[{extra}]'.") from None

@@ -46,11 +46,11 @@ def letters_follow() -> None:
     """An example of a downstream DAG: print what each load of contacts brought."""
 
     @task
-    def tell(**context: Any) -> None:
+    def show(**context: Any) -> None:
         for event in context["triggering_asset_events"][CONTACTS]:
             print(event.extra["load_id"], event.extra["verdict"], event.extra["rows"])
 
-    tell()
+    show()
 
 
 letters()

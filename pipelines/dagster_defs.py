@@ -7,7 +7,7 @@ import dagster as dg
 
 from letters_source.dagster import SERVICE, LettersResource, LettersTranslator, asset_specs, letters_checks
 
-AGAIN = dg.RetryPolicy(max_retries=3, delay=60, backoff=dg.Backoff.EXPONENTIAL)
+RETRIES = dg.RetryPolicy(max_retries=3, delay=60, backoff=dg.Backoff.EXPONENTIAL)
 ACCOUNTS = dg.DynamicPartitionsDefinition(name="letters_accounts")
 OWNERS = ["team:letters"]
 OWN = asset_specs(LettersTranslator(owners=OWNERS))
@@ -17,13 +17,13 @@ OF_ACCOUNTS = asset_specs(
 )
 
 
-@dg.multi_asset(specs=OWN, can_subset=True, pool="letters", retry_policy=AGAIN)
+@dg.multi_asset(specs=OWN, can_subset=True, pool="letters", retry_policy=RETRIES)
 def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
     """Load both listings completely, or fail."""
     yield from letters.materialize(context)
 
 
-@dg.multi_asset(specs=OF_ACCOUNTS, can_subset=True, pool="letters", retry_policy=AGAIN, partitions_def=ACCOUNTS)
+@dg.multi_asset(specs=OF_ACCOUNTS, can_subset=True, pool="letters", retry_policy=RETRIES, partitions_def=ACCOUNTS)
 def account_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Iterator[Any]:
     """Load both listings of an account completely, or fail."""
     yield from letters.materialize(context)

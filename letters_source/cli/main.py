@@ -25,7 +25,7 @@ from letters_source.cli.options import (
     without_unset,
 )
 from letters_source.cli.process import ending_at_once, owns_process, set_up
-from letters_source.errors import LettersError
+from letters_source.errors import LettersError, importing_extra
 
 INTERRUPTED = 130
 
@@ -164,10 +164,9 @@ def schema(form: Any) -> None:
 @debug_option
 def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> None:
     """Draw contacts, templates and loads on one page, which needs nothing else, from nowhere, to be seen."""
-    from letters_source.extras import needed
     from letters_source.tables import DATASET
 
-    with needed("report"):
+    with importing_extra("report"):
         from letters_source.report.page import write_report
 
     size = write_report(page, source, dataset or DATASET)

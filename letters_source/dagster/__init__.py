@@ -1,13 +1,12 @@
-"""Our parts for Dagster: an asset for each table, a resource that loads them complete or not at all, checks.
+"""Dagster integration: an asset for each table, a resource that loads and checks them, and asset checks.
 
-Nothing of the service, the destination or dlt's configuration is touched before a run: definitions are data.
+Definitions are data: before a run, nothing touches the service, the destination or dlt's configuration.
 """
 
-from letters_source.extras import needed
+from letters_source.errors import importing_extra
 
-with needed("dagster"):
-    from letters_source.dagster.definitions import letters_checks
-    from letters_source.dagster.resource import LettersResource
+with importing_extra("dagster"):
+    from letters_source.dagster.resource import LettersResource, letters_checks
     from letters_source.dagster.specs import SERVICE, LettersTranslator, asset_specs
 
 __all__ = ["SERVICE", "LettersResource", "LettersTranslator", "asset_specs", "letters_checks"]

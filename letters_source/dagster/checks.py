@@ -1,4 +1,4 @@
-"""Which checks are there, and what do they find in the destination?"""
+"""Asset checks: which there are, and what they find in the destination."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,124 +17,115 @@ from letters_source.errors import LoadFailed
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, Table
 
 Audits = Sequence[Mapping[str, Any]]
+ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check of the tables whose rows lie in some parts; `find` returns counts and the problem, if any."""
+    """A check of the tables of some parts; `find` returns what it counted, and the problem if there is one."""
 
     description: str
     parts: Collection[str]
     find: Callable[[Any, Table, Audits], Finding]
-    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
+    severity: dg.AssetCheckSeverity = ERROR
 
 
 def find_missing(client: Any, table: Table, audits: Audits) -> Finding:
-    """As many rows and ids as were read, and as many rejected rows."""
-    rejected = (find_rejected(client, audit) for audit in audits if table.part == "row")
+    """Compare the numbers of rows, IDs and rejected rows with those that were read."""
+    rejected = [find_rejected(client, audit) for audit in audits if table.part == "row"]
     findings = [find_rows(client, table, audits), *rejected]
     counts = {name: count for finding in findings for name, count in finding.counts.items()}
     return Finding(counts, next((finding.problem for finding in findings if finding.problem), ""))
 
 
 def find_undocumented(_: Any, table: Table, audits: Audits) -> Finding:
-    """No undocumented field, and no value that did not fit its column, in what was read last."""
-    found = {name: times for audit in audits for name, times in (audit["undocumented_fields"] or {}).items()}
-    fields = ", ".join(f"{name} in {times} rows" for name, times in found.items())
-    problem = f"{table.name}: did not fit the columns: {fields}."
+    """Count the undocumented fields, and the values that did not fit their column, of the last load."""
+    found = {name: rows for audit in audits for name, rows in (audit["undocumented_fields"] or {}).items()}
+    fields = ", ".join(f"{name} in {rows} rows" for name, rows in found.items())
+    problem = f"{table.name}: new fields, or values that do not fit, kept in undocumented: {fields}."
     return Finding({"undocumented_values": sum(found.values())}, problem if found else "")
 
 
 CHECKS = {
     "complete": Check(
-        "The table holds what was read, and that was shown to be the whole listing.",
+        "The table holds all rows of the last load, which read the whole listing.",
         ("row", "facet", "window"),
         find_missing,
     ),
-    "unique_keys": Check("No key is there twice.", ("row", "object", "list", "facet", "window"), find_repeated),
+    "unique_keys": Check("No key occurs twice.", ("row", "object", "list", "facet", "window"), find_repeated),
     "no_orphans": Check("Every row has its parent.", ("object", "list"), find_rows),
     "documented": Check(
-        "The service sent no undocumented field, and no value that does not fit its column.",
+        "The service sent no undocumented field, and every value fit its column.",
         ("row",),
         find_undocumented,
-        dg.AssetCheckSeverity.WARN,
+        WARN,
     ),
 }
 
 
 def check_specs(assets: Iterable[dg.AssetSpec]) -> list[dg.AssetCheckSpec]:
-    """The checks of some assets. What comes after an asset waits for those that are no mere warnings."""
+    """Return the checks of assets; downstream assets wait for all but those that only warn."""
     return [
-        dg.AssetCheckSpec(
-            name,
-            asset=asset.key,
-            description=check.description,
-            blocking=check.severity == dg.AssetCheckSeverity.ERROR,
-        )
+        dg.AssetCheckSpec(name, asset=asset.key, description=check.description, blocking=check.severity == ERROR)
         for asset in assets
         for name, check in CHECKS.items()
         if table_of(asset.key).listing and table_of(asset.key).part in check.parts
     ]
 
 
-def collect_findings(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, Finding]:
-    """What each check finds in a dataset."""
+def run_checks(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, Finding]:
+    """Return what each check finds in a dataset; the reason for all of them if it cannot be read."""
     try:
-        return query_findings(keys, pipeline)
+        return plain_errors(query_findings)(keys, pipeline)
     except LoadFailed as failure:
         return dict.fromkeys(keys, Finding({}, str(failure)))
 
 
-@plain_errors
 def query_findings(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, Finding]:
-    """What each check finds in a dataset that can be read.
+    """Return what each check finds in a dataset.
 
     Raises:
-        LoadFailed: it cannot.
+        LoadFailed: the DuckDB file does not exist.
     """
     file = duckdb_file(pipeline)
     if file and not file.exists():
         # DuckDB would create it
         raise LoadFailed(f"{file.name} does not exist; load it first.")
     with open_sql(pipeline) as client:
-        audits = last_audits(client, {audited_as(table_of(key.asset_key)) for key in keys})
-        return {key: finding_of(key, client, audits) for key in keys}
+        audits = {name: last_audits(client, name) for name in {audited_as(table_of(key.asset_key)) for key in keys}}
+        return {key: find(key, client, audits[audited_as(table_of(key.asset_key))]) for key in keys}
 
 
-def last_audits(client: Any, names: Collection[str]) -> Mapping[str, Audits]:
-    """The audits of the last load of each listing, facet and the mailings."""
-    found = {name: finished_audits(client, name) for name in names}
-    return {
-        name: [audit for audit in audits if audit[LOAD_ID.name] == audits[0][LOAD_ID.name]]
-        for name, audits in found.items()
-    }
+def last_audits(client: Any, name: str) -> Audits:
+    """Return the audits of a listing, a facet or the mailings in the last load that read it."""
+    audits = finished_audits(client, name)
+    return [audit for audit in audits if audit[LOAD_ID.name] == audits[0][LOAD_ID.name]]
 
 
-def finding_of(key: dg.AssetCheckKey, client: Any, audits: Mapping[str, Audits]) -> Finding:
-    """What a check finds in a table."""
+def find(key: dg.AssetCheckKey, client: Any, audits: Audits) -> Finding:
+    """Return what a check finds in a table."""
     table = table_of(key.asset_key)
-    last = audits[audited_as(table)]
-    if not last:
-        return Finding({}, f"{table.name}: {LISTING_AUDIT.name} knows of no load of it; load it first.")
-    return CHECKS[key.name].find(client, table, last)
+    if not audits:
+        return Finding({}, f"{table.name}: {LISTING_AUDIT.name} has no load of it; load it first.")
+    return CHECKS[key.name].find(client, table, audits)
 
 
 def result_of(key: dg.AssetCheckKey, findings: Mapping[str, Finding]) -> dg.AssetCheckResult:
-    """A check's result from what was found in the datasets of loaded accounts, or in the one without a name."""
+    """Return a check's result from the findings for each loaded account, or for the one without a name."""
     problems = {account: finding.problem for account, finding in findings.items() if finding.problem}
-    told = [f"{account}: {problem}" if account else problem for account, problem in problems.items()]
+    lines = [f"{account}: {problem}" if account else problem for account, problem in problems.items()]
     return dg.AssetCheckResult(
-        passed=bool(findings) and not told,
+        passed=bool(findings) and not lines,
         asset_key=key.asset_key,
         check_name=key.name,
         severity=CHECKS[key.name].severity,
-        description=" ".join(told) or (None if findings else "No account was loaded yet."),
-        metadata=numbers_of(findings),
+        description=" ".join(lines) or (None if findings else "No account is loaded yet."),
+        metadata=counts_of(findings),
     )
 
 
-def numbers_of(findings: Mapping[str, Finding]) -> Mapping[str, Any]:
-    """What was counted in all accounts together, and in the table `accounts` what was counted in each."""
+def counts_of(findings: Mapping[str, Finding]) -> Mapping[str, Any]:
+    """Return the counts of all accounts together, and those of each account as the table `accounts`."""
     counted = {account: finding.counts for account, finding in findings.items() if finding.counts}
     names = next(iter(counted.values()), {})
     total = {name: sum(counts[name] for counts in counted.values()) for name in names}

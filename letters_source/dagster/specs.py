@@ -1,4 +1,4 @@
-"""Which assets are there? One for each table, and one for the service before them."""
+"""Asset specs: one for each table, and one for the service that they come from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,15 +24,14 @@ SERVICE = dg.AssetSpec(
 
 @dataclass
 class LettersTranslator(DagsterDltTranslator):
-    """dagster-dlt's translator with what is known of our tables. Inherit from it to change tags and the like.
+    """A dagster-dlt translator that knows our tables. Subclass it to change tags and the like.
 
     Args:
-        prefix: what stands before the table's name in the asset's key; that name must stay the key's last part.
+        prefix: the asset key before its last part, which must stay the table's name.
         group: the group of the assets.
-        destination: where the tables go, which is shown as their kind.
-        dataset: the dataset that the resource loads into; None for partitions, whose datasets differ, so that no name
-            holds for all: each materialization tells its own.
-        owners: who owns the assets: email addresses, or teams as `team:name`.
+        destination: the kind of destination, shown on the assets.
+        dataset: the dataset that the resource loads into; None for partitions, which have a dataset each.
+        owners: email addresses, or teams as `team:name`.
     """
 
     prefix: Sequence[str] = (DATASET,)
@@ -42,12 +41,13 @@ class LettersTranslator(DagsterDltTranslator):
     owners: Sequence[str] = ()
 
     def get_asset_spec(self, data: DltResourceTranslatorData) -> dg.AssetSpec:
-        """The asset of a table: children come after the listing's own table, all others after the service."""
+        """Return a table's asset; child tables depend on their listing's table, all others on the service."""
         table = BY_NAME[data.resource.name]
         spec = super().get_asset_spec(data)
-        # dlt's name of the table, without its dataset: Dagster would take all tables of that name for one
-        bare = {name: value for name, value in spec.metadata.items() if name != TABLE_NAME}
-        name = {TABLE_NAME: f"{self.dataset}.{table.name}"} if self.dataset else {}
+        # dlt's table name lacks the dataset, so Dagster would link tables of the same name in different datasets
+        metadata = {name: value for name, value in spec.metadata.items() if name != TABLE_NAME}
+        if self.dataset:
+            metadata[TABLE_NAME] = f"{self.dataset}.{table.name}"
         return spec.replace_attributes(
             key=self.key_of(table),
             deps=[self.key_of(tables_of(table.listing)[0]) if table.is_child else SERVICE.key],
@@ -55,53 +55,45 @@ class LettersTranslator(DagsterDltTranslator):
             group_name=self.group,
             kinds={"dlt", self.destination},
             owners=self.owners,
-            metadata={**bare, **name, "dagster/column_schema": column_schema(table)},
+            metadata={**metadata, "dagster/column_schema": column_schema(table)},
         )
 
     def key_of(self, table: Table) -> dg.AssetKey:
-        """The key of a table's asset."""
+        """Return the key of a table's asset."""
         return dg.AssetKey([*self.prefix, table.name])
 
 
 def asset_specs(
     translator: DagsterDltTranslator | None = None, *, facets: bool = False, mailings: bool = False
 ) -> list[dg.AssetSpec]:
-    """The assets of all tables, parents first.
+    """Return the assets of all tables, parents first; facets and mailings only if wanted.
 
-    They are made of each table's structure alone: dlt's own sources and pipelines, which `@dlt_assets` asks for, read
-    dlt's configuration, secrets among it, and make folders as soon as they are built.
-
-    Args:
-        translator: makes an asset of a table; `LettersTranslator()` when None.
-        facets: whether the facets are loaded, too.
-        mailings: whether the mailings are.
+    `@dlt_assets` is not used because it needs a dlt source and pipeline, which read secrets and make folders on import.
     """
     translator = translator or LettersTranslator()
     tables = (table for table in TABLES if is_wanted(table, facets=facets, mailings=mailings))
-    resources = [dlt.resource([], **hints(table)) for table in tables]
-    return [
-        translator.get_asset_spec(DltResourceTranslatorData(resource=resource, pipeline=None)) for resource in resources
-    ]
+    resources = (dlt.resource([], **hints(table)) for table in tables)
+    return [translator.get_asset_spec(DltResourceTranslatorData(resource=each, pipeline=None)) for each in resources]
 
 
 def table_of(key: dg.AssetKey) -> Table:
-    """The table of an asset."""
+    """Return the table of an asset."""
     return BY_NAME[key.path[-1]]
 
 
 def audited_as(table: Table) -> str:
-    """Under which name the audit tells how a table was read; empty for the tables that all listings share."""
+    """Return the name of a table's reading in `listing_audit`; empty for tables that all listings share."""
     return table.name if table.part in ("facet", "window") else table.listing
 
 
 def column_schema(table: Table) -> dg.TableSchema:
-    """A table's columns as Dagster shows them."""
+    """Return a table's columns and primary key as Dagster metadata."""
     key = [f"primary key ({', '.join(table.key)})"] if table.key else []
-    columns = [described_column(column, table) for column in table.loaded]
+    columns = [column_spec(column, table) for column in table.loaded]
     return dg.TableSchema(columns, constraints=dg.TableConstraints(other=key))
 
 
-def described_column(column: Column, table: Table) -> dg.TableColumn:
-    """A column as Dagster shows it."""
+def column_spec(column: Column, table: Table) -> dg.TableColumn:
+    """Return a column as Dagster metadata."""
     constraints = dg.TableColumnConstraints(nullable=column.nullable, unique=table.key == (column.name,))
     return dg.TableColumn(column.name, column.kind, column.description, constraints)

@@ -1,1 +1,1 @@
-"""The page of `letters report`."""
+"""The HTML report that `letters report` writes."""

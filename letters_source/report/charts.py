@@ -1,40 +1,44 @@
-"""Which pictures show what an account holds? Each as data: a query of the tables, and how its rows are drawn.
+"""The report's charts: for each a query, and a function that draws the query's rows with Altair.
 
-`queries.read` reads the rows from the connection of `opening.open_tables`.
+`queries.read` reads the rows from a connection of `dataset.open_tables`.
 """
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 from unicodedata import east_asian_width
 
 import altair as alt
 
-from letters_source.report.queries import LABELED, PRODUCTS, Rows, facet, loads, most, periods, share, utc
+from letters_source.report.queries import (
+    GRAINS,
+    LABELED,
+    MINUTE,
+    PRODUCTS,
+    Rows,
+    facet,
+    loads,
+    periods,
+    share,
+    top,
+    utc,
+)
 
 WIDTH = 340
-"""Pixels: about a phone's."""
-LABEL_WIDTH, LABEL_SIGNS = 130, 20
-"""What fits before a bar, in pixels, and about as many signs."""
-TICKS = {
-    "hour": "%-d %b %Y, %H:%M",
-    "day": "%-d %b %Y",
-    "week": "%-d %b %Y",
-    "month": "%b %Y",
-    "quarter": "%b %Y",
-    "year": "%Y",
-    "century": "%Y",
-}
-"""How the ends of each length of time in `queries.GRAINS` are written."""
-SAID = {"tooltip": "said:N", "description": "said:N"}
+"""Pixels: about the width of a phone."""
+LABEL_WIDTH, LABEL_CHARACTERS = 130, 20
+"""The room for a bar's label, in pixels and in characters."""
+EXTENT = LABEL_WIDTH + 8
+PLAIN: Any = {"title": None, "domain": False, "ticks": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture; without rows there is nothing to draw.
+class Chart:
+    """A chart of a query's rows; without rows there is nothing to draw.
 
-    `group` is the heading that it stands under with others, `title` its own; `option` what `letters load` needs for it.
+    `group` is a heading for one or more charts, `option` the option of `letters load` that loads the data.
     """
 
     name: str
@@ -46,83 +50,67 @@ class Picture:
 
 
 def bars(rows: Rows) -> alt.LayerChart:
-    """A bar for each name, its number beside it; what was gathered has no bar, which would dwarf all others."""
-    lengths = [row["number"] if row["gathered"] == 1 else 0 for row in rows]
+    """Draw a bar with its number for each name; the sum of the others has no bar, which would dwarf the rest."""
+    longest = max((row["number"] for row in rows if row["gathered"] == 1), default=0)
     labels = {row["place"]: row["name"] for row in rows}
-    # Vega would cut in half what takes two units of UTF-16, such as an emoji, and nothing draws that
-    is_cut_here = any(sign > "\uffff" for label in labels.values() for sign in label)
+    # Vega counts UTF-16 units when it shortens a label, and fails to draw half of a character such as an emoji
+    is_cut_here = max("".join(labels.values()), default="") > "\uffff"
     if is_cut_here:
         labels = {place: shortened(label) for place, label in labels.items()}
-    names = alt.Axis(
-        title=None,
-        domain=False,
-        ticks=False,
-        labelLimit=0 if is_cut_here else LABEL_WIDTH,
-        labelExpr=f"{json.dumps(labels)}[datum.value]",
-        labelPadding=8,
-        minExtent=138,
-        maxExtent=138,
-    )
-    base = alt.Chart(said([{**row, "length": length} for row, length in zip(rows, lengths, strict=True)])).encode(
-        x=alt.X("length:Q", axis=None, stack=None, scale=alt.Scale(domain=[0, max(lengths) * 1.25 or 1])),
-        y=alt.Y("place:O", axis=names, scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)),
+    limit, names = 0 if is_cut_here else LABEL_WIDTH, f"{json.dumps(labels)}[datum.value]"
+    axis = alt.Axis(labelLimit=limit, labelExpr=names, labelPadding=8, minExtent=EXTENT, maxExtent=EXTENT, **PLAIN)
+    base = described(rows).transform_calculate(length="datum.gathered == 1 ? datum.number : 0")
+    base = base.encode(
+        x=alt.X("length:Q", axis=None, stack=None, scale=alt.Scale(domain=[0, longest * 1.25 or 1])),
+        y=alt.Y("place:O", axis=axis, scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)),
         opacity=alt.when("datum.name == 'none'").then(alt.value(0.45)).otherwise(alt.value(1)),
-        **SAID,
     )
     numbers = base.mark_text(align="left", dx=6, aria=False, tooltip=False)
-    digits = numbers.encode(text="digits:N", opacity=alt.value(1))
-    return framed(base.mark_bar(cornerRadius=2), digits, height=24 * len(rows))
+    digits = numbers.encode(text=alt.Text("number:Q", format=","), opacity=alt.value(1))
+    return layered(base.mark_bar(cornerRadius=2), digits, height=24 * len(rows))
 
 
 def shortened(name: str) -> str:
-    """A name as long as there is room for, with a sign for the rest; wide signs, such as emoji, count as two."""
-    widths = accumulate(2 if east_asian_width(sign) in "WF" else 1 for sign in name)
-    fitting = sum(width <= LABEL_SIGNS for width in widths)
+    """Return a name cut to the room for a label; wide characters, such as emoji, count as two."""
+    widths = accumulate(2 if east_asian_width(character) in "WF" else 1 for character in name)
+    fitting = sum(width <= LABEL_CHARACTERS for width in widths)
     return name if fitting == len(name) else f"{name[: fitting - 1].rstrip()}…"
 
 
 def columns(rows: Rows) -> alt.LayerChart:
-    """A column for each period."""
-    ticks = alt.Axis(
-        grid=False, tickCount=4, labelFlush=24, labelOverlap=True, labelSeparation=12, format=TICKS[rows[0]["grain"]]
-    )
-    base = alt.Chart(said(rows)).encode(x=time("since", ticks), x2="until", y=number(), y2=alt.datum(0), **SAID)
-    return framed(base.mark_bar(orient="vertical", binSpacing=1), height=200)
+    """Draw a column for each period."""
+    *_, form = GRAINS[rows[0]["grain"]]
+    ticks = alt.Axis(grid=False, tickCount=4, labelFlush=24, labelOverlap=True, labelSeparation=12, format=form)
+    base = time_chart(rows, "since", ticks).encode(x2="until", y2=alt.datum(0))
+    return layered(base.mark_bar(orient="vertical", binSpacing=1), height=200)
 
 
 def line(rows: Rows) -> alt.LayerChart:
-    """A point for each load, a line for each account; the first and the last load's time are told."""
+    """Draw a point for each load and a line for each account; only the first and the last load's times are labeled."""
     ends = [rows[0]["at"], rows[-1]["at"]]
-    ticks = alt.Axis(grid=False, values=ends, labelFlush=True, labelOverlap=False, format="%-d %b %Y, %H:%M")
-    base = alt.Chart(said(rows)).encode(x=time("at", ticks), y=number(), detail="account:N", **SAID)
+    ticks = alt.Axis(grid=False, values=ends, labelFlush=True, labelOverlap=False, format=MINUTE)
+    base = time_chart(rows, "at", ticks).encode(detail="account:N")
     points = base.mark_point(filled=True, opacity=1, size=40)
-    return framed(base.mark_line(aria=False, tooltip=False), points, height=110)
+    return layered(base.mark_line(aria=False, tooltip=False), points, height=110)
 
 
-def said(rows: Rows) -> alt.InlineData:
-    """The rows with what a reader hears, or sees under the pointer."""
-    digits = [f"{row['number']:,}" for row in rows]
-    return alt.InlineData(
-        [
-            {**row, "digits": number, "said": f"{row['name']}: {number}"}
-            for row, number in zip(rows, digits, strict=True)
-        ]
+def time_chart(rows: Rows, moment: str, ticks: alt.Axis) -> alt.Chart:
+    """Return a chart of numbers, from zero, over UTC time."""
+    numbers = alt.Axis(tickCount=3, tickMinStep=1, format=",d", **PLAIN)
+    return described(rows).encode(
+        x=alt.X(f"{moment}:T", title=None, scale=alt.Scale(type="utc"), axis=ticks),
+        y=alt.Y("number:Q", axis=numbers, scale=alt.Scale(zero=True)),
     )
 
 
-def time(name: str, axis: alt.Axis) -> alt.X:
-    """Moments, of UTC."""
-    return alt.X(f"{name}:T", title=None, scale=alt.Scale(type="utc"), axis=axis)
+def described(rows: Rows) -> alt.Chart:
+    """Return a chart of rows whose marks have their name and number as tooltip and for screen readers."""
+    text = "datum.name + ': ' + format(datum.number, ',')"
+    return alt.Chart(alt.InlineData(rows)).transform_calculate(text=text).encode(tooltip="text:N", description="text:N")
 
 
-def number() -> alt.Y:
-    """Numbers from zero, with few lines to hold on to."""
-    axis = alt.Axis(tickCount=3, tickMinStep=1, format=",d", domain=False, ticks=False)
-    return alt.Y("number:Q", title=None, axis=axis, scale=alt.Scale(zero=True))
-
-
-def framed(*layers: alt.Chart, height: int) -> alt.LayerChart:
-    """The layers as one chart, all of it within the width."""
+def layered(*layers: alt.Chart, height: int) -> alt.LayerChart:
+    """Return the layers as one chart that fits the width."""
     fit = alt.AutoSizeParams(type="fit-x", contains="padding")
     return alt.LayerChart(layer=list(layers), width=WIDTH, height=height, autosize=fit)
 
@@ -130,22 +118,23 @@ def framed(*layers: alt.Chart, height: int) -> alt.LayerChart:
 MAILED = facet("contacts__last_mailed_statuses", "last_mailed_status")
 STATUSES = "Address and mailing status"
 TEMPLATES = "Templates by product"
-LAST_MAILED = "Last mailed over time"
 HISTORY = "Loads over time"
 FACETS = "--facets"
 
-PICTURES = (
-    Picture("states", "Contacts by state", "", share("state", "contacts"), bars),
-    Picture("created", "Contacts created over time", "", periods(utc("created_at"), "contacts"), columns),
-    Picture("labels", "Labels", "Contacts with each label", most(LABELED), bars),
-    Picture("address_status", STATUSES, "Address", facet("contacts__address_statuses", "address_status"), bars, FACETS),
-    Picture("mailed_status", STATUSES, "Last mailing", MAILED, bars, FACETS),
-    Picture("mailings", LAST_MAILED, "", periods("mailed_on::TIMESTAMP", "mailings"), columns, "--mailings"),
-    Picture("paper", TEMPLATES, "Paper", share("concat_ws(', ', paper_type, paper_size)", PRODUCTS), bars),
-    Picture("envelope", TEMPLATES, "Envelope", share("envelope_type", PRODUCTS), bars),
-    Picture("postage", TEMPLATES, "Postage", share("postage_type", PRODUCTS), bars),
-    Picture("delivery", TEMPLATES, "Delivery", share("delivery_type", PRODUCTS), bars),
-    Picture("contacts_loaded", HISTORY, "Contacts", loads("contacts"), line),
-    Picture("templates_loaded", HISTORY, "Templates", loads("templates"), line),
+CHARTS = (
+    Chart("states", "Contacts by state", "", share("state", "contacts"), bars),
+    Chart("created", "Contacts created over time", "", periods(utc("created_at"), "contacts"), columns),
+    Chart("labels", "Labels", "Contacts with each label", top(LABELED), bars),
+    Chart("address_status", STATUSES, "Address", facet("contacts__address_statuses", "address_status"), bars, FACETS),
+    Chart("mailed_status", STATUSES, "Last mailing", MAILED, bars, FACETS),
+    Chart("mailings", "Last mailed over time", "", periods("mailed_on::TIMESTAMP", "mailings"), columns, "--mailings"),
+    Chart("paper", TEMPLATES, "Paper", share("concat_ws(', ', paper_type, paper_size)", PRODUCTS), bars),
+    Chart("envelope", TEMPLATES, "Envelope", share("envelope_type", PRODUCTS), bars),
+    Chart("postage", TEMPLATES, "Postage", share("postage_type", PRODUCTS), bars),
+    Chart("delivery", TEMPLATES, "Delivery", share("delivery_type", PRODUCTS), bars),
+    Chart("contacts_loaded", HISTORY, "Contacts", loads("contacts"), line),
+    Chart("templates_loaded", HISTORY, "Templates", loads("templates"), line),
 )
 """In the order in which they are shown."""
+# the former names, which copies of the notebook import
+Picture, PICTURES = Chart, CHARTS

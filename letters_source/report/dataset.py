@@ -1,4 +1,4 @@
-"""How are a dataset's tables opened to be read, and never written?"""
+"""Opens the tables of a loaded dataset for reading only."""
 
 import os
 from collections.abc import Mapping
@@ -10,75 +10,66 @@ from letters_source.destination.cleanup import listed_loads
 from letters_source.destination.formats import LAKE_FOLDERS, format_of
 from letters_source.destination.sql import literal
 from letters_source.errors import SettingsError, reason
-from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Kind, Table
+from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Table
 
 STORED = "stored"
+FIND_TABLES = "SELECT DISTINCT schema_name, table_name FROM duckdb_columns()"
 FINISHED = "finished_loads"
-"""The view of the loads that finished, as `load_id`; a single null where dlt's own list of them is not there."""
-SQL_TYPES: dict[Kind, str] = {
-    "text": "VARCHAR",
-    "bool": "BOOLEAN",
-    "timestamp": "TIMESTAMPTZ",
-    "date": "DATE",
-    "json": "JSON",
-    "bigint": "BIGINT",
-    "double": "DOUBLE",
-}
-FIND_TABLES = (
-    f"SELECT DISTINCT schema_name, table_name FROM duckdb_columns() WHERE database_name = '{STORED}' ORDER BY ALL"
-)
+"""The view of the finished loads, as `load_id`; a single null where dlt's own list of them is missing."""
 
 
 def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConnection:
-    """A connection on which every table of a dataset can be queried by its name, and none be written.
+    """Return a connection that has a view of each table of a dataset, for reading only.
 
-    A table that was not loaded, such as `mailings`, is there and empty; of one with history, the present rows are, and
-    of `listing_audit` those of loads that finished.
+    A table that was not loaded, such as `mailings`, is an empty view. Views hold the current rows of tables with
+    history, and of `listing_audit` the rows of finished loads.
 
     Args:
         path: a DuckDB file, also a published copy, or a folder of Parquet files.
-        dataset: the schema in the file, or the folder in the folder.
+        dataset: the schema in the file, or the subfolder of the folder.
 
     Raises:
         SettingsError: there is no such file, folder or dataset, or it cannot be opened.
     """
     place = Path(path).absolute()
-    # nothing is fetched from anywhere, whatever a query asks for
+    # no query can make DuckDB download an extension
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
     try:
         found = stored_tables(connection, place, dataset)
-        connection.execute(f"CREATE VIEW {FINISHED} AS {finished_loads(found)}")
+        finished = (
+            f"SELECT load_id FROM ({found[LOADS]}) WHERE status = 0" if LOADS in found else "SELECT NULL AS load_id"
+        )
+        connection.execute(f"CREATE VIEW {FINISHED} AS {finished}")
         for table in TABLES:
-            connection.execute(f"CREATE VIEW {table.name} AS {rows_of(table, found)}")
-    except duckdb.Error as error:
+            connection.execute(f"CREATE VIEW {table.name} AS {table_query(table, found)}")
+    except (duckdb.Error, SettingsError) as error:
         connection.close()
+        if isinstance(error, SettingsError):
+            raise
         raise SettingsError(f"{place} cannot be read: {reason(error)}") from None
-    except SettingsError:
-        connection.close()
-        raise
     return connection
 
 
 def stored_tables(connection: duckdb.DuckDBPyConnection, place: Path, dataset: str) -> Mapping[str, str]:
-    """For each table that is stored, the query of its present rows."""
+    """Return the query of the current rows of each stored table."""
     if not os.path.exists(place):
         raise SettingsError(f"{place} does not exist: load first, or name another file or folder with --from.")
     relations = folder_relations(place, dataset) if place.is_dir() else file_relations(connection, place, dataset)
-    return {name: f"FROM {relation}{present(connection, relation)}" for name, relation in relations.items()}
+    return {name: f"FROM {relation}{current(connection, relation)}" for name, relation in relations.items()}
 
 
 def file_relations(connection: duckdb.DuckDBPyConnection, file: Path, dataset: str) -> dict[str, str]:
-    """The tables of a DuckDB file, which is attached for reading only."""
+    """Attach a DuckDB file for reading only, and return its tables."""
     connection.execute(f"ATTACH {literal(str(file))} AS {STORED} (READ_ONLY)")
-    # values bound to a query would make DuckDB import pandas where it is installed, more than all else here takes
-    tables = connection.execute(FIND_TABLES).fetchall()
+    # without bound values, which make DuckDB import pandas if it is installed: slower than all the rest here
+    tables = connection.execute(f"{FIND_TABLES} WHERE database_name = '{STORED}' ORDER BY ALL").fetchall()
     if dataset not in (schema for schema, _ in tables):
         raise no_dataset(file, dataset, [schema for schema, _ in tables])
     return {name: f'{STORED}."{schema}"."{name}"' for schema, name in tables if schema == dataset}
 
 
 def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
-    """The tables of a folder of Parquet files."""
+    """Return the tables of a folder of Parquet files."""
     if not (folder / dataset).is_dir():
         raise no_dataset(folder, dataset, [each.name for each in folder.iterdir() if each.is_dir()])
     places = [folder / dataset / table.name for table in TABLES]
@@ -96,28 +87,24 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
 
 
 def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
-    """The error that tells which datasets there are."""
-    there = ", ".join(sorted({name for name in others if not name.endswith("_staging")})) or "none"
-    return SettingsError(f"{place} holds no dataset {dataset}: name one with --dataset (there: {there}).")
+    """Return the error for a missing dataset, which names the datasets that exist."""
+    found = ", ".join(sorted({name for name in others if not name.endswith("_staging")})) or "none"
+    return SettingsError(f"{place} holds no dataset {dataset}; name another with --dataset (found: {found}).")
 
 
-def present(connection: duckdb.DuckDBPyConnection, relation: str) -> str:
-    """What leaves out the former versions of rows, where history was kept."""
+def current(connection: duckdb.DuckDBPyConnection, relation: str) -> str:
+    """Return the condition that leaves out old versions of rows, if the table has history."""
     columns = [row[0] for row in connection.execute(f"DESCRIBE FROM {relation}").fetchall()]
     return f" WHERE {VALID_TO} IS NULL" if VALID_TO in columns else ""
 
 
-def finished_loads(found: Mapping[str, str]) -> str:
-    """The query of the loads that finished."""
-    return f"SELECT load_id FROM ({found[LOADS]}) WHERE status = 0" if LOADS in found else "SELECT NULL AS load_id"
-
-
-def rows_of(table: Table, found: Mapping[str, str]) -> str:
-    """The query of a table's rows: all its columns, those that are not stored empty."""
-    columns = ", ".join(f"NULL::{SQL_TYPES[column.kind]} AS {column.name}" for column in table.loaded)
-    rows = f"SELECT {columns} WHERE false"
+def table_query(table: Table, found: Mapping[str, str]) -> str:
+    """Return the query of a table's rows with all its columns; columns that are not stored are null."""
+    # DuckDB has all other types under the same names
+    kinds = {column.name: column.kind.replace("timestamp", "timestamptz") for column in table.loaded}
+    rows = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in kinds.items())} WHERE false"
     if table.name in found:
         rows = f"{rows} UNION ALL BY NAME {found[table.name]}"
-    # of plain files, those of loads that were killed cannot be removed
+    # rows of killed loads stay in Parquet files
     is_finished = f"coalesce({LOAD_ID.name} IN (FROM {FINISHED}), true)"
     return f"FROM ({rows}) WHERE {is_finished}" if table == LISTING_AUDIT else rows

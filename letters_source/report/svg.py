@@ -1,17 +1,17 @@
-"""How does a chart become a drawing that needs neither a program nor a network to be seen?"""
+"""Renders charts as static SVG, which needs no JavaScript and no network."""
 
 import re
 
 import altair as alt
 import vl_convert
 
-# Vega escapes what is written in attributes
+# Vega escapes attribute values
 SIZE = re.compile(r'(<svg [^>]*?) width="[^"]*" height="[^"]*"')
 MARK = re.compile(r'<path aria-label="([^"]*)"( role="graphics-symbol"[^>]*)/>')
-# colours are those of the page around it, light or dark
+# the page sets the colors, for light and dark mode
 STYLE = {
     "background": "transparent",
-    # of the fonts that vl-convert brings, so that lengths of texts do not depend on the machine
+    # vl-convert brings this font, so text widths do not depend on the machine
     "font": "sans-serif",
     "bar": {"color": "var(--accent)"},
     "line": {"color": "var(--accent)", "strokeWidth": 2},
@@ -30,12 +30,8 @@ STYLE = {
 }
 
 
-def draw_svg(chart: alt.LayerChart, words: str) -> str:
-    """The chart as SVG text, as wide as its place, each mark with a title that shows under the pointer.
-
-    Args:
-        words: what the drawing shows, for who cannot see it; escaped already.
-    """
-    drawn = vl_convert.vegalite_to_svg({**chart.to_dict(), "config": STYLE})
-    named = SIZE.sub(rf'\1 role="group" aria-label="{words}"', drawn, count=1)
-    return MARK.sub(r'<path aria-label="\1"\2><title>\1</title></path>', named)
+def draw_svg(chart: alt.LayerChart, label: str) -> str:
+    """Return the chart as SVG of flexible width, with a tooltip for each mark; the label must be escaped."""
+    svg = vl_convert.vegalite_to_svg({**chart.to_dict(), "config": STYLE})
+    labeled = SIZE.sub(rf'\1 role="group" aria-label="{label}"', svg, count=1)
+    return MARK.sub(r'<path aria-label="\1"\2><title>\1</title></path>', labeled)

@@ -1,4 +1,4 @@
-"""What does an account hold? A page to look at, with queries to change."""
+"""A notebook of an account's data: charts, templates, contacts and loads, with queries to change."""
 
 import marimo
 
@@ -16,7 +16,7 @@ with app.setup(hide_code=True):
     import marimo as mo
 
     from letters_source import SettingsError
-    from letters_source.report.charts import PICTURES, Picture, bars
+    from letters_source.report.charts import CHARTS, Chart, bars
     from letters_source.report.dataset import open_tables
     from letters_source.report.queries import Rows, read
     from letters_source.tables import DATASET
@@ -44,7 +44,7 @@ def _():
     mo.md("""
     # Letters
 
-    The templates and contacts of an account, as they were loaded. Nothing that is done here changes them.
+    The templates and contacts of an account, as they were loaded. This notebook never changes them.
     """)
     return
 
@@ -71,7 +71,7 @@ def opened(dataset, place):
     if _trouble and mo.app_meta().mode == "script":
         sys.exit(_trouble)
     mo.stop(db is None, mo.vstack([mo.callout(_trouble, kind="warn"), mo.md(HINT)]))
-    # headings wait, too, until there is something to show
+    # headings are shown only with data
     heading = mo.md
     return db, heading
 
@@ -81,8 +81,8 @@ def _(heading):
     heading("""
     ## Loads
 
-    Each reading of a listing, the newest first. The verdict tells how it was shown to be whole; what is not, is not
-    loaded.
+    Each time a listing was loaded, newest first. The verdict says how it was shown to be complete; an incomplete
+    listing is not loaded.
     """)
     return
 
@@ -104,31 +104,31 @@ def loads(db):
 
 
 @app.function(hide_code=True)
-def drawn(picture: Picture, rows: Rows) -> mo.Html:
-    """A picture under its title, or what there is to know when it has no rows."""
-    wanted = f"Not loaded yet: `letters load {picture.option}`." if picture.option else "Nothing yet."
-    shown = picture.draw(rows).properties(width="container") if rows else mo.md(wanted)
-    return mo.vstack([mo.md(f"**{titled(picture)}**"), shown])
+def drawn(chart: Chart, rows: Rows) -> mo.Html:
+    """Show a chart under its title, or which option loads its data."""
+    wanted = f"Not loaded yet: `letters load {chart.option}`." if chart.option else "Nothing yet."
+    shown = chart.draw(rows).properties(width="container") if rows else mo.md(wanted)
+    return mo.vstack([mo.md(f"**{titled(chart)}**"), shown])
 
 
 @app.function(hide_code=True)
-def titled(picture: Picture) -> str:
-    """A picture's whole title."""
-    return f"{picture.group}: {picture.title}" if picture.title else picture.group
+def titled(chart: Chart) -> str:
+    """Return a chart's whole title."""
+    return f"{chart.group}: {chart.title}" if chart.title else chart.group
 
 
 @app.cell(hide_code=True)
-def pictures(db):
-    _drawn = [drawn(picture, read(db, picture.query)) for picture in PICTURES]
+def charts(db):
+    _drawn = [drawn(chart, read(db, chart.query)) for chart in CHARTS]
     _pairs = zip_longest(_drawn[::2], _drawn[1::2], fillvalue="")
-    mo.vstack([mo.md("## Pictures"), *(mo.hstack(pair, widths="equal", gap=2) for pair in _pairs)], gap=2)
+    mo.vstack([mo.md("## Charts"), *(mo.hstack(pair, widths="equal", gap=2) for pair in _pairs)], gap=2)
     return
 
 
 @app.cell(hide_code=True)
 def choice(heading):
-    _words = "### Change a picture\n\nEach picture draws the rows of a query. Choose one, and change its query."
-    chosen = mo.ui.dropdown({titled(picture): picture for picture in PICTURES}, value=titled(PICTURES[0]))
+    _words = "### Change a chart\n\nEach chart draws the rows of a query. Choose one and change its query."
+    chosen = mo.ui.dropdown({titled(chart): chart for chart in CHARTS}, value=titled(CHARTS[0]))
     mo.vstack([heading(_words), chosen])
     return (chosen,)
 
@@ -147,12 +147,12 @@ def changed(chosen, db, query):
 
 
 @app.function(hide_code=True)
-def tried(picture: Picture, db: duckdb.DuckDBPyConnection, query: str) -> mo.Html:
-    """The picture of a query's rows; the rows themselves where it cannot draw them."""
+def tried(chart: Chart, db: duckdb.DuckDBPyConnection, query: str) -> mo.Html:
+    """Draw a query's rows, or show them as a table if the chart cannot draw them."""
     rows: Rows = []
     try:
         rows = read(db, query)
-        return drawn(picture, rows)
+        return drawn(chart, rows)
     except duckdb.Error as error:
         return mo.callout(str(error), kind="warn")
     except (KeyError, TypeError):
@@ -162,7 +162,7 @@ def tried(picture: Picture, db: duckdb.DuckDBPyConnection, query: str) -> mo.Htm
 @app.cell(hide_code=True)
 def switch(heading):
     wanted = mo.ui.text(label="Title contains")
-    thumbnails = mo.ui.switch(label="Show thumbnails, which are loaded from the service")
+    thumbnails = mo.ui.switch(label="Show thumbnails (loaded from the service)")
     mo.vstack([heading("## Templates"), mo.hstack([wanted, thumbnails], justify="start", gap=2)])
     return thumbnails, wanted
 
@@ -203,7 +203,7 @@ def _(heading):
     heading("""
     ## Contacts
 
-    The newest ten thousand, to search, sort and filter.
+    The newest 10,000, to search, sort and filter.
     """)
     return
 
@@ -231,7 +231,7 @@ def _(heading):
     heading("""
     ## A question of your own
 
-    `marimo edit` opens this notebook with its cells. Change the query of this one, or copy both. Rows with a name, a
+    `marimo edit` opens this notebook with its cells. Change this query, or copy both cells. Rows with a name, a
     number and a place can be drawn as bars.
     """)
     return
@@ -256,15 +256,15 @@ def own_question(db):
 
 
 @app.cell
-def own_picture(without_email):
+def own_chart(without_email):
     _rows = [{**row, "gathered": 1} for row in without_email.to_dict("records")]
-    bars(_rows) if _rows else mo.md("Every contact has an e-mail address.")
+    bars(_rows) if _rows else mo.md("Every contact has an email address.")
     return
 
 
 @app.function(hide_code=True)
 def card(template: dict[str, str], *, thumbnail: bool) -> str:
-    """A template as a sheet of its paper's shape, or as the service's picture of it."""
+    """Return a template as a sheet in the shape of its paper, or as its thumbnail."""
     url = template["thumbnail"] if thumbnail else ""
     title, product, creator = (f"<bdi>{escape(template[name])}</bdi>" for name in ("title", "product", "creator"))
     picture = f'<img src="{escape(url)}" alt="" referrerpolicy="no-referrer">' if is_web(url) else f"<b>{title}</b>"
@@ -275,13 +275,13 @@ def card(template: dict[str, str], *, thumbnail: bool) -> str:
 
 @app.function(hide_code=True)
 def is_web(url: str) -> bool:
-    """Whether a thumbnail's URL is one to load a picture from."""
+    """Whether a thumbnail has a web address, which is safe to load."""
     return url.startswith(("http://", "https://"))
 
 
 @app.function(hide_code=True)
 def shape(size: str) -> str:
-    """Width / height of a paper such as 8.5x11, in inches; that of a letter where it does not say."""
+    """Return width / height of a paper size such as 8.5x11, in inches; letter size by default."""
     sides = re.fullmatch(r"\s*([\d.]{1,6})\s*x\s*([\d.]{1,6})\s*", size)
     return "{} / {}".format(*sides.groups()) if sides else "8.5 / 11"
 

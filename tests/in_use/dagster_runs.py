@@ -1,4 +1,4 @@
-"""How is Dagster run in tests: the definitions that users copy, materialised in this process?"""
+"""How is Dagster run in tests: the definitions that users copy, materialized in this process?"""
 
 import runpy
 from pathlib import Path
@@ -26,13 +26,13 @@ def load_definitions() -> dg.Definitions:
 def materialize(
     defs: dg.Definitions, assets: str, *tables: str, after: Any = (), **options: Any
 ) -> dg.ExecuteInProcessResult:
-    """Materialise assets and run their checks; some tables' alone where those are named, and with what comes after."""
+    """Materialize assets and run their checks; some tables' alone where those are named, and with what comes after."""
     keys = [key for key in keys_of(defs, assets) if not tables or key.path[-1] in tables]
     return execute(defs, assets, dg.AssetSelection.assets(*keys), after, options)
 
 
 def check(defs: dg.Definitions, assets: str, after: Any = (), **options: Any) -> dg.ExecuteInProcessResult:
-    """Run the checks of assets, and materialise nothing but what comes after."""
+    """Run the checks of assets, and materialize nothing but what comes after."""
     return execute(defs, assets, dg.AssetSelection.checks_for_assets(*keys_of(defs, assets)), after, options)
 
 
@@ -62,7 +62,7 @@ def reach(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def materialized(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
-    """The metadata of every table that a run materialised, whether it was selected or came with one that was."""
+    """The metadata of every table that a run materialized, whether it was selected or came with one that was."""
     events = [event for event in result.all_events if event.is_step_materialization]
     found = [event.step_materialization_data.materialization for event in events]
     return {each.asset_key.path[-1]: {name: value.value for name, value in each.metadata.items()} for each in found}

@@ -33,40 +33,40 @@ class Look:
         """The texts of all such elements."""
         return [" ".join(each.split()) for each in self.page.locator(selector).all_inner_texts()]
 
-    def marks(self, picture: str) -> list[tuple[str, int]]:
-        """A picture's marks: what each shows under the pointer, as a name and a number."""
-        titles = self.page.locator(f"#{picture} path > title").all_text_contents()
+    def marks(self, chart: str) -> list[tuple[str, int]]:
+        """A chart's marks: what each shows under the pointer, as a name and a number."""
+        titles = self.page.locator(f"#{chart} path > title").all_text_contents()
         pairs = (title.rpartition(": ") for title in titles)
         return [(name, int(digits.replace(",", ""))) for name, _, digits in pairs]
 
-    def numbers(self, picture: str) -> dict[str, int]:
+    def numbers(self, chart: str) -> dict[str, int]:
         """The same by name, where each name is there once."""
-        marks = self.marks(picture)
+        marks = self.marks(chart)
         numbers = dict(marks)
         assert len(numbers) == len(marks)
         return numbers
 
-    def colours(self) -> list[str]:
-        """The colours of text, of what it stands on, and of bars."""
+    def colors(self) -> list[str]:
+        """The colors of text, of what it stands on, and of bars."""
         style = "getComputedStyle(document.body)"
         bar = "getComputedStyle(document.querySelector('#states path:has(title)'))"
-        colours: list[str] = self.page.evaluate(f"[{style}.color, {style}.backgroundColor, {bar}.fill]")
-        return colours
+        colors: list[str] = self.page.evaluate(f"[{style}.color, {style}.backgroundColor, {bar}.fill]")
+        return colors
 
     def overflowing(self) -> list[str]:
-        """The texts in pictures that reach out of their picture."""
+        """The texts in charts that reach out of their chart."""
         found: list[str] = self.page.locator("figure text").evaluate_all(OVERFLOWING)
         return found
 
-    def picture(self, file: Path) -> None:
+    def screenshot(self, file: Path) -> None:
         """Keep what one sees of the page, as far as one would scroll."""
         self.page.locator("details").evaluate_all("all => all.forEach(each => each.open = false)")
         width, height = self.page.evaluate("[innerWidth, document.documentElement.scrollHeight]")
         self.page.set_viewport_size({"width": width, "height": min(height, FAR)})
         self.page.screenshot(path=file)
 
-    def pictures(self) -> set[str]:
-        """The names of the pictures on the page."""
+    def charts(self) -> set[str]:
+        """The names of the charts on the page."""
         return set(self.page.locator("figure").evaluate_all("all => all.map(each => each.id)"))
 
 

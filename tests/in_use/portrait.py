@@ -22,7 +22,7 @@ MAILED = {"Mailed": 55, "In Transit": 6, "Scheduled": 9, None: 30}
 MONTHS = (6, 7, 11, 13, 14, 12, 8, 7, 11, 12, 8, 5)
 TITLES = (
     "Just listed", "Just sold", "Open house invitation", "Price reduced", "Market update, spring", "Happy new year",
-    "Thank you", "Welcome home", "Are you thinking of selling?", "Your neighbourhood in numbers", "Holiday greeting",
+    "Thank you", "Welcome home", "Are you thinking of selling?", "Your neighborhood in numbers", "Holiday greeting",
     "A year in your home", "Referral request", "Buyer's guide", "Seller's guide", "We miss you",
 )  # fmt: skip
 

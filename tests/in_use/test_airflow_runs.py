@@ -219,7 +219,7 @@ def test_pools_that_are_missing_hold_the_accounts_back(airflow: Airflow, begin: 
 
 
 def test_a_data_interval_asks_for_its_days(airflow: Airflow, begin: Begin) -> None:
-    """By `dag.test()`: where Airflow makes data intervals and dlt may heed them, a run brings its day's mailings."""
+    """By `dag.test()`: where Airflow makes data intervals and dlt may use them, a run brings its day's mailings."""
     world = begin(Emulator(200, 3))
     more = {
         **environment(world, mailings="true", mailings_since="2024-01-01"),

@@ -62,7 +62,7 @@ def everything(**resource: Any) -> dg.Definitions:
 
 
 def test_tables_hold_what_the_service_holds(world: World) -> None:
-    """Every table is materialised, and every check passes."""
+    """Every table is materialized, and every check passes."""
     result = materialize(load_definitions(), OWN)
     assert result.success
     tables = world.tables()
@@ -126,7 +126,7 @@ def test_parquet_is_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyP
 
 
 def test_an_incomplete_listing_fails_the_run_for_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a line, without another try; nothing is materialised, and what comes after does not run."""
+    """In a line, without another try; nothing is materialized, and what comes after does not run."""
     assert materialize(load_definitions(), OWN).success
     before = world.tables()
     make_incomplete(world, monkeypatch)

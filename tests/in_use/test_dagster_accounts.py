@@ -105,7 +105,7 @@ def test_without_a_loaded_account_checks_fail(world: World, instance: dg.Dagster
     for accounts in (["A", "B"], []):
         found = checked(check(load_definitions(), OF_ACCOUNTS, instance=instance))
         assert len(found) == 12
-        assert set(found.values()) == {"No account was loaded yet."}
+        assert set(found.values()) == {"No account is loaded yet."}
         for account in accounts:
             instance.delete_dynamic_partition("letters_accounts", account)
 

@@ -67,7 +67,7 @@ SPOILT = {
 
 
 @dg.asset(deps=[dg.AssetKey(["letters_data", "templates"])])
-def catalogue() -> None:
+def catalog() -> None:
     """Something that is made of templates."""
 
 
@@ -109,24 +109,24 @@ def test_what_comes_after_waits_for_checks_that_pass(world: World) -> None:
     defs = load_definitions()
     assert materialize(defs, OWN).success
     change(world.place, "delete from letters_data.templates")
-    result = check(defs, OWN, after=[catalogue])
-    assert "catalogue" not in materialized(result)
+    result = check(defs, OWN, after=[catalog])
+    assert "catalog" not in materialized(result)
     assert materialize(defs, OWN).success
-    assert "catalogue" in materialized(check(defs, OWN, after=[catalogue]))
+    assert "catalog" in materialized(check(defs, OWN, after=[catalog]))
 
 
 def test_undocumented_fields_are_warned_of(world: World) -> None:
     """They stop nothing."""
     world.emulator.behaviour = Behaviour(extra_fields={"nickname": "Lin", "rank": 3})
-    result = materialize(load_definitions(), OWN, after=[catalogue])
+    result = materialize(load_definitions(), OWN, after=[catalog])
     assert result.success
-    assert "catalogue" in materialized(result)
+    assert "catalog" in materialized(result)
+    fields = {
+        table: f"nickname in {rows} rows, rank in {rows} rows" for table, rows in (("contacts", 145), ("templates", 7))
+    }
     assert checked(result) == {
-        (
-            "contacts",
-            "documented",
-        ): "contacts: did not fit the columns: nickname in 145 rows, rank in 145 rows.",
-        ("templates", "documented"): "templates: did not fit the columns: nickname in 7 rows, rank in 7 rows.",
+        (table, "documented"): f"{table}: new fields, or values that do not fit, kept in undocumented: {found}."
+        for table, found in fields.items()
     }
     counted = numbers(result)
     assert (counted["contacts", "documented"], counted["templates", "documented"]) == (
@@ -153,8 +153,14 @@ def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.
     assert facts["place"].startswith("postgresql://")
     assert urlsplit(facts["place"]).password in (None, "***")
     assert checked(result) == {
-        ("contacts", "documented"): "contacts: did not fit the columns: score in 145 rows.",
-        ("templates", "documented"): "templates: did not fit the columns: score in 7 rows.",
+        (
+            "contacts",
+            "documented",
+        ): "contacts: new fields, or values that do not fit, kept in undocumented: score in 145 rows.",
+        (
+            "templates",
+            "documented",
+        ): "templates: new fields, or values that do not fit, kept in undocumented: score in 7 rows.",
     }
 
 
@@ -183,7 +189,7 @@ def test_checks_of_a_listing_that_was_never_loaded_fail(world: World) -> None:
     assert materialize(defs, OWN, "templates").success
     found = checked(check(defs, OWN))
     assert {table for table, _ in found} == {"contacts", "contacts__contact_labels"}
-    assert found["contacts", "complete"] == "contacts: listing_audit knows of no load of it; load it first."
+    assert found["contacts", "complete"] == "contacts: listing_audit has no load of it; load it first."
 
 
 def test_a_file_that_cannot_be_read_is_told(world: World) -> None:

@@ -117,7 +117,7 @@ class Tagged(LettersTranslator):
         return super().get_asset_spec(data).merge_attributes(tags={"domain": "mail"})
 
 
-def test_a_translator_of_one_s_own_is_heeded() -> None:
+def test_a_translator_of_one_s_own_is_used() -> None:
     """What it does not change stays."""
     [first, *_] = asset_specs(Tagged(prefix=["mail", "letters"], group="mail", destination="parquet", dataset="mail"))
     assert (first.tags["domain"], first.group_name, first.kinds) == ("mail", "mail", {"dlt", "parquet"})

@@ -12,7 +12,7 @@ from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
-from letters_source.report.charts import PICTURES
+from letters_source.report.charts import CHARTS
 from letters_source.report.dataset import open_tables
 
 # DuckDB 1.5 makes pandas' frames in a way that pandas 3.1 deprecates
@@ -25,7 +25,7 @@ TEMPLATE = {
     "product": "",
     "creator": "",
 }
-STATES = PICTURES[0]
+STATES = CHARTS[0]
 
 
 def test_the_notebook_runs_as_a_script(begin: Begin) -> None:
@@ -113,7 +113,7 @@ def test_marimo_finds_no_fault_with_the_notebook() -> None:
 
 
 def test_a_changed_query_is_drawn_or_shown_or_refused(begin: Begin) -> None:
-    """A picture where its columns are there, else a table; a mistake is told in DuckDB's words."""
+    """A chart where its columns are there, else a table; a mistake is told in DuckDB's words."""
     world = begin(Emulator(45, 7))
     world.load()
     tried = import_notebook().tried
@@ -127,12 +127,12 @@ def test_a_changed_query_is_drawn_or_shown_or_refused(begin: Begin) -> None:
     assert "read-only" in html(tried(STATES, db, "DELETE FROM stored.letters_data.contacts"))
 
 
-def test_a_picture_without_rows_says_what_loads_it() -> None:
+def test_a_chart_without_rows_says_what_loads_it() -> None:
     """Facets and mailings are loaded on demand."""
     drawn = import_notebook().drawn
-    texts = {picture.name: html(drawn(picture, [])) for picture in PICTURES}
+    texts = {chart.name: html(drawn(chart, [])) for chart in CHARTS}
     assert {name for name, text in texts.items() if "Nothing yet." not in text} == {
-        picture.name for picture in PICTURES if picture.option
+        chart.name for chart in CHARTS if chart.option
     }
     assert "letters load --facets" in texts["address_status"]
 

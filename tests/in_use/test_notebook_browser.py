@@ -11,11 +11,11 @@ from playwright.sync_api import Browser, FloatRect, Page, expect
 from worlds import Begin, World
 
 from letters_source.emulator import Emulator
-from letters_source.report.charts import PICTURES
+from letters_source.report.charts import CHARTS
 
 # marimo and a browser begin slowly on a busy machine
 PATIENCE = 120_000
-CHARTS = "canvas.marks, svg.marks"
+DRAWN = "canvas.marks, svg.marks"
 ONE_DOT = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
 )
@@ -37,7 +37,7 @@ class Traffic:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page of a desk's width, high enough for the pictures."""
+    """A page of a desk's width, high enough for the charts."""
     page = browser.new_page(viewport={"width": 1280, "height": 1900})
     page.set_default_timeout(PATIENCE)
     expect.set_options(timeout=PATIENCE)
@@ -63,11 +63,11 @@ def world(begin: Begin) -> World:
     return world
 
 
-def test_the_notebook_draws_every_picture(images: Path, world: World, page: Page) -> None:
+def test_the_notebook_draws_every_chart(images: Path, world: World, page: Page) -> None:
     """With nothing from elsewhere, and without a mistake."""
     with opened(page, "--from", world.place.name) as traffic:
-        # one more is the picture to change, and one that of the question at the end; mailings were not loaded
-        expect(page.locator(CHARTS)).to_have_count(len(PICTURES) + 1)
+        # one more is the chart to change, and one that of the question at the end; mailings were not loaded
+        expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
         expect(page.get_by_text("24 of 40 templates")).to_be_visible()
         expect(page.get_by_text("letters load --mailings")).to_be_visible()
         below = page.get_by_text("Templates by product: Paper", exact=True).first.bounding_box()
@@ -116,7 +116,7 @@ def test_a_missing_file_is_told_and_another_opened(world: World, page: Page) -> 
     assert traffic.elsewhere() == []
 
 
-def test_a_picture_s_query_is_changed_on_the_page(world: World, page: Page) -> None:
+def test_a_chart_s_query_is_changed_on_the_page(world: World, page: Page) -> None:
     """What cannot be drawn is a table."""
     with opened(page, "--from", world.place.name):
         page.locator(".cm-content").click()

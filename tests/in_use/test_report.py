@@ -36,20 +36,20 @@ def page(world: World) -> Path:
 def test_it_fits_any_screen_and_asks_for_nothing(
     page: Path, browser: Browser, images: Path, width: int, scheme: Scheme
 ) -> None:
-    """In Chromium, light and dark; these are the pictures in the documents."""
-    picture = images / f"report_{width}{'_dark' if scheme == 'dark' else ''}.png"
+    """In Chromium, light and dark; the documents show these screenshots."""
+    image = images / f"report_{width}{'_dark' if scheme == 'dark' else ''}.png"
     with look_at(browser, page, width, scheme) as look:
-        assert look.pictures() == WHOLE
-        look.picture(picture)
-        ink, paper, bar = map(brightness, look.colours())
+        assert look.charts() == WHOLE
+        look.screenshot(image)
+        ink, paper, bar = map(brightness, look.colors())
         assert (ink < paper) == (scheme == "light")
         assert min(abs(paper - ink), abs(paper - bar)) > 200
-    assert picture.stat().st_size < 300_000
+    assert image.stat().st_size < 300_000
 
 
-def brightness(colour: str) -> int:
-    """The sum of a colour's parts."""
-    return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(", ")))
+def brightness(color: str) -> int:
+    """The sum of a color's parts."""
+    return sum(map(int, color.removeprefix("rgb(").removesuffix(")").split(", ")))
 
 
 def test_no_label_is_cut(page: Path, browser: Browser) -> None:
@@ -75,7 +75,7 @@ def test_its_numbers_are_those_of_the_service(world: World, page: Path, browser:
         assert look.numbers("labels") == shares(row["title"] for row in held["contacts__contact_labels"])
         assert look.numbers("address_status") == shares(row.address_status for row in traits)
         assert look.numbers("mailed_status") == shares(row.last_mailed_status for row in traits)
-        assert look.numbers("created") == dict(Counter(f"{row['created_at']:%B %Y}" for row in held["contacts"]))
+        assert look.numbers("created") == dict(Counter(f"{row['created_at']:%b %Y}" for row in held["contacts"]))
         assert sum(look.numbers("mailings").values()) == sum(row.last_mailed_date is not None for row in traits)
         assert look.numbers("paper") == shares(paper)
         for name in ("envelope", "postage", "delivery"):
@@ -89,13 +89,10 @@ def test_it_tells_how_complete_each_load_was(page: Path, browser: Browser) -> No
     with look_at(browser, page) as look:
         assert look.text("#verdict .headline") == "Complete"
         assert look.text("#verdict p:nth-child(2)") == (
-            "Everything is here: 4,000 contacts and 32 templates. "
-            "The service's count stayed the same while it was read."
+            "Everything is here: 4,000 contacts and 32 templates. The service's count stayed the same during the load."
         )
-        assert f"Loaded {datetime.now(UTC):%-d %B %Y}" in look.text("#verdict")
-        assert [row.split(" UTC")[0].split()[-2:] for row in look.texts("#loads tbody tr")] == [
-            ["Complete,", "checked"]
-        ] * 2
+        assert f"Loaded {datetime.now(UTC):%b %-d, %Y}" in look.text("#verdict")
+        assert [row.split()[-2:] for row in look.texts("#loads tbody tr")] == [["Complete,", "checked"]] * 2
         assert look.page.locator("#absent").count() == 0
 
 

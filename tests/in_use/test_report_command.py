@@ -57,7 +57,7 @@ def test_another_dataset_is_named(begin: Begin, letters: Letters, browser: Brows
     missing = letters("report", "--html", "letters.html", "--from", world.place)
     assert (missing.code, missing.out) == (2, "")
     assert missing.err == (
-        f"letters: {world.place} holds no dataset letters_data: name one with --dataset (there: spring).\n"
+        f"letters: {world.place} holds no dataset letters_data; name another with --dataset (found: spring).\n"
     )
     assert letters("report", "--html", "letters.html", "--from", world.place, "--dataset", "spring").code == 0
     with look_at(browser, Path.cwd() / "letters.html") as look:
@@ -128,7 +128,7 @@ def test_what_is_no_page_is_not_replaced(place: str, world: World, letters: Lett
     os.mkfifo("pipe")
     done = letters("report", "--html", place)
     assert (done.code, done.out, done.err) == (
-        2, "", f"letters: {place} is no page, and would be lost: choose another --html.\n"
+        2, "", f"letters: {place} exists and is not an HTML page; choose another --html.\n"
     )  # fmt: skip
     assert world.is_exact()
 

@@ -14,7 +14,7 @@ from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator, Row
-from letters_source.report.charts import PICTURES
+from letters_source.report.charts import CHARTS
 from letters_source.report.queries import read
 from letters_source.report.svg import draw_svg
 from letters_source.service.listings import ContactFilters
@@ -29,9 +29,9 @@ def test_an_empty_account_has_a_page(begin: Begin, browser: Browser) -> None:
     world.load()
     with look_at(browser, report_of(world), PHONE) as look:
         assert look.texts(".figures dd") == ["0", "0", "0"]
-        assert look.pictures() == set()
-        assert "The service counts no contacts and no templates. It is proven" in look.text("#verdict")
-        assert "No pictures yet" in look.text("main")
+        assert look.charts() == set()
+        assert "The service has 0 contacts and 0 templates. It is proven" in look.text("#verdict")
+        assert "No charts yet" in look.text("main")
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_an_empty_account_has_a_page(begin: Begin, browser: Browser) -> None:
 )
 def test_long_names_are_cut_between_their_signs(name: str, shown: str) -> None:
     """An emoji is two units of UTF-16, and half of it nothing that can be drawn."""
-    [picture] = [each for each in PICTURES if each.name == "states"]
+    [chart] = [each for each in CHARTS if each.name == "states"]
     with duckdb.connect() as connection:
         connection.execute("create table contacts as select ? as state", [name])
-        drawn = draw_svg(picture.draw(read(connection, picture.query)), "states")
+        drawn = draw_svg(chart.draw(read(connection, chart.query)), "states")
     assert f">{shown}</text>" in drawn
     assert f"{name}: 1" in drawn
 
@@ -58,9 +58,9 @@ def test_what_was_not_loaded_is_named(begin: Begin, browser: Browser) -> None:
     world = begin(Emulator(30, 5))
     world.load()
     with look_at(browser, report_of(world)) as look:
-        assert look.pictures() == USUAL
+        assert look.charts() == USUAL
         assert look.text("#absent") == (
-            "Not in this dataset: address and mailing status (letters load --facets), "
+            "Not loaded: address and mailing status (letters load --facets), "
             "last mailed over time (letters load --mailings)."
         )
 
@@ -71,7 +71,7 @@ def test_one_listing_alone_has_a_page(begin: Begin, browser: Browser) -> None:
     world.load(only=("contacts",), contact_filters=ContactFilters(tags=("office",)))
     with look_at(browser, report_of(world)) as look:
         assert look.texts(".figures dd")[:2] == [str(len(world.tables()["contacts"])), NOT_LOADED]
-        assert "Everything that matches the chosen filters is here" in look.text("#verdict")
+        assert "Everything that matches the filters is here" in look.text("#verdict")
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
@@ -144,7 +144,7 @@ def test_a_dataset_that_lost_rows_is_not_called_complete(begin: Begin, browser: 
     change(world.place, "DELETE FROM letters_data.contacts WHERE id IN ('1', '2')")
     with look_at(browser, report_of(world)) as look:
         assert look.text("#verdict").startswith(
-            "Not complete Of what was read, only 28 of 30 contacts are in the dataset: load again."
+            "Not complete Only 28 of 30 contacts are in the dataset. Run the load again."
         )
 
 
@@ -160,7 +160,7 @@ def test_what_a_killed_load_left_is_not_called_complete(begin: Begin, browser: B
     else:
         [noted] = world.place.glob(f"letters_data/_dlt_loads/*{last.load_id}.jsonl")
         noted.unlink()
-    told = "Not complete A load did not finish, and has left some of its rows: load again."
+    told = "Not complete A load did not finish and left some of its rows. Run the load again."
     with look_at(browser, report_of(world)) as look:
         assert look.text("#verdict").startswith(told)
         assert ("Loaded" in look.text("#verdict")) == (loads == 2)
@@ -201,7 +201,7 @@ def test_listings_of_different_loads_have_a_time_each(begin: Begin, browser: Bro
     times = "CASE listing WHEN 'contacts' THEN '2026-03-04 10:00:00Z' ELSE '2026-03-05 11:30:00Z' END::TIMESTAMPTZ"
     change(world.place, f"UPDATE letters_data.listing_audit SET started_at = {times}")
     with look_at(browser, report_of(world)) as look:
-        told = "Contacts loaded 4 March 2026, 10:00 UTC, templates loaded 5 March 2026, 11:30 UTC"
+        told = "Contacts loaded Mar 4, 2026, 10:00 UTC; templates loaded Mar 5, 2026, 11:30 UTC"
         assert told in look.text("#verdict")
 
 
@@ -210,34 +210,34 @@ def test_mailings_alone_have_a_page(begin: Begin, browser: Browser) -> None:
     world = begin(Emulator(200, 5))
     world.load(only=("mailings",), mailings_since=date(2024, 12, 1), mailings_window=7)
     with look_at(browser, report_of(world)) as look:
-        assert look.pictures() == {"mailings"}
+        assert look.charts() == {"mailings"}
         assert look.texts(".figures dd") == [NOT_LOADED] * 3
         assert look.text("#verdict .headline") == "Nothing loaded yet"
 
 
-def test_rows_that_were_set_aside_are_told(begin: Begin, browser: Browser) -> None:
+def test_rejected_rows_are_counted(begin: Begin, browser: Browser) -> None:
     """They have no identifier."""
     world = begin(Emulator(3, 1))
     refill(world.emulator.contacts, [*world.emulator.contacts.rows()[:1], Row.of({"firstName": "x"})])
     world.load()
     with look_at(browser, report_of(world)) as look:
         assert "Everything is here: 1 contact and 1 template." in look.text("#verdict")
-        assert "1 more came without an identifier and were set aside." in look.text("#verdict")
+        assert "1 more without an ID were rejected." in look.text("#verdict")
 
 
 @pytest.mark.parametrize(
     ("moments", "names"),
     [
-        (["2024-02-29T23:30:00Z"], {"29 February 2024, 23:00": 1}),
-        (["2024-01-01T00:00:00Z", "2024-01-31T00:00:00Z"], {"1 January 2024": 1, "31 January 2024": 1}),
+        (["2024-02-29T23:30:00Z"], {"Feb 29, 2024, 23:00": 1}),
+        (["2024-01-01T00:00:00Z", "2024-01-31T00:00:00Z"], {"Jan 1, 2024": 1, "Jan 31, 2024": 1}),
         (
             ["2024-01-01T00:00:00Z", "2024-12-31T00:00:00Z"],
-            {"week of 1 January 2024": 1, "week of 30 December 2024": 1},
+            {"week of Jan 1, 2024": 1, "week of Dec 30, 2024": 1},
         ),
-        (["2020-01-01T00:00:00Z", "2024-12-31T00:00:00Z"], {"January 2020": 1, "December 2024": 1}),
+        (["2020-01-01T00:00:00Z", "2024-12-31T00:00:00Z"], {"Jan 2020": 1, "Dec 2024": 1}),
         (
             ["2015-01-01T00:00:00Z", "2024-12-31T00:00:00Z"],
-            {"quarter from January 2015": 1, "quarter from October 2024": 1},
+            {"quarter from Jan 2015": 1, "quarter from Oct 2024": 1},
         ),
         (["1990-01-01T00:00:00Z", "2024-12-31T00:00:00Z"], {"1990": 1, "2024": 1}),
         (["1024-01-01T00:00:00Z", "2024-12-31T00:00:00Z"], {"century from 1000": 1, "century from 2000": 1}),

@@ -52,11 +52,11 @@ def test_staging_is_no_dataset_to_choose(file: Path) -> None:
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE SCHEMA letters_data_staging")
         connection.execute("CREATE TABLE letters_data_staging.contacts (id VARCHAR)")
-    with pytest.raises(SettingsError, match=r"there: letters_data\)"):
+    with pytest.raises(SettingsError, match=r"found: letters_data\)"):
         open_tables(file, "spring")
 
 
 def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
     """None is offered."""
-    with pytest.raises(SettingsError, match=r"no dataset letters_data: .* \(there: none\)"):
+    with pytest.raises(SettingsError, match=r"no dataset letters_data; .* \(found: none\)"):
         open_tables(tmp_path)
