@@ -31,7 +31,10 @@ def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
     Parquet files have them from the start; other destinations have dlt's schema alone.
     """
     if is_files(pipeline):
-        describe_lake(pipeline.destination_client(), tables)
+        from letters_source.destination.file_tables import closing_catalog
+
+        with closing_catalog(client := pipeline.destination_client()):
+            describe_lake(client, tables)
     query = FIND_COMMENTS.get(engine(pipeline))
     if not query:
         return
