@@ -96,11 +96,22 @@ class FilesSql:
 @contextmanager
 def open_files(client: Any) -> Iterator[FilesSql]:
     """SQL over the tables of a client of dlt's for files, while the block runs."""
-    with closing(duckdb.connect()) as connection:
+    with closing(duckdb.connect()) as connection, closing_catalog(client):
         if not client.is_local_filesystem:
             # DuckDB holds nothing that Python waits for while it reads through it, nor the GIL while it waits
             connection.register_filesystem(client.fs_client)
         yield FilesSql(client, connection)
+
+
+@contextmanager
+def closing_catalog(client: Any) -> Iterator[None]:
+    """Close the Iceberg catalog that dlt's client opened in the block: a SQLite database, which dlt leaves open."""
+    try:
+        yield
+    finally:
+        catalog = client._catalog  # noqa: SLF001 -- the public method makes a catalog where there is none
+        if catalog:
+            catalog.close()
 
 
 def download_rows(client: Any, files: list[str]) -> pa.Table:
