@@ -1,9 +1,11 @@
-"""The blocks of the documents that are written from the code; as a script, it writes them anew."""
+"""The files and the blocks of documents that are generated from the code; run it as a script to write them."""
 
 import re
 from pathlib import Path
 
 from letters_source.cli.dictionary import render, to_mermaid
+from letters_source.cli.main import cli
+from letters_source.config.messages import config_toml, filters_table, secrets_toml, settings_table
 from letters_source.tables import TABLES, Column
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +32,27 @@ def dictionary() -> str:
     return render("markdown")
 
 
+def contact_filters() -> str:
+    """The reference of the filters of contacts."""
+    return filters_table("contacts", options())
+
+
+def template_filters() -> str:
+    """The reference of the filters of templates, whose `search` is no option."""
+    return filters_table("templates", {name: option for name, option in options().items() if name != "search"})
+
+
+def options() -> dict[str, str]:
+    """The options of `letters load`, by setting or filter."""
+    named = ((option.name, (*option.opts, *option.secondary_opts)) for option in cli.commands["load"].params)
+    return {str(name): ", ".join(f"`{opt}`" for opt in opts) for name, opts in named if name != "account_id"}
+
+
+FILES = {".dlt/config.toml": config_toml, ".dlt/example.secrets.toml": secrets_toml}
 BLOCKS = {
+    ("README.md", "settings"): settings_table,
+    ("README.md", "contact filters"): contact_filters,
+    ("README.md", "template filters"): template_filters,
     ("README.md", "tables"): table_list,
     ("README.md", "diagram"): diagram,
     ("letters_source/README.md", "dictionary"): dictionary,
@@ -43,7 +65,9 @@ def block_pattern(marker: str) -> re.Pattern[str]:
 
 
 def main() -> None:
-    """Write every block."""
+    """Write every file and block."""
+    for name, write in FILES.items():
+        (ROOT / name).write_text(write())
     for (name, marker), write in BLOCKS.items():
         path = ROOT / name
         old = block_pattern(marker).search(path.read_text())
