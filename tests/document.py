@@ -1,11 +1,14 @@
 """The files and the blocks of documents that are generated from the code; run it as a script to write them."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import MISSING
 from pathlib import Path
 
 from letters_source.cli.dictionary import render, to_mermaid
 from letters_source.cli.main import cli
-from letters_source.config.messages import config_toml, filters_table, secrets_toml, settings_table
+from letters_source.config.messages import config_toml, secrets_toml, toml_of
+from letters_source.config.settings import FILTERS, SETTINGS, Key
 from letters_source.tables import TABLES, Column
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +33,27 @@ def diagram() -> str:
 def dictionary() -> str:
     """The data dictionary: a table of columns for each table."""
     return render("markdown")
+
+
+def settings_table() -> str:
+    """The reference of settings, in Markdown."""
+    rows = (f"| `{key.name}` | {default_of(key)} | {key.about.description} |" for key in SETTINGS.values())
+    return "\n".join(("| key of `[sources.letters]` | default | meaning |", "|---|---|---|", *rows))
+
+
+def filters_table(listing: str, options: Mapping[str, str]) -> str:
+    """The reference of a listing's filters, in Markdown, with their options of the command."""
+    rows = (
+        f"| {options.get(key.name, '')} | `{key.name}` | {key.about.description} |" for key in FILTERS[listing].values()
+    )
+    return "\n".join((f"| option | key | {listing} |", "|---|---|---|", *rows))
+
+
+def default_of(key: Key) -> str:
+    """A setting's default in the reference."""
+    if key.default is MISSING:
+        return "required"
+    return "none" if key.default is None else f"`{toml_of(key.default)}`"
 
 
 def contact_filters() -> str:

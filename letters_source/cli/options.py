@@ -32,11 +32,7 @@ def day(text: str) -> date:
 
 
 def listed(text: str | None) -> tuple[str, ...]:
-    """Split the value of --only at its commas; empty where the option was not given.
-
-    Raises:
-        click.UsageError: it was given and names nothing.
-    """
+    """Split the value of --only at its commas; empty where the option was not given."""
     names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
     if text is not None and not names:
         raise click.UsageError("--only is empty: leave it out to load both listings.")
@@ -44,11 +40,7 @@ def listed(text: str | None) -> tuple[str, ...]:
 
 
 def not_empty(_context: click.Context, _option: click.Parameter, given: T) -> T:
-    """Return an option's value, or raise if it is empty, as a shell makes it from a variable that is not set.
-
-    Raises:
-        click.BadParameter: it is empty.
-    """
+    """Return an option's value, or raise if it is empty, as a shell makes it from a variable that is not set."""
     texts = (given,) if isinstance(given, str) else given or ()
     if not all(map(str.strip, texts)):
         raise click.BadParameter("it is empty.")
@@ -144,9 +136,6 @@ def check_options_apply(settings: dict[str, Any], parts: Collection[str]) -> Non
     Args:
         settings: as `with_filters` returns them.
         parts: what is loaded; all when empty.
-
-    Raises:
-        click.UsageError: one is.
     """
     for name, read_by in READ_BY.items():
         value = settings.get(name)

@@ -1,8 +1,7 @@
-"""How settings are described to people: in errors, in tables of the reference, and in the commented settings files."""
+"""How settings are described to people: in errors, and in the commented settings files."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import MISSING
+from collections.abc import Collection, Iterable
 from datetime import date
 from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin
@@ -104,27 +103,6 @@ def where_to_set(key: str) -> str:
 def is_secret(key: str) -> bool:
     """Whether a setting's value is a secret."""
     return key.rpartition(".")[2] in SECRETS
-
-
-def settings_table() -> str:
-    """The reference of settings, in Markdown."""
-    rows = (f"| `{key.name}` | {default_of(key)} | {key.about.description} |" for key in SETTINGS.values())
-    return "\n".join(("| key of `[sources.letters]` | default | meaning |", "|---|---|---|", *rows))
-
-
-def filters_table(listing: str, options: Mapping[str, str]) -> str:
-    """The reference of a listing's filters, in Markdown, with their options of the command."""
-    rows = (
-        f"| {options.get(key.name, '')} | `{key.name}` | {key.about.description} |" for key in FILTERS[listing].values()
-    )
-    return "\n".join((f"| option | key | {listing} |", "|---|---|---|", *rows))
-
-
-def default_of(key: Key) -> str:
-    """A setting's default in the reference."""
-    if key.default is MISSING:
-        return "required"
-    return "none" if key.default is None else f"`{toml_of(key.default)}`"
 
 
 def config_toml() -> str:

@@ -32,11 +32,7 @@ TYPO = 0.85
 
 @contextmanager
 def readable_files() -> Iterator[None]:
-    """Turn dlt's error of an unreadable settings file into ours: dlt reads the files when it is first asked.
-
-    Raises:
-        SettingsError: a file cannot be read, for example invalid TOML; the message has the file and the place in it.
-    """
+    """Turn dlt's error of an unreadable settings file into ours: dlt reads the files when it is first asked."""
     try:
         yield
     except ConfigProviderException as error:
@@ -45,21 +41,13 @@ def readable_files() -> Iterator[None]:
 
 @readable_files()
 def present_providers() -> Providers:
-    """Return dlt's providers, as dlt set them up.
-
-    Raises:
-        SettingsError: a file cannot be read.
-    """
+    """Return dlt's providers, as dlt set them up."""
     return Container()[PluggableRunContext].providers.providers
 
 
 @readable_files()
 def fresh_providers() -> Providers:
-    """Return dlt's providers with their files read again, and those that a program added.
-
-    Raises:
-        SettingsError: a file cannot be read.
-    """
+    """Return dlt's providers with their files read again, and those that a program added."""
     context = Container()[PluggableRunContext]
     fresh = context.context.initial_providers()
     names = {provider.name for provider in fresh}
@@ -73,11 +61,7 @@ def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
 
 
 def look_up(key: Key, sections: Sequence[str], providers: Providers) -> Any:
-    """The value of a key in the first section that has one, converted; None where no provider has one.
-
-    Raises:
-        SettingsError: the value is of another type, or out of bounds.
-    """
+    """The value of a key in the first section that has one, converted; None where no provider has one."""
     for section, value in found_values(key.name, sections, providers):
         if value is not None:
             return convert(section, key, value)
@@ -95,11 +79,7 @@ def found_values(name: str, sections: Sequence[str], providers: Providers) -> It
 
 
 def check_section(section: str, providers: Providers, allowed: Sequence[str]) -> None:
-    """Raise if a section has an unknown key, which would be ignored, in a file or in the environment.
-
-    Raises:
-        SettingsError: it has one, or is a plain value.
-    """
+    """Raise if a section has an unknown key, which would be ignored, in a file or in the environment."""
     parent, _, name = section.rpartition(".")
     for _, values in found_values(name, (parent,), providers):
         if values is not None and not isinstance(values, Mapping):
@@ -108,11 +88,7 @@ def check_section(section: str, providers: Providers, allowed: Sequence[str]) ->
 
 
 def check_spelling(section: str, providers: Providers, known: Collection[str]) -> None:
-    """Raise if a key of a section looks like a misspelled setting; others may be meant for dlt.
-
-    Raises:
-        SettingsError: one does.
-    """
+    """Raise if a key of a section looks like a misspelled setting; others may be meant for dlt."""
     check_names(section, {name for name in names_in(section, providers) if nearest(name, known, TYPO)}, known)
 
 
@@ -126,21 +102,13 @@ def names_in(section: str, providers: Providers) -> set[str]:
 
 
 def check_names(section: str, given: Collection[str], allowed: Collection[str]) -> None:
-    """Raise if a name is unknown, since a misspelled setting would be ignored.
-
-    Raises:
-        SettingsError: one is; the message has the known one that is most like it.
-    """
+    """Raise if a name is unknown, since a misspelled setting would be ignored."""
     for name in sorted(set(given) - set(allowed)):
         raise unknown(section, name, allowed)
 
 
 def convert(section: str, key: Key, value: Any) -> Any:
-    """A given or configured value as the declared type, within its bounds; secrets lose surrounding blanks.
-
-    Raises:
-        SettingsError: the value is of another type, or out of bounds.
-    """
+    """A given or configured value as the declared type, within its bounds; secrets lose surrounding blanks."""
     try:
         converted = read(key, value)
         return msgspec.convert(converted, Annotated[key.kind, key.about]) if key.kind in (int, float) else converted
@@ -149,11 +117,7 @@ def convert(section: str, key: Key, value: Any) -> Any:
 
 
 def read(key: Key, value: Any) -> Any:
-    """A value as the type of a key; numbers, booleans and choices as dlt reads them.
-
-    Raises:
-        ValueError, TypeError: the value is of another type.
-    """
+    """A value as the type of a key; numbers, booleans and choices as dlt reads them."""
     if key.kind is date:
         return read_day(value)
     if key.kind is str:

@@ -65,20 +65,12 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
 def resolve_keys(
     keys: Iterable[Key], given: Mapping[str, Any], sections: Sequence[str], providers: Providers
 ) -> dict[str, Any]:
-    """The value of each key.
-
-    Raises:
-        SettingsError: one is missing or wrong.
-    """
+    """The value of each key."""
     return {key.name: resolve_key(key, given, sections, providers) for key in keys}
 
 
 def resolve_key(key: Key, given: Mapping[str, Any], sections: Sequence[str], providers: Providers) -> Any:
-    """The value of a key: as given, or else as configured, or else its default.
-
-    Raises:
-        SettingsError: it is missing or wrong.
-    """
+    """The value of a key: as given, or else as configured, or else its default."""
     value = given.get(key.name)
     found = look_up(key, sections, providers) if value is None else convert(sections[-1], key, value)
     if found in (None, "") and key.default is MISSING:
@@ -89,11 +81,7 @@ def resolve_key(key: Key, given: Mapping[str, Any], sections: Sequence[str], pro
 def resolve_section(
     part: str, keys: Mapping[str, Key], given: Mapping[str, Any], environment: str | None, providers: Providers
 ) -> dict[str, Any]:
-    """The values of the keys of a section within ours.
-
-    Raises:
-        SettingsError: one is wrong or unknown.
-    """
+    """The values of the keys of a section within ours."""
     sections = sections_of(environment, part)
     check_names(sections[-1], given, [*keys])
     for section in sections:
@@ -104,11 +92,7 @@ def resolve_section(
 def resolve_both_filters(
     given: Mapping[str, Any], account: str | None, environment: str | None, providers: Providers
 ) -> tuple[ContactFilters, TemplateFilters]:
-    """The filters of both listings; an account given as an argument takes precedence over configured ones.
-
-    Raises:
-        SettingsError: one is wrong, or the arguments name two accounts.
-    """
+    """The filters of both listings; an account given as an argument takes precedence over configured ones."""
     contacts: ContactFilters = given.get("contact_filters") or ContactFilters()
     templates: TemplateFilters = given.get("template_filters") or TemplateFilters()
     is_argument = given.get("account_id") is not None
@@ -126,11 +110,7 @@ def resolve_both_filters(
 
 
 def resolve_filters(listing: str, given: F, environment: str | None, providers: Providers) -> F:
-    """The filters given as arguments, and those of the listing's section where none was given.
-
-    Raises:
-        SettingsError: one is wrong, or the section has an unknown key.
-    """
+    """The filters given as arguments, and those of the listing's section where none was given."""
     keys = FILTERS[listing]
     values = {name: getattr(given, name) for name, key in keys.items() if getattr(given, name) != key.default}
     return type(given)(**resolve_section(listing, keys, values, environment, providers))
@@ -146,9 +126,6 @@ def resolve_privacy(
         secret: the key to hash with.
         environment: whose section takes precedence.
         providers: where to look.
-
-    Raises:
-        SettingsError: an unknown column or policy, or no key to hash with.
     """
     policies = {"all": given} if isinstance(given, str) else given or {}
     found = resolve_section("pii", POLICIES, policies, environment, providers)
@@ -165,11 +142,7 @@ def resolve_privacy(
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise if settings contradict each other, or an address or account is unusable.
-
-    Raises:
-        SettingsError: they do.
-    """
+    """Raise if settings contradict each other, or an address or account is unusable."""
     check_base_url(settings.base_url)
     accounts = {
         "account_id": settings.account_id,
@@ -189,11 +162,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_base_url(base_url: str) -> None:
-    """Raise unless tokens would go over https, or to this machine, and only where the address plainly says.
-
-    Raises:
-        SettingsError: another scheme, no host, or user information, a query or a fragment.
-    """
+    """Raise unless tokens would go over https, or to this machine, and only where the address plainly says."""
     try:
         url = urlsplit(base_url)
         plain = url.hostname and url.port != 0 and base_url.isprintable() and not set(base_url) & set(" ?#@\\")
@@ -228,10 +197,6 @@ def token_source(settings: Settings, overrides: Overrides) -> TokenSource:
 
 
 def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
-    """The tokens as the secrets hold them now: files are read again, all other settings stay as they are.
-
-    Raises:
-        SettingsError: one of them is no longer set, or a file cannot be read.
-    """
+    """The tokens as the secrets hold them now: files are read again, all other settings stay as they are."""
     keys = [SETTINGS[name] for name in ("access_token", "refresh_token")]
     return Tokens(*resolve_keys(keys, {**overrides}, sections_of(settings.environment), fresh_providers()).values())
