@@ -20,7 +20,7 @@ def write_settings() -> list[Path]:
     try:
         FOLDER.mkdir(exist_ok=True)
         for path in missing:
-            path.touch(0o600, exist_ok=False)
+            path.touch(0o600 if path.stem == "secrets" else 0o644, exist_ok=False)
             path.write_text(texts[path])
     except OSError as error:
         raise SettingsError(f"{error.filename} cannot be written: {error.strerror}.") from None

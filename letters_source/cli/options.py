@@ -50,7 +50,8 @@ def not_empty(_context: click.Context, _option: click.Parameter, given: T) -> T:
 def setting(key: Key, **changes: Any) -> Option:
     """The option of a setting or filter; without it, the configuration decides."""
     name = NAMES.get(key.name, f"--{key.name.replace('_', '-')}")
-    usual = {"help": key.about.description, "default": None, "show_default": shown_default(key), **value_of(key)}
+    words = f"{key.about.description}{' May be repeated.' if get_origin(key.kind) is tuple else ''}"
+    usual = {"help": words, "default": None, "show_default": shown_default(key), **value_of(key)}
     return click.option(name, key.name, **{**usual, **changes})
 
 
@@ -97,7 +98,9 @@ def together(*options: Option) -> Option:
     return decorate
 
 
-contacts_option = click.option("--contacts", type=click.IntRange(0), default=2000, show_default=True, help="How many.")
+contacts_option = click.option(
+    "--contacts", type=click.IntRange(0), default=2000, show_default=True, help="Number of contacts."
+)
 connection_options = settings_options("environment", "requests_per_second", "max_workers", "page_size")
 quiet_option = click.option("--quiet", is_flag=True, help="Show only warnings and errors.")
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")

@@ -78,15 +78,21 @@ class ContactFilters:
     """
 
     search: Annotated[str | None, about("Contacts that match this text.", "portland")] = None
-    address_status: Annotated[Texts, about("Address statuses: Failed or Verified.", ["Failed", "Verified"])] = ()
-    last_mailed_status: Annotated[Texts, about("Last mailed statuses, such as Mailed.", ["In Transit", "Mailed"])] = ()
-    last_mailed_from: Annotated[date | None, about("First day of the last mailing; set both.", date(2024, 1, 31))] = (
-        None
-    )
-    last_mailed_to: Annotated[date | None, about("Last day of the last mailing; set both.", date(2024, 2, 29))] = None
-    tags: Annotated[Texts, about("Labels, by id or title.", [4, "office"])] = ()
+    address_status: Annotated[
+        Texts, about("Contacts with this status: Failed or Verified.", ["Failed", "Verified"])
+    ] = ()
+    last_mailed_status: Annotated[
+        Texts, about("Contacts with this status, such as Mailed.", ["In Transit", "Mailed"])
+    ] = ()
+    last_mailed_from: Annotated[
+        date | None, about("Contacts last mailed from this day; set both.", date(2024, 1, 31))
+    ] = None
+    last_mailed_to: Annotated[
+        date | None, about("Contacts last mailed up to this day; set both.", date(2024, 2, 29))
+    ] = None
+    tags: Annotated[Texts, about("Contacts with this label, by id or title.", [4, "office"])] = ()
     with_property_addresses: Annotated[bool | None, about("Include property addresses, or exclude them.")] = None
-    is_return_address: Annotated[bool | None, about("Only return addresses, or none of them.")] = None
+    is_return_address: Annotated[bool | None, about("Only return addresses, or no return addresses.")] = None
     account_id: Annotated[str | None, about("Account; by default that of the settings.", "...")] = None
 
     def __post_init__(self) -> None:
@@ -124,9 +130,9 @@ class TemplateFilters:
     search: Annotated[int | None, about("Flag that enables search: 1. The service may require it.", 1)] = None
     # an empty tuple sends empty text
     product_types: Annotated[
-        Texts | None, about("Product types: Professional Letters or Personal Letters.", ["Personal Letters"])
+        Texts | None, about("Templates of Professional Letters or Personal Letters.", ["Personal Letters"])
     ] = None
-    creator: Annotated[str | None, about("Creator of the templates; may be empty.", "")] = None
+    creator: Annotated[str | None, about("Templates by this creator; may be empty.", "")] = None
     is_shared: Annotated[bool | None, about("Only shared templates, or only those not shared.")] = None
     account_id: Annotated[str | None, about("Account; by default that of the settings.", "...")] = None
 
