@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from letters_source.config.providers import where_to_set
+from letters_source.config.messages import where_to_set
 from letters_source.destination.audits import finished_audits, holds_rows, read_columns, unfinished_audits
 from letters_source.errors import SettingsError
 from letters_source.extract.mailings import DAYS, window_of

@@ -9,7 +9,7 @@ from typing import Any
 import dlt
 
 from letters_source.compatibility import check_selection
-from letters_source.config.providers import where_to_set, wrong
+from letters_source.config.messages import where_to_set, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.write_modes import check_mode
 from letters_source.errors import SettingsError

@@ -1,11 +1,15 @@
-"""Writes the parts of the documents that come from the code or from the benchmarks: `python tests/document.py`."""
+"""Writes the files and blocks that come from the code or from the benchmarks: `python tests/document.py`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING
 from pathlib import Path
 
 from letters_source import errors
 from letters_source.cli.dictionary import render, to_mermaid
+from letters_source.cli.main import cli
+from letters_source.config.messages import config_toml, secrets_toml, toml_of
+from letters_source.config.settings import FILTERS, SETTINGS, Key
 from letters_source.errors import LettersError
 from letters_source.tables import TABLES, Column
 
@@ -86,6 +90,44 @@ def measured(section: str) -> dict[str, list[str]]:
     return {name: cells for name, *cells in rows}
 
 
+def settings_table() -> str:
+    """The reference of settings, in Markdown."""
+    rows = (f"| `{key.name}` | {default_of(key)} | {key.about.description} |" for key in SETTINGS.values())
+    return "\n".join(("| key of `[sources.letters]` | default | meaning |", "|---|---|---|", *rows))
+
+
+def filters_table(listing: str, options: Mapping[str, str]) -> str:
+    """The reference of a listing's filters, in Markdown, with their options of the command."""
+    rows = (
+        f"| {options.get(key.name, '')} | `{key.name}` | {key.about.description} |" for key in FILTERS[listing].values()
+    )
+    return "\n".join((f"| option | key | {listing} |", "|---|---|---|", *rows))
+
+
+def default_of(key: Key) -> str:
+    """A setting's default in the reference."""
+    if key.default is MISSING:
+        return "required"
+    return "none" if key.default is None else f"`{toml_of(key.default)}`"
+
+
+def contact_filters() -> str:
+    """The reference of the filters of contacts."""
+    return filters_table("contacts", options())
+
+
+def template_filters() -> str:
+    """The reference of the filters of templates, whose `search` is no option."""
+    return filters_table("templates", {name: option for name, option in options().items() if name != "search"})
+
+
+def options() -> dict[str, str]:
+    """The options of `letters load`, by setting or filter."""
+    named = ((option.name, (*option.opts, *option.secondary_opts)) for option in cli.commands["load"].params)
+    return {str(name): ", ".join(f"`{opt}`" for opt in opts) for name, opts in named if name != "account_id"}
+
+
+FILES = {".dlt/config.toml": config_toml, ".dlt/example.secrets.toml": secrets_toml}
 BLOCKS = {
     ("README.md", "overview"): overview,
     ("README.md", "speed"): speed,
@@ -93,6 +135,9 @@ BLOCKS = {
     (f"{DOCS}/tables.md", "diagram"): diagram,
     (f"{DOCS}/dictionary.md", "dictionary"): dictionary,
     (f"{DOCS}/errors.md", "errors"): exit_codes,
+    (f"{DOCS}/settings.md", "settings"): settings_table,
+    (f"{DOCS}/filters.md", "contacts"): contact_filters,
+    (f"{DOCS}/filters.md", "templates"): template_filters,
 }
 
 
@@ -102,7 +147,9 @@ def block_pattern(marker: str) -> re.Pattern[str]:
 
 
 def main() -> None:
-    """Write every block."""
+    """Write every file and block."""
+    for name, write in FILES.items():
+        (ROOT / name).write_text(write())
     for (name, marker), write in BLOCKS.items():
         path = ROOT / name
         old = block_pattern(marker).search(path.read_text())

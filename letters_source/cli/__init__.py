@@ -1,1 +1,1 @@
-"""The `letters` command: arguments, words and what a person sees."""
+"""The `letters` command."""

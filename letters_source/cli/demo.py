@@ -1,4 +1,4 @@
-"""What does the demo load, and where may it?"""
+"""Loads an emulator of the service, so that `letters demo` works without settings."""
 
 import os
 from pathlib import Path
@@ -15,35 +15,35 @@ NAME = "letters_demo"
 
 
 def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
-    """Serve the emulator, load it into a DuckDB file, and show what is there.
+    """Serve the emulator, load it into a DuckDB file, and show the tables.
 
     Raises:
-        LettersError: as `run` does, or the file holds what is not the demo's.
+        LettersError: as `run` does, or the file contains other data.
     """
     check_ours(file)
     emulator = Emulator(contacts)
     with emulator.serve() as base_url:
         tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
         pipeline = make_pipeline("duckdb", file, name=NAME)
-        # another number of contacts than last time is what was asked for
+        # fewer contacts than in the last demo are no loss
         guards = {"allow_empty": True, "max_shrink": 1.0}
         load_shown(pipeline, (), {"base_url": base_url, **tokens, **guards}, quiet=quiet)
 
 
 def check_ours(file: Path) -> None:
-    """See that invented rows do not take the place of others.
+    """Raise if another pipeline loaded the dataset of the file, whose rows the demo would replace.
 
     Raises:
-        DestinationError: another pipeline loaded the file's dataset.
+        DestinationError: one did.
     """
-    # DuckDB would wait at a pipe for ever
+    # DuckDB waits forever at a named pipe
     if not (os.path.exists(file) and file.is_file()):
         return
     try:
         with duckdb.connect(str(file), read_only=True) as connection:
             found = connection.sql(f"SELECT DISTINCT pipeline_name FROM {DATASET}._dlt_pipeline_state").fetchall()
     except duckdb.Error:
-        # no such dataset; and what else may be wrong with the file, the load's own preflight tells
+        # no such dataset; the preflight of the load reports anything else
         return
     if any(name != NAME for [name] in found):
-        raise DestinationError(f"{file} holds what is not the demo's, which would be replaced: choose another --to.")
+        raise DestinationError(f"{file} contains data that the demo would replace; choose another --to.")

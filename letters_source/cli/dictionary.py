@@ -1,4 +1,4 @@
-"""What does the data dictionary say, as text, Markdown, JSON, Mermaid or DBML?"""
+"""Renders the data dictionary as text, Markdown, JSON, Mermaid or DBML."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ HEADINGS = ("column", "type", "key", "personal", "meaning")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A child's column that names the row's parent; `single` where a parent has one such row at most."""
+    """A foreign key from a child table to its parent; `single` where a parent has at most one such row."""
 
     child: str
     column: str
@@ -26,39 +26,39 @@ class Reference:
 
 
 def render(form: Form, tables: Tables = TABLES) -> str:
-    """The dictionary of the tables in one form, without a newline at its end."""
+    """Render the dictionary of the tables, without a trailing newline."""
     return WRITERS[form](tables)
 
 
 def find_references(tables: Tables) -> tuple[Reference, ...]:
-    """How children name their parents, in the tables' order; tables of no listing stand alone."""
+    """The foreign keys of child tables, in the order of the tables."""
     roots = {table.listing: table for table in tables if not table.is_child}
     return tuple(to_reference(table, roots[table.listing]) for table in tables if table.is_child)
 
 
 def to_reference(child: Table, parent: Table) -> Reference:
-    """The reference of a child, whose key begins with its parent's, and goes on where a parent has several rows."""
+    """The foreign key of a child: the first column of its key; more columns follow if a parent has many rows."""
     return Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
 
 
 def cells(column: Column) -> tuple[str, ...]:
-    """What stands below the headings."""
+    """The cells of a column's row."""
     key, personal = "*" if column.key else "", "yes" if column.personal else ""
     return column.name, column.kind, key, personal, column.description
 
 
 def note(column: Column) -> str:
-    """A column's meaning where there is no place of its own for what is personal."""
+    """A column's meaning, marked if it is personal data."""
     return f"Personal: {column.description}" if column.personal else column.description
 
 
 def to_text(tables: Tables) -> str:
-    """The tables for a terminal."""
+    """The tables as plain text."""
     return "\n\n".join(map(text_section, tables))
 
 
 def text_section(table: Table) -> str:
-    """One table, a line for each column, aligned."""
+    """One table, with an aligned line for each column."""
     rows = [HEADINGS, *map(cells, table.loaded)]
     widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -71,20 +71,20 @@ def to_markdown(tables: Tables) -> str:
 
 
 def markdown_section(table: Table) -> str:
-    """One table, a row for each column."""
+    """One table, with a row for each column."""
     rows = [HEADINGS, *map(markdown_cells, table.loaded)]
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([f"### {table.name}", "", table.description, "", head, "|---" * len(HEADINGS) + "|", *body])
 
 
 def markdown_cells(column: Column) -> tuple[str, ...]:
-    """The cells of a column, its name as code; a bare pipe would end a cell."""
+    """The cells of a column, its name as code, and pipes escaped."""
     name, *others = (cell.replace("|", r"\|") for cell in cells(column))
     return f"`{name}`", *others
 
 
 def to_json(tables: Tables) -> str:
-    """The tables for programs, with the version of the package that they belong to."""
+    """The tables as JSON, with the version of the package."""
     document = {
         "version": version("letters-source"),
         "tables": [
@@ -97,7 +97,7 @@ def to_json(tables: Tables) -> str:
 
 
 def json_column(column: Column) -> dict[str, Any]:
-    """One column as JSON holds it."""
+    """One column as a JSON object."""
     return {
         "name": column.name,
         "type": column.kind,
@@ -110,7 +110,7 @@ def json_column(column: Column) -> dict[str, Any]:
 
 
 def to_mermaid(tables: Tables, *, described: bool = True) -> str:
-    """The tables as an entity relationship diagram; undescribed, its comments mark personal columns and no more."""
+    """The tables as an entity relationship diagram; undescribed, comments only mark personal columns."""
     references = find_references(tables)
     foreign = {(reference.child, reference.column) for reference in references}
     lines = ["erDiagram", *map(mermaid_relation, references)]
@@ -124,13 +124,13 @@ def to_mermaid(tables: Tables, *, described: bool = True) -> str:
 
 
 def mermaid_relation(reference: Reference) -> str:
-    """One parent and what it has: zero or one, or zero or more."""
+    """One foreign key: a parent has zero or one, or zero or more, such rows."""
     many = "o|" if reference.single else "o{"
     return f"  {reference.parent} ||--{many} {reference.child} : {reference.column}"
 
 
 def mermaid_attribute(column: Column, *, foreign: bool, described: bool) -> str:
-    """One column; a comment lies between double quotes and cannot hold any."""
+    """One column; its comment is in double quotes, which cannot be escaped."""
     keys = ", ".join(mark for mark, holds in (("PK", column.key), ("FK", foreign)) if holds)
     comment = note(column).replace('"', "'") if described else "personal" if column.personal else ""
     quoted = f'"{comment}"' if comment else ""
@@ -138,32 +138,32 @@ def mermaid_attribute(column: Column, *, foreign: bool, described: bool) -> str:
 
 
 def to_dbml(tables: Tables) -> str:
-    """The tables as dbdiagram.io and its kin read them."""
+    """The tables as DBML, for dbdiagram.io and similar tools."""
     references = "\n".join(map(dbml_reference, find_references(tables)))
     return "\n\n".join(filter(None, [*map(dbml_table, tables), references]))
 
 
 def dbml_table(table: Table) -> str:
-    """One table; a key of several columns is an index."""
+    """One table; a composite key is an index."""
     compound = f"  indexes {{\n    ({', '.join(table.key)}) [pk]\n  }}\n" if len(table.key) > 1 else ""
     columns = "".join(dbml_column(column, alone=len(table.key) == 1) for column in table.loaded)
     return f"Table {table.name} {{\n{columns}{compound}  Note: {dbml_text(table.description)}\n}}"
 
 
 def dbml_column(column: Column, *, alone: bool) -> str:
-    """One column; `alone` says that a key is of one column."""
+    """One column; `alone` says that the key is a single column."""
     constraint = "pk, " if column.key and alone else "" if column.nullable else "not null, "
     return f"  {column.name} {column.kind} [{constraint}note: {dbml_text(note(column))}]\n"
 
 
 def dbml_text(text: str) -> str:
-    """A text between single quotes."""
+    """Text in single quotes."""
     escaped = text.replace("\\", r"\\").replace("'", r"\'")
     return f"'{escaped}'"
 
 
 def dbml_reference(reference: Reference) -> str:
-    """One parent and what it has: one, or several."""
+    """One foreign key: a parent has one such row, or many."""
     has = "-" if reference.single else "<"
     return f"Ref: {reference.parent}.{reference.parent_column} {has} {reference.child}.{reference.column}"
 

@@ -1,4 +1,4 @@
-"""What does a person at a terminal see of a load, a check or the emulator?"""
+"""What a person at a terminal sees of a load, a check or the emulator."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from letters_source.load import Result, run, run_accounts
 from letters_source.pagination.reader import ProgressCallback, no_progress
 
 if TYPE_CHECKING:
-    # at run time a load would wait for a web server's import, and a quiet one for rich's
+    # imported at run time, a web server and rich would delay every load
     from rich.console import Console
     from rich.progress import Progress, TaskID
     from rich.table import Table
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @cache
 def stdout() -> "Console":
-    """Where results are shown."""
+    """The console of results."""
     from rich.console import Console
 
     return Console(soft_wrap=True, markup=False, emoji=False)
@@ -37,19 +37,19 @@ def stdout() -> "Console":
 
 @cache
 def stderr() -> "Console":
-    """Where progress and the log are shown."""
+    """The console of progress and log."""
     from rich.console import Console
 
     return Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
 
 
 def is_watched() -> bool:
-    """Whether a person sees what goes to stderr, which may be closed."""
+    """Whether stderr is a terminal; it may be closed."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
 def start_logging(*, quiet: bool, debug: bool) -> None:
-    """Our log on stderr: warnings; where nobody sees bars, a line a listing too; with `debug` a line a page."""
+    """Log to stderr: warnings; a line per listing where no progress is shown; with `debug` a line per page."""
     logger = logging.getLogger("letters_source")
     watched = is_watched()
     logger.addHandler(terminal_handler(show_time=debug) if watched else plain_handler())
@@ -58,21 +58,21 @@ def start_logging(*, quiet: bool, debug: bool) -> None:
 
 
 def terminal_handler(*, show_time: bool) -> logging.Handler:
-    """Log lines that stay clear of the bars."""
+    """A handler that keeps log lines clear of the progress bars."""
     from rich.logging import RichHandler
 
     return RichHandler(console=stderr(), show_path=False, show_time=show_time, markup=False)
 
 
 def plain_handler() -> logging.Handler:
-    """A line each, whatever its length: rich would lay it out for a terminal's width, which a log file has not."""
+    """A handler that writes unwrapped lines; rich would wrap them at the width of a terminal."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     return handler
 
 
 def load_shown(pipeline: dlt.Pipeline, only: Sequence[str], settings: Any, *, quiet: bool) -> None:
-    """Load with progress, then show what is there."""
+    """Load with progress, then show the tables."""
     with progress(quiet=quiet) as watch:
         result = run(pipeline, only=only, watch=watch, **settings)
     if not quiet:
@@ -83,7 +83,7 @@ def load_shown(pipeline: dlt.Pipeline, only: Sequence[str], settings: Any, *, qu
 def load_accounts_shown(
     pipelines: Mapping[str, dlt.Pipeline], only: Sequence[str], settings: Any, *, quiet: bool
 ) -> None:
-    """Load accounts with progress, then show what is there of each."""
+    """Load accounts with progress, then show the tables of each."""
     with progress(quiet=quiet) as watch:
         results = run_accounts(pipelines, only=only, watch=watch, **settings)
     if quiet:
@@ -95,16 +95,16 @@ def load_accounts_shown(
 
 
 class Bars:
-    """A bar for each listing and walk: rows read of the service's count."""
+    """A progress bar for each pass over a listing: rows read of the service's count."""
 
     def __init__(self, progress: "Progress") -> None:
         self.progress = progress
         self.tasks: dict[tuple[str, int], TaskID] = {}
 
     def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
-        """Take a response into account; the fence reads some rows again, which adds nothing beyond the count."""
+        """Advance by one response, at most to the count: some rows are read twice."""
         if (listing, walk) not in self.tasks:
-            words = listing if walk == 1 else f"{listing}, walk {walk}"
+            words = listing if walk == 1 else f"{listing}, pass {walk}"
             self.tasks[listing, walk] = self.progress.add_task(words, total=count)
         task = self.tasks[listing, walk]
         done = self.progress.tasks[task].completed + rows
@@ -113,7 +113,7 @@ class Bars:
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
-    """Bars on stderr while the block runs, where a person can see them."""
+    """Show progress on stderr while the block runs, if stderr is a terminal."""
     if quiet or not is_watched():
         yield no_progress
         return
@@ -126,7 +126,7 @@ def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
 
 
 def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
-    """The tables, how each listing was read, where the data lies, and a query to try."""
+    """Print the tables, how each listing was read, where the data is, and a query to try."""
     table = make_table("table", "rows", "verdict", "seconds", "requests")
     for name, rows in result.tables.items():
         own = [audit for audit in result.audits if audit["listing"] == name]
@@ -136,24 +136,24 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     stdout().print(table)
     place, dataset = shown_place(pipeline), pipeline.dataset_name
     stdout().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}", highlight=False)
-    # mailings have a mode of their own, and a load of no window has no audit
+    # mailings have another mode, and none without an audit
     is_history = any(audit["mode"] == "history" for audit in result.audits)
     contacts = "contacts_current" if is_history else "contacts"
     code = example_code(pipeline, contacts)
     if code and result.tables.get("contacts"):
-        # uv tells what it runs; there the environment's Python is not on the path
+        # under uv the environment's Python is not on the path
         python = "uv run python" if "UV" in os.environ else "python"
         stdout().print(f"Try: {python} -c {shlex.quote(code)}", highlight=False)
 
 
 def show_published(settings: Mapping[str, Any]) -> None:
-    """Where readers find their copy, if there is one."""
+    """Print where the published copy is, if there is one."""
     if file := settings.get("publish"):
         stdout().print(f"Published for readers: {file.absolute()}", highlight=False)
 
 
 def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
-    """Python that shows something of what was loaded into DuckDB or a folder; nothing where that takes more lines."""
+    """A line of Python that queries loaded contacts; empty where it would take more than one."""
     place, dataset, form = shown_place(pipeline), pipeline.dataset_name, table_format(pipeline)
     wanted = "select state, count(*) as contacts group by state order by contacts desc limit 5"
     if is_duckdb(pipeline):
@@ -170,13 +170,13 @@ def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
 
 
 def show_findings(findings: Findings) -> None:
-    """What a load would find and take, what filters do, and how long the token is good."""
+    """Print what a load would find, how long it would take, what filters do, and when the access token expires."""
     probed = ("largest page",) if any(found.largest_page is not None for found in findings.listings) else ()
-    table = make_table("listing", "rows", "rows a page", "requests", "latency", "estimate", *probed)
+    table = make_table("listing", "rows", "rows per page", "requests", "latency", "estimate", *probed)
     for found in findings.listings:
         figures = (
             f"{found.count:,}",
-            f"{found.page_size:,}" if found.page_size else "all in one",
+            f"{found.page_size:,}" if found.page_size else "one page",
             f"{found.requests:,}",
             f"{found.latency * 1000:.0f} ms",
             f"{found.seconds:.1f} s",
@@ -194,19 +194,19 @@ def show_findings(findings: Findings) -> None:
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:
-    """Where the emulator is, and how to use it: lines that a shell can take."""
+    """Print how to use the emulator, as lines to paste into a shell."""
     stdout().print(
         f"export SOURCES__LETTERS__BASE_URL={base_url}\n"
         f"export SOURCES__LETTERS__ACCESS_TOKEN={emulator.access_token}\n"
         f"export SOURCES__LETTERS__REFRESH_TOKEN={emulator.refresh_token}\n"
         f"# {emulator.contacts.count:,} contacts and {emulator.templates.count:,} templates until Ctrl-C; "
-        "set these in another shell, then: letters load",
+        "set these in another shell, then run: letters load",
         highlight=False,
     )
 
 
 def make_table(first: str, *figures: str) -> "Table":
-    """A table of names and right-aligned figures."""
+    """A table with names in the first column and right-aligned figures in the others."""
     from rich.table import Table
 
     table = Table(first)

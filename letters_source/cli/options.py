@@ -1,19 +1,30 @@
-"""Which options do commands share, and which settings do they give?"""
+"""The options that commands share; those that mirror a setting are made from its declaration."""
 
 from collections.abc import Callable, Collection
 from datetime import date
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, get_origin
 
 import click
 
+from letters_source.config.settings import FILTERS, SETTINGS, Key
 from letters_source.service.listings import ContactFilters, TemplateFilters
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", None, str, tuple[str, ...])
+Option = Callable[[Any], Any]
+
+NAMES = {
+    "tags": "--tag",
+    "with_property_addresses": "--with-property-addresses/--without-property-addresses",
+    "is_return_address": "--return-addresses/--no-return-addresses",
+    "product_types": "--product-type",
+    "is_shared": "--shared/--not-shared",
+}
+"""The options that are named otherwise than their settings."""
 
 
 def day(text: str) -> date:
-    """An option's day."""
+    """Convert an option's value to a day."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -21,103 +32,95 @@ def day(text: str) -> date:
 
 
 def listed(text: str | None) -> tuple[str, ...]:
-    """What an option lists, with commas; nothing where it was not given.
-
-    Raises:
-        click.UsageError: it lists nothing.
-    """
+    """Split the value of --only at its commas; empty where the option was not given."""
     names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
     if text is not None and not names:
-        raise click.UsageError("--only names nothing: leave it out to load both listings.")
+        raise click.UsageError("--only is empty: leave it out to load both listings.")
     return names
 
 
 def not_empty(_context: click.Context, _option: click.Parameter, given: T) -> T:
-    """What an option was given, nothing, a text or texts; an empty one is what a shell makes of a variable not set.
-
-    Raises:
-        click.BadParameter: one is empty.
-    """
+    """Return an option's value, or raise if it is empty, as a shell makes it from a variable that is not set."""
     texts = (given,) if isinstance(given, str) else given or ()
     if not all(map(str.strip, texts)):
         raise click.BadParameter("it is empty.")
     return given
 
 
-def flag(name: str, words: str) -> Callable[[F], F]:
-    """An option that raises a setting; without it, the configuration decides."""
-    return click.option(name, is_flag=True, default=None, help=words)
+def setting(key: Key, **changes: Any) -> Option:
+    """The option of a setting or filter; without it, the configuration decides."""
+    name = NAMES.get(key.name, f"--{key.name.replace('_', '-')}")
+    words = f"{key.about.description}{' May be repeated.' if get_origin(key.kind) is tuple else ''}"
+    usual = {"help": words, "default": None, "show_default": shown_default(key), **value_of(key)}
+    return click.option(name, key.name, **{**usual, **changes})
 
 
-def several(*names: str, metavar: str, words: str) -> Callable[[F], F]:
-    """An option that may be repeated."""
-    return click.option(*names, metavar=metavar, multiple=True, callback=not_empty, help=words)
+def shown_default(key: Key) -> str | bool:
+    """The default that help shows: that of a number."""
+    return f"{key.default:g}" if key.kind in (int, float) and key.default is not None else False
 
 
-def settings_options(command: Any) -> Any:
-    """The options that are settings; all other settings come from dlt's configuration."""
-    for option in (
-        click.option(
-            "--environment", metavar="NAME", callback=not_empty, help="Whose settings go first: demo or production."
-        ),
-        click.option("--requests-per-second", type=float, metavar="R", help="Requests started in a second, at most."),
-        click.option("--max-workers", type=int, metavar="N", help="Requests under way at once, at most."),
-        click.option("--page-size", type=int, metavar="N", help="Rows to ask for in a page."),
-    ):
-        command = option(command)
-    return command
+def value_of(key: Key) -> dict[str, Any]:
+    """How click reads the value of an option; bounds are the setting's own."""
+    low, high, above = key.about.ge, key.about.le, key.about.gt
+    if key.kind is int:
+        whole: Any = click.IntRange
+        return {"type": whole(low, high), "metavar": "N"}
+    if key.kind is float:
+        return {
+            "type": click.FloatRange(low if above is None else above, high, min_open=above is not None),
+            "metavar": "X",
+        }
+    if key.kind in (bool, date):
+        return {"is_flag": True} if key.kind is bool else {"type": day}
+    return {"metavar": "TEXT", "callback": not_empty, "multiple": get_origin(key.kind) is tuple}
 
 
-CONTACT_OPTIONS = (
-    click.option("--search", metavar="TEXT", callback=not_empty, help="Contacts that this text finds."),
-    several("--address-status", metavar="STATUS", words="Contacts with it: Failed or Verified."),
-    several("--last-mailed-status", metavar="STATUS", words="Contacts with it, for example Mailed."),
-    click.option("--last-mailed-from", type=day, help="Contacts last mailed from this day."),
-    click.option("--last-mailed-to", type=day, help="Contacts last mailed until this day."),
-    several("--tag", "tags", metavar="LABEL", words="Contacts with this label, by id or title."),
-    click.option(
-        "--with-property-addresses/--without-property-addresses", default=None, help="Whether to include them."
-    ),
-    click.option(
-        "--return-addresses/--no-return-addresses", "is_return_address", default=None, help="Only these, or none."
-    ),
-)
-TEMPLATE_OPTIONS = (
-    several("--product-type", "product_types", metavar="TYPE", words="Templates of this product."),
-    click.option("--creator", metavar="NAME", callback=not_empty, help="Templates by this creator."),
-    click.option("--shared/--not-shared", "is_shared", default=None, help="Templates that are shared, or are not."),
-)
+def settings_options(*names: str) -> Option:
+    """The options of some settings, in this order."""
+    return together(*(setting(SETTINGS[name]) for name in names))
 
 
 def filter_options(command: Any) -> Any:
-    """The options that choose contacts and templates."""
-    for option in reversed((*CONTACT_OPTIONS, *TEMPLATE_OPTIONS)):
-        command = option(command)
-    return command
+    """The options that choose contacts and templates; each listing has a `search`, but only contacts can use text."""
+    keys = [key for listing in FILTERS.values() for key in listing.values() if key.name != "account_id"]
+    return together(*(setting(key) for key in keys if key is not FILTERS["templates"]["search"]))(command)
 
 
-def guard_options(command: Any) -> Any:
-    """The options that allow what a load refuses in doubt."""
-    for option in (
-        click.option("--lock-wait", type=float, metavar="S", help="Seconds to wait for whoever uses the place."),
-        click.option("--max-shrink", type=float, metavar="X", help="The share of its rows that a listing may lose."),
-        flag("--allow-empty", "A listing may have lost all its rows."),
-    ):
-        command = option(command)
-    return command
+def together(*options: Option) -> Option:
+    """Several options as one decorator."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
+contacts_option = click.option(
+    "--contacts", type=click.IntRange(0), default=2000, show_default=True, help="Number of contacts."
+)
+connection_options = settings_options("environment", "requests_per_second", "max_workers", "page_size")
+quiet_option = click.option("--quiet", is_flag=True, help="Show only warnings and errors.")
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+output_options = together(
+    quiet_option, click.option("--debug", is_flag=True, help="Log every page; show the traceback of an error.")
+)
 
 
-def output_options(command: Any) -> Any:
-    """The options about what is shown."""
-    command = click.option("--debug", is_flag=True, help="Log every page; show the traceback of an error.")(command)
-    return click.option("--quiet", is_flag=True, help="Show nothing but warnings and errors.")(command)
+def dataset_option(words: str) -> Option:
+    """The option of the dataset; its default is not declared here, in a module that imports Arrow."""
+    return click.option("--dataset", metavar="NAME", callback=not_empty, help=f"{words}  [default: letters_data]")
+
+
+def path_option(name: str, *names: str, words: str, **more: Any) -> Option:
+    """An option that is a path; its default, if any, is shown."""
+    return click.option(name, *names, type=click.Path(path_type=Path), show_default=True, help=words, **more)
 
 
 def without_unset(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that options gave; a flag that was not raised is left to the configuration."""
+    """The settings that were given as options; the configuration decides about the others."""
     return {name: value for name, value in settings.items() if value not in (None, ())}
 
 
@@ -127,30 +130,25 @@ READ_BY = {
     "facets": {"contacts", "templates"},
     "mailings": {"mailings"},
 }
-"""Which parts of a load heed what options ask for."""
+"""Which parts of a load use what options set."""
 
 
 def check_options_apply(settings: dict[str, Any], parts: Collection[str]) -> None:
-    """See that no option is about what is not loaded.
+    """Raise if an option is about a part that is not loaded.
 
     Args:
-        settings: as `with_filters` gives them.
+        settings: as `with_filters` returns them.
         parts: what is loaded; all when empty.
-
-    Raises:
-        click.UsageError: one is.
     """
     for name, read_by in READ_BY.items():
         value = settings.get(name)
-        is_asked = value is not None and value != type(value)()
-        if is_asked and parts and read_by.isdisjoint(parts):
-            raise click.UsageError(f"--only leaves out {min(read_by)}, which other options are about.")
+        is_given = value is not None and value != type(value)()
+        if is_given and parts and read_by.isdisjoint(parts):
+            raise click.UsageError(f"--only leaves out {min(read_by)}, but other options are about them.")
 
 
 def with_filters(options: dict[str, Any]) -> dict[str, Any]:
     """The settings, with the options that choose contacts and templates gathered into filters."""
-    contacts = {name: value for name, value in options.items() if name in ContactFilters.__dataclass_fields__}
-    rest = {name: value for name, value in options.items() if name not in contacts}
-    templates = {name: rest.pop(name) for name in TemplateFilters.__dataclass_fields__ if name in rest}
-    filters = {"contact_filters": ContactFilters(**contacts), "template_filters": TemplateFilters(**templates)}
-    return rest | filters
+    rest = dict(options)
+    contacts, templates = ({name: rest.pop(name) for name in keys if name in rest} for keys in FILTERS.values())
+    return rest | {"contact_filters": ContactFilters(**contacts), "template_filters": TemplateFilters(**templates)}

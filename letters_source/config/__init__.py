@@ -1,1 +1,1 @@
-"""Settings: which there are, where they come from, whether they are right."""
+"""Settings: declared once, looked up through dlt, and checked."""

@@ -1,8 +1,8 @@
-"""Where does a setting's value come from, and is it, or an argument, of the setting's type?
+"""Where a setting's value comes from, and its conversion to the declared type.
 
 dlt's own providers are asked (environment variables, config.toml, secrets.toml, vaults) for exactly
-`sources.letters.<environment>.<key>`, then `sources.letters.<key>`. dlt's further fallback to a bare `<key>` is left
-out on purpose: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
+`sources.letters.<environment>.<key>`, then `sources.letters.<key>`. dlt's resolution, which `@configspec` uses, falls
+back to a bare `<key>`: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
 """
 
 import json
@@ -10,10 +10,9 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
-from difflib import get_close_matches
-from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_origin
 
+import msgspec
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.exceptions import ConfigProviderException
 from dlt.common.configuration.providers import ConfigProvider
@@ -21,31 +20,19 @@ from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.utils import deserialize_value
 from dlt.common.typing import TSecretStrValue
 
+from letters_source.config.messages import expected, is_secret, nearest, unknown, wrong
+from letters_source.config.settings import Key
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
 
-EXPECTED = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a text",
-    date: "a day such as 2024-01-31",
-    tuple: "a list of texts",
-}
-SECRETS = ("access_token", "refresh_token", "pii_key")
-# how like a setting a key must be to be taken for it misspelt: one letter of ten wrong, missing or too many
-NEAR = 0.85
-
 Providers = Sequence[ConfigProvider]
+# one wrong, missing or extra letter in ten
+TYPO = 0.85
 
 
 @contextmanager
 def readable_files() -> Iterator[None]:
-    """Turn dlt's error of a settings file that cannot be read into ours: dlt reads them when it is first asked.
-
-    Raises:
-        SettingsError: a file cannot be read, such as one that is no TOML; the message has the file and the place in it.
-    """
+    """Turn dlt's error of an unreadable settings file into ours: dlt reads the files when it is first asked."""
     try:
         yield
     except ConfigProviderException as error:
@@ -54,21 +41,13 @@ def readable_files() -> Iterator[None]:
 
 @readable_files()
 def present_providers() -> Providers:
-    """dlt's providers, as it set them up.
-
-    Raises:
-        SettingsError: a file cannot be read.
-    """
+    """Return dlt's providers, as dlt set them up."""
     return Container()[PluggableRunContext].providers.providers
 
 
 @readable_files()
 def fresh_providers() -> Providers:
-    """dlt's providers with files read again; those that a program added stay.
-
-    Raises:
-        SettingsError: a file cannot be read.
-    """
+    """Return dlt's providers with their files read again, and those that a program added."""
     context = Container()[PluggableRunContext]
     fresh = context.context.initial_providers()
     names = {provider.name for provider in fresh}
@@ -76,54 +55,41 @@ def fresh_providers() -> Providers:
 
 
 def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
-    """The sections that hold settings, or one part of them, the ones to look into first in front."""
+    """The sections of settings, or of one part of them, in order of precedence."""
     sections = (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
     return tuple(f"{section}.{part}" for section in sections) if part else sections
 
 
-def look_up(key: str, hint: Any, sections: Sequence[str], providers: Providers) -> Any:
-    """The first section's value of a key, of the hinted type; None where no provider has one.
-
-    Raises:
-        SettingsError: it is of another type.
-    """
-    for section, value in found_values(key, sections, providers):
+def look_up(key: Key, sections: Sequence[str], providers: Providers) -> Any:
+    """The value of a key in the first section that has one, converted; None where no provider has one."""
+    for section, value in found_values(key.name, sections, providers):
         if value is not None:
-            return convert(f"{section}.{key}", value, hint)
+            return convert(section, key, value)
     return None
 
 
-def found_values(key: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, Any]]:
-    """What each provider has for a key in each section; secrets come from those that keep secrets."""
-    secret = is_secret(key)
+def found_values(name: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, Any]]:
+    """What each provider has for a key in each section; secrets come only from providers that support them."""
+    secret = is_secret(name)
     for section in sections:
         for provider in providers:
             if not secret or provider.supports_secrets:
-                yield section, provider.get_value(key, TSecretStrValue if secret else Any, None, *section.split("."))[0]
+                hint = TSecretStrValue if secret else Any
+                yield section, provider.get_value(name, hint, None, *section.split("."))[0]
 
 
 def check_section(section: str, providers: Providers, allowed: Sequence[str]) -> None:
-    """See that a section is one, and has only keys that there are, in files and in the environment.
-
-    Raises:
-        SettingsError: it has another, or is a plain value, which would go unheeded.
-    """
+    """Raise if a section has an unknown key, which would be ignored, in a file or in the environment."""
     parent, _, name = section.rpartition(".")
     for _, values in found_values(name, (parent,), providers):
         if values is not None and not isinstance(values, Mapping):
             raise SettingsError(f"{section} must be a section with keys of its own: {', '.join(allowed)}.")
-    check_names(section.removeprefix(f"{SECTION}."), names_in(section, providers), allowed)
+    check_names(section, names_in(section, providers), allowed)
 
 
 def check_spelling(section: str, providers: Providers, known: Collection[str]) -> None:
-    """See that no key of a section is nearly one that there is; others may be there for dlt.
-
-    Raises:
-        SettingsError: one is, and would go unheeded.
-    """
-    for name in sorted(names_in(section, providers) - set(known)):
-        if near := get_close_matches(name.lower(), known, 1, NEAR):
-            raise SettingsError(f"{section}.{name} is no setting: did you mean {near[0]}?")
+    """Raise if a key of a section looks like a misspelled setting; others may be meant for dlt."""
+    check_names(section, {name for name in names_in(section, providers) if nearest(name, known, TYPO)}, known)
 
 
 def names_in(section: str, providers: Providers) -> set[str]:
@@ -135,74 +101,50 @@ def names_in(section: str, providers: Providers) -> set[str]:
     return {name for values in mappings for name in values} | {name.partition("__")[0] for name in variables}
 
 
-def check_names(section: str, given: Collection[str], allowed: Sequence[str]) -> None:
-    """See that a section has only keys that there are: a misspelt one would go unheeded.
-
-    Raises:
-        SettingsError: it has another.
-    """
-    if unknown := sorted(set(given) - set(allowed)):
-        raise SettingsError(f"{SECTION}.{section} knows {', '.join(allowed)}; got {', '.join(unknown)}.")
+def check_names(section: str, given: Collection[str], allowed: Collection[str]) -> None:
+    """Raise if a name is unknown, since a misspelled setting would be ignored."""
+    for name in sorted(set(given) - set(allowed)):
+        raise unknown(section, name, allowed)
 
 
-def convert(key: str, value: Any, hint: Any) -> Any:
-    """A given or configured value as the hinted type, which may be optional; secrets lose the blanks around them.
-
-    Raises:
-        SettingsError: it is of another.
-    """
-    kind = get_args(hint)[0] if NoneType in get_args(hint) else hint
+def convert(section: str, key: Key, value: Any) -> Any:
+    """A given or configured value as the declared type, within its bounds; secrets lose surrounding blanks."""
     try:
-        if kind is date:
-            return read_day(value)
-        if kind is str:
-            return read_text(value).strip() if is_secret(key) else read_text(value)
-        return read_texts(value) if get_origin(kind) is tuple else deserialize_value(key, value, kind)
-    except (ValueError, TypeError):
-        expected = EXPECTED.get(get_origin(kind) or kind) or " or ".join(get_args(kind))
-        raise wrong(key.removeprefix(f"{SECTION}."), expected, value) from None
+        converted = read(key, value)
+        return msgspec.convert(converted, Annotated[key.kind, key.about]) if key.kind in (int, float) else converted
+    except (ValueError, TypeError, msgspec.ValidationError):
+        raise wrong(f"{section}.{key.name}".removeprefix(f"{SECTION}."), expected(key), value) from None
 
 
-def is_secret(key: str) -> bool:
-    """Whether a setting's value is a secret."""
-    return key.rpartition(".")[2] in SECRETS
+def read(key: Key, value: Any) -> Any:
+    """A value as the type of a key; numbers, booleans and choices as dlt reads them."""
+    if key.kind is date:
+        return read_day(value)
+    if key.kind is str:
+        return read_text(value).strip() if is_secret(key.name) else read_text(value)
+    return read_texts(value) if get_origin(key.kind) is tuple else deserialize_value(key.name, value, key.kind)
 
 
 def read_day(value: Any) -> date:
-    """A TOML date, or an ISO 8601 text."""
+    """A TOML date, or ISO 8601 text."""
     if isinstance(value, datetime):
         return value.date()
     return value if isinstance(value, date) else date.fromisoformat(str(value))
 
 
 def read_text(value: Any) -> str:
-    """A text, or a whole number that is meant as one."""
-    # a bool is an int to Python, but no text to anyone
+    """Text, or a whole number that is meant as text."""
+    # a bool is an int in Python
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise TypeError
     return value if isinstance(value, str) else str(value)
 
 
 def read_texts(value: Any) -> tuple[str, ...]:
-    """A TOML list, a JSON list, or texts with commas between them."""
+    """A TOML list, a JSON list, or texts separated by commas."""
     if isinstance(value, str):
         text = value.strip()
         value = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
     if isinstance(value, bytes):
         raise TypeError
     return tuple(text for text in map(read_text, value) if text)
-
-
-def wrong(key: str, expected: str, value: object) -> SettingsError:
-    """The error of a value that cannot be used; secrets, and addresses that may hold one, are not quoted."""
-    got = "" if is_secret(key) or key.endswith("base_url") else f", got {value!r}"
-    return SettingsError(f"{SECTION}.{key} must be {expected}{got}: {where_to_set(key)}.")
-
-
-def where_to_set(key: str) -> str:
-    """Where a user sets a key."""
-    *parts, name = key.split(".")
-    section = ".".join((SECTION, *parts))
-    variable = f"{section}.{name}".replace(".", "__").upper()
-    file = ".dlt/secrets.toml" if is_secret(name) else ".dlt/config.toml"
-    return f"set {variable} in the environment, or {name} under [{section}] in {file}"

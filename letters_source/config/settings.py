@@ -1,46 +1,50 @@
-"""Which settings are there, and are they right?"""
+"""The declaration of every setting: name, type, bounds, default and meaning.
+
+Lookup, validation, the command's options, the reference and the commented config.toml are made from it. Nothing here
+imports dlt, Arrow or NumPy, so that `letters --help` answers at once.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
-from ipaddress import ip_address
-from typing import Literal, TypedDict
-from urllib.parse import urlsplit
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_args, get_origin
 
-from letters_source.config.providers import where_to_set, wrong
-from letters_source.errors import SettingsError
-from letters_source.pagination.walk import Proof
+from msgspec import Meta
+
 from letters_source.service.listings import (
     LAST_MAILED_STATUSES,
-    SECTION,
     ContactFilters,
     DateFormat,
     FilterEncoding,
     Filters,
     Form,
     TemplateFilters,
-    check_days,
+    Texts,
+    about,
 )
 from letters_source.service.tokens import Tokens
-from letters_source.tables import Mode
-from letters_source.transform.privacy import Policy, Privacy
+
+if TYPE_CHECKING:
+    from letters_source.tables import Mode
+    from letters_source.transform.privacy import Policy, Privacy
 
 Environment = Literal["demo", "production"]
-
-ABOVE_ZERO = ("page_size", "max_workers", "requests_per_second", "max_walks", "retry_budget", "mailings_window")
-# far beyond any use; more rows, threads or days would end in somebody else's words
-LARGEST = {"page_size": 1_000_000, "max_workers": 1_000, "mailings_lag": 36_500, "mailings_window": 36_500}
+# the same as pagination.walk.Proof, whose module imports NumPy; mypy checks that they agree
+Proof = Literal["fenced", "certified"]
 
 
 class Overrides(TypedDict, total=False):
     """Settings given as arguments; what is not given, or None, comes from dlt's configuration.
 
-    Texts become numbers, days and so on as they do there, since schedulers often have nothing else to give.
+    Text is converted as in the configuration, since schedulers often have only text. Type checkers cannot derive these
+    types from `Settings`; a test compares them.
     """
 
     base_url: str
     access_token: str
     refresh_token: str
+    pii_key: str | None
     environment: Environment | None
     account_id: str | None
     page_size: int
@@ -64,90 +68,52 @@ class Overrides(TypedDict, total=False):
     filter_encoding: FilterEncoding
     contact_filters: ContactFilters
     template_filters: TemplateFilters
-    pii: Mapping[str, Policy] | Policy
-    pii_key: str
+    pii: "Mapping[str, Policy] | Policy"
+
+
+def keep_all() -> "Privacy":
+    """No treatment of personal data."""
+    from letters_source.transform.privacy import Privacy
+
+    return Privacy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings, resolved and checked.
+    """All settings, resolved; secrets are those that `repr` leaves out."""
 
-    Args:
-        base_url: where the service is, ending in /api/v1.
-        access_token: the bearer token.
-        refresh_token: the refresh token, sent to contacts alone.
-        environment: demo or production, the section whose settings go before the general ones.
-        account_id: the account to ask for; None for the token's own.
-        page_size: rows to ask for in a page.
-        max_workers: requests under way at once, at most.
-        requests_per_second: requests started in a second, at most; None for no limit.
-        max_walks: how often a listing may be read before it counts as incomplete.
-        proof: fenced, or certified also when the listing is quiet, at twice the requests.
-        retry_budget: seconds after which a page is not asked for again.
-        allow_empty: whether a listing that had rows in the last load may have none now.
-        max_shrink: the share of its rows that a listing may have lost since the last load; 0.5 is half of them.
-        lock_wait: seconds to wait for another run, or for a DuckDB file that another process holds.
-        facets: whether to load what can be filtered by but is not in the rows.
-        last_mailed_statuses: the statuses that the facet of last mailed statuses asks for.
-        history: whether tables keep former versions of their rows.
-        sync: whether rows that did not change are left untouched, for destinations that charge by write.
-        mailings: whether to load who was mailed on which day.
-        mailings_since: the first day of mailings; needed with `mailings`.
-        mailings_lag: days before the last loaded one that are asked for again.
-        mailings_window: days that are asked for at once.
-        date_format: how requests write days; the interface leaves it open.
-        filter_encoding: how requests write lists and objects; the interface allows both.
-        contact_filters: which contacts to load.
-        template_filters: which templates to load.
-        privacy: what becomes of personal values, from `pii` and `pii_key`.
-    """
-
-    base_url: str
-    access_token: str = field(repr=False)
-    refresh_token: str = field(repr=False)
-    environment: Environment | None = None
-    account_id: str | None = None
-    page_size: int = 100
-    max_workers: int = 8
-    requests_per_second: float | None = None
-    max_walks: int = 4
-    proof: Proof = "fenced"
-    retry_budget: float = 120.0
-    allow_empty: bool = False
-    max_shrink: float = 0.5
-    lock_wait: float = 0.0
-    facets: bool = False
-    last_mailed_statuses: tuple[str, ...] = LAST_MAILED_STATUSES
-    history: bool = False
-    sync: bool = False
-    mailings: bool = False
-    mailings_since: date | None = None
-    mailings_lag: int = 7
-    mailings_window: int = 1
-    date_format: DateFormat = "%Y-%m-%d"
-    filter_encoding: FilterEncoding = "json"
+    base_url: Annotated[str, about("Address of the service; https, except on localhost.", "https://.../api/v1")]
+    access_token: Annotated[str, about("Bearer token.")] = field(repr=False)
+    refresh_token: Annotated[str, about("Refresh token, sent with requests for contacts only.")] = field(repr=False)
+    pii_key: Annotated[str | None, about("Key to hash personal data with, 16 bytes or more.")] = field(
+        default=None, repr=False
+    )
+    environment: Annotated[Environment | None, about("Section to prefer: demo or production.", "demo")] = None
+    account_id: Annotated[str | None, about("Account to request; by default the token's own.", "...")] = None
+    page_size: Annotated[int, about("Rows to request per page; the service may return fewer.", ge=1, le=1_000_000)] = (
+        100
+    )
+    max_workers: Annotated[int, about("Maximum number of concurrent requests.", ge=1, le=1_000)] = 8
+    requests_per_second: Annotated[float | None, about("Maximum number of requests per second.", 20, gt=0)] = None
+    max_walks: Annotated[int, about("Maximum number of passes over a listing to prove it complete.", ge=1)] = 4
+    proof: Annotated[Proof, about("Required proof: fenced, or certified, at twice the requests.")] = "fenced"
+    retry_budget: Annotated[float, about("Seconds to keep retrying a page.", gt=0)] = 120.0
+    allow_empty: Annotated[bool, about("Accept a listing that has lost all its rows since the last load.")] = False
+    max_shrink: Annotated[float, about("Share of its rows that a listing may lose between loads.", ge=0, le=1)] = 0.5
+    lock_wait: Annotated[float, about("Seconds to wait for a lock on the destination.", ge=0)] = 0.0
+    facets: Annotated[bool, about("Also load data that only filters reveal, such as address statuses.")] = False
+    last_mailed_statuses: Annotated[Texts, about("Last mailed statuses to load as a facet.")] = LAST_MAILED_STATUSES
+    history: Annotated[bool, about("Keep row history (SCD type 2).")] = False
+    sync: Annotated[bool, about("Write only rows that changed, for destinations that charge per write.")] = False
+    mailings: Annotated[bool, about("Also load who was last mailed on which day.")] = False
+    mailings_since: Annotated[date | None, about("First day of mailings; must be set.", date(2024, 1, 31))] = None
+    mailings_lag: Annotated[int, about("Days before the last loaded day to request again.", ge=0, le=36_500)] = 7
+    mailings_window: Annotated[int, about("Days of mailings per request.", ge=1, le=36_500)] = 1
+    date_format: Annotated[DateFormat, about("How requests write days: %Y-%m-%d or %d-%m-%Y.")] = "%Y-%m-%d"
+    filter_encoding: Annotated[FilterEncoding, about("How requests write lists: json or compact (no spaces).")] = "json"
     contact_filters: ContactFilters = field(default_factory=ContactFilters)
     template_filters: TemplateFilters = field(default_factory=TemplateFilters)
-    privacy: Privacy = field(default_factory=Privacy)
-
-    def __post_init__(self) -> None:
-        check_base_url(self.base_url)
-        accounts = {
-            "account_id": self.account_id,
-            "contacts.account_id": self.contact_filters.account_id,
-            "templates.account_id": self.template_filters.account_id,
-        }
-        for key, account in accounts.items():
-            if account is not None and not account.strip():
-                raise SettingsError(f"{SECTION}.{key} is empty: {where_to_set(key)}, or leave it out.")
-        check_numbers(self)
-        if self.proof == "certified" and self.max_walks == 1:
-            raise wrong("max_walks", "2 or more with proof certified, which takes two readings", self.max_walks)
-        check_days(self.contact_filters)
-        if self.history and self.sync:
-            raise SettingsError(
-                f"{SECTION}.history and sync exclude each other: history keeps what sync would delete; set one."
-            )
+    privacy: "Privacy" = field(default_factory=keep_all)
 
     @property
     def tokens(self) -> Tokens:
@@ -155,7 +121,7 @@ class Settings:
         return Tokens(self.access_token, self.refresh_token)
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> "Mode":
         """How listings are written."""
         return "history" if self.history else "sync" if self.sync else "replace"
 
@@ -165,56 +131,39 @@ class Settings:
         return Form(self.date_format, self.filter_encoding)
 
     def filters(self, listing: str) -> Filters:
-        """The filters of a listing, its account among them."""
+        """The filters of a listing, including its account."""
         filters: Filters = self.contact_filters if listing == "contacts" else self.template_filters
         return replace(filters, account_id=filters.account_id or self.account_id)
 
 
-def check_numbers(settings: Settings) -> None:
-    """See that each number is one that a load can do with.
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A declared setting or filter: its type without None, and its default, `MISSING` where a value is required."""
 
-    Raises:
-        SettingsError: one is not.
-    """
-    for key in ABOVE_ZERO:
-        value = getattr(settings, key)
-        if value is not None and not value > 0:
-            raise wrong(key, "more than 0", value)
-    for key in ("mailings_lag", "lock_wait"):
-        if not getattr(settings, key) >= 0:
-            raise wrong(key, "0 or more", getattr(settings, key))
-    for key, largest in LARGEST.items():
-        if getattr(settings, key) > largest:
-            raise wrong(key, f"{largest} or less", getattr(settings, key))
-    if not 0 <= settings.max_shrink <= 1:
-        raise wrong("max_shrink", "from 0 to 1", settings.max_shrink)
+    name: str
+    kind: Any
+    about: Meta
+    default: Any = None
+    secret: bool = False
 
 
-def check_base_url(base_url: str) -> None:
-    """Tokens go over https, or to this machine, and nowhere that the address itself does not plainly name.
-
-    Raises:
-        SettingsError: another scheme, no host, or user information, a query or a fragment in it.
-    """
-    try:
-        url = urlsplit(base_url)
-        plain = url.hostname and url.port != 0 and base_url.isprintable() and not set(base_url) & set(" ?#@\\")
-    except ValueError:
-        plain = False
-    if not plain or url.scheme not in ("http", "https"):
-        raise SettingsError(
-            f"{SECTION}.base_url must be an address such as https://host/api/v1, without user, query or fragment: "
-            f"{where_to_set('base_url')}."
-        )
-    if url.scheme == "http" and not is_loopback(str(url.hostname)):
-        raise SettingsError(
-            f"{SECTION}.base_url must begin with https://, as tokens are sent there: {where_to_set('base_url')}."
-        )
+def keys_of(declaration: Any) -> dict[str, Key]:
+    """The keys that a dataclass declares by `Annotated` fields."""
+    declared: dict[Any, Any] = {key: key.type for key in fields(declaration) if get_origin(key.type) is Annotated}
+    return {
+        key.name: Key(key.name, without_none(hint.__origin__), hint.__metadata__[0], key.default, not key.repr)
+        for key, hint in declared.items()
+    }
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+def without_none(hint: Any) -> Any:
+    """The type of an optional one."""
+    return get_args(hint)[0] if NoneType in get_args(hint) else hint
+
+
+SETTINGS = keys_of(Settings)
+FILTERS = {"contacts": keys_of(ContactFilters), "templates": keys_of(TemplateFilters)}
+SECRETS = [key.name for key in SETTINGS.values() if key.secret]
+SUBSECTIONS = (*FILTERS, "pii")
+"""The sections within `[sources.letters]`, besides those of environments."""
+PII = "How to treat personal data: keep, hash, mask or drop."

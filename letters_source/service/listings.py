@@ -4,12 +4,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date
-from typing import Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from msgspec import Meta
 
 from letters_source.errors import SettingsError
 
 DateFormat = Literal["%Y-%m-%d", "%d-%m-%Y"]
 FilterEncoding = Literal["json", "compact"]
+Texts: TypeAlias = tuple[str, ...]
 
 SECTION = "sources.letters"
 # JSON numbers with more digits are not exact in every parser (RFC 8259, 6)
@@ -61,34 +64,36 @@ class Form:
         return str(value)
 
 
+def about(meaning: str, *examples: Any, **bounds: Any) -> Meta:
+    """What a setting or filter means, an example of a value where the default is none, and its bounds."""
+    return Meta(description=meaning, examples=list(examples), **bounds)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContactFilters:
-    """The parameters of `GET /contacts` that select contacts (service-interface 4.2); what is not given is not sent.
-
-    Args:
-        search: free text.
-        address_status: Failed, Verified, or both.
-        last_mailed_status: In Transit, Mailed, Scheduled, or others: the list is open.
-        last_mailed_from: the first day of the last mailing; goes with the last day.
-        last_mailed_to: the last day of the last mailing.
-        tags: identifiers or titles of labels.
-        with_property_addresses: whether property addresses are included.
-        is_return_address: whether the contact is a return address.
-        account_id: the account; the one of the settings when None.
+    """The parameters of `GET /contacts` that select contacts (service-interface 4.2); unset ones are not sent.
 
     Raises:
         SettingsError: a value that the interface does not know.
     """
 
-    search: str | None = None
-    address_status: tuple[str, ...] = ()
-    last_mailed_status: tuple[str, ...] = ()
-    last_mailed_from: date | None = None
-    last_mailed_to: date | None = None
-    tags: tuple[str, ...] = ()
-    with_property_addresses: bool | None = None
-    is_return_address: bool | None = None
-    account_id: str | None = None
+    search: Annotated[str | None, about("Contacts that match this text.", "portland")] = None
+    address_status: Annotated[
+        Texts, about("Contacts with this status: Failed or Verified.", ["Failed", "Verified"])
+    ] = ()
+    last_mailed_status: Annotated[
+        Texts, about("Contacts with this status, such as Mailed.", ["In Transit", "Mailed"])
+    ] = ()
+    last_mailed_from: Annotated[
+        date | None, about("Contacts last mailed from this day; set both.", date(2024, 1, 31))
+    ] = None
+    last_mailed_to: Annotated[
+        date | None, about("Contacts last mailed up to this day; set both.", date(2024, 2, 29))
+    ] = None
+    tags: Annotated[Texts, about("Contacts with this label, by id or title.", [4, "office"])] = ()
+    with_property_addresses: Annotated[bool | None, about("Include property addresses, or exclude them.")] = None
+    is_return_address: Annotated[bool | None, about("Only return addresses, or no return addresses.")] = None
+    account_id: Annotated[str | None, about("Account; by default that of the settings.", "...")] = None
 
     def __post_init__(self) -> None:
         check_lists(self, ("address_status", "last_mailed_status", "tags"))
@@ -114,26 +119,22 @@ class ContactFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateFilters:
-    """The parameters of `GET /templates` that select templates (service-interface 4.1); what is not given is not sent.
+    """The parameters of `GET /templates` that select templates (service-interface 4.1); unset ones are not sent.
 
-    The interface calls all but `creator` required, and its example sends none; so do we until one is configured.
-
-    Args:
-        search: the flag that enables search; 1 is the value in use.
-        product_types: Professional Letters, Personal Letters, or both; an empty tuple sends an empty text.
-        creator: the creator; may be empty.
-        is_shared: whether shared templates are asked for.
-        account_id: the account; the one of the settings when None.
+    The interface calls all but `creator` required, but its example sends none; neither do we until one is configured.
 
     Raises:
         SettingsError: a value that the interface does not know.
     """
 
-    search: int | None = None
-    product_types: tuple[str, ...] | None = None
-    creator: str | None = None
-    is_shared: bool | None = None
-    account_id: str | None = None
+    search: Annotated[int | None, about("Flag that enables search: 1. The service may require it.", 1)] = None
+    # an empty tuple sends empty text
+    product_types: Annotated[
+        Texts | None, about("Templates of Professional Letters or Personal Letters.", ["Personal Letters"])
+    ] = None
+    creator: Annotated[str | None, about("Templates by this creator; may be empty.", "")] = None
+    is_shared: Annotated[bool | None, about("Only shared templates, or only those not shared.")] = None
+    account_id: Annotated[str | None, about("Account; by default that of the settings.", "...")] = None
 
     def __post_init__(self) -> None:
         check_lists(self, ("product_types",))

@@ -9,16 +9,11 @@ import dlt
 import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
+from msgspec import Meta
 
-from letters_source.config.providers import (
-    check_names,
-    convert,
-    look_up,
-    present_providers,
-    sections_of,
-    where_to_set,
-    wrong,
-)
+from letters_source.config.messages import where_to_set, wrong
+from letters_source.config.providers import check_names, convert, look_up, present_providers, sections_of
+from letters_source.config.settings import Key
 from letters_source.errors import SettingsError
 
 Texts = tuple[str, ...]
@@ -37,10 +32,16 @@ def configure(project: Path) -> Configure:
     return write
 
 
-def problem(key: str, value: Any, hint: Any) -> str:
+def key_of(name: str, kind: Any) -> Key:
+    """A key without bounds."""
+    return Key(name, kind, Meta())
+
+
+def problem(key: str, value: Any, kind: Any) -> str:
     """What the error of a value says was expected and came."""
+    section, _, name = f"sources.letters.{key}".rpartition(".")
     with pytest.raises(SettingsError) as caught:
-        convert(f"sources.letters.{key}", value, hint)
+        convert(section, key_of(name, kind), value)
     assert caught.value.__suppress_context__
     return str(caught.value).removeprefix(f"sources.letters.{key} must be ").partition(": set ")[0]
 
@@ -69,7 +70,7 @@ def problem(key: str, value: Any, hint: Any) -> str:
 )
 def test_a_list_is_one_of_toml_of_json_or_has_commas(value: object, expected: Texts) -> None:
     """Variables and options have text only; a text with a comma in it needs one of the others."""
-    assert convert("sources.letters.contacts.tags", value, Texts) == expected
+    assert convert("sources.letters.contacts", key_of("tags", Texts), value) == expected
 
 
 @pytest.mark.parametrize("value", ['["Failed"', "[Failed]", " [4", "[4]x", 4, True, date(2024, 1, 31), b"ab"])
@@ -101,7 +102,7 @@ def test_a_list_of_anything_but_texts_and_whole_numbers_is_named(value: object) 
 )
 def test_a_day_is_one_of_toml_or_of_iso_8601(value: object, expected: date) -> None:
     """TOML's times of a day are that day; the result has no time."""
-    found = convert("sources.letters.mailings_since", value, date)
+    found = convert("sources.letters", key_of("mailings_since", date), value)
     assert (found, isinstance(found, datetime)) == (expected, False)
 
 
@@ -124,7 +125,7 @@ def test_what_is_no_day_is_named(value: object) -> None:
 )
 def test_other_values_become_their_types(value: object, hint: Any, expected: object) -> None:
     """As dlt reads them."""
-    found = convert("sources.letters.x", value, hint)
+    found = convert("sources.letters", key_of("x", hint), value)
     assert (found, type(found)) == (expected, type(expected))
 
 
@@ -134,8 +135,8 @@ def test_other_values_become_their_types(value: object, hint: Any, expected: obj
         ("many", int, "a whole number, got 'many'"),
         ("fast", float, "a number, got 'fast'"),
         ("maybe", bool, "true or false, got 'maybe'"),
-        (4.5, str, "a text, got 4.5"),
-        (True, str | None, "a text, got True"),
+        (4.5, str, "text, got 4.5"),
+        (True, str, "text, got True"),
     ],
 )
 def test_a_value_of_another_type_is_named(value: object, hint: Any, expected: str) -> None:
@@ -146,7 +147,7 @@ def test_a_value_of_another_type_is_named(value: object, hint: Any, expected: st
 def test_secrets_are_text_without_blanks_around() -> None:
     """Numbers too; whatever they are, no error can quote them."""
     for key in ("access_token", "refresh_token", "pii_key"):
-        assert [convert(f"sources.letters.{key}", value, str) for value in (" a\n", 7)] == ["a", "7"]
+        assert [convert("sources.letters", key_of(key, str), value) for value in (" a\n", 7)] == ["a", "7"]
 
 
 @pytest.mark.parametrize(
@@ -172,34 +173,36 @@ def test_a_value_is_found_in_the_first_section_that_has_it(configure: Configure)
         '[sources.letters.contacts]\nsearch = "all"\ntags = [4]\n[sources.letters.demo.contacts]\nsearch = "some"\n'
     )
     sections, providers = sections_of("demo", "contacts"), present_providers()
-    assert look_up("search", str | None, sections, providers) == "some"
-    assert look_up("tags", Texts, sections, providers) == ("4",)
-    assert look_up("is_return_address", bool | None, sections, providers) is None
-    assert look_up("search", str, sections_of(None, "contacts"), providers) == "all"
-    assert look_up("search", str, sections, []) is None
+    assert look_up(key_of("search", str), sections, providers) == "some"
+    assert look_up(key_of("tags", Texts), sections, providers) == ("4",)
+    assert look_up(key_of("is_return_address", bool), sections, providers) is None
+    assert look_up(key_of("search", str), sections_of(None, "contacts"), providers) == "all"
+    assert look_up(key_of("search", str), sections, []) is None
 
 
 def test_days_of_a_file_are_plain_days(configure: Configure) -> None:
     """As an argument's are."""
     configure("[sources.letters]\nmailings_since = 2024-01-31\n")
-    assert look_up("mailings_since", date | None, sections_of(None), present_providers()) == date(2024, 1, 31)
+    assert look_up(key_of("mailings_since", date), sections_of(None), present_providers()) == date(2024, 1, 31)
 
 
 def test_a_value_set_by_hand_is_found(configure: Configure) -> None:
     """With the type that it has."""
     configure("")
     dlt.config["sources.letters.contacts.tags"] = ["4", "office, old"]
-    found = look_up("tags", Texts, sections_of(None, "contacts"), present_providers())
+    found = look_up(key_of("tags", Texts), sections_of(None, "contacts"), present_providers())
     assert found == ("4", "office, old")
 
 
 def test_a_misspelt_key_is_named() -> None:
-    """It would go unheeded; the message names those that there are."""
-    with pytest.raises(SettingsError) as caught:
-        check_names("pii", {"phone": "hash", "emial": "drop", "email": "keep"}, ("email", "all"))
-    assert str(caught.value) == "sources.letters.pii knows email, all; got emial, phone."
-    check_names("pii", {"email": "drop"}, ("email", "all"))
-    check_names("pii", {}, ())
+    """It would be ignored; the message has the name that is most like it, or all of them."""
+    section, known = "sources.letters.pii", ("email", "all")
+    with pytest.raises(SettingsError, match=r"^unknown setting sources\.letters\.pii\.emial; did you mean email\?$"):
+        check_names(section, {"phone": "hash", "emial": "drop", "email": "keep"}, known)
+    with pytest.raises(SettingsError, match=r"^unknown setting sources\.letters\.pii\.phone; known are email, all\.$"):
+        check_names(section, {"phone": "hash"}, known)
+    check_names(section, {"email": "drop"}, known)
+    check_names(section, {}, ())
 
 
 @pytest.mark.parametrize(

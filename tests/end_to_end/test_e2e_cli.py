@@ -16,10 +16,9 @@ from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
 from letters_source.cli.main import INTERRUPTED, tell_unexpected
+from letters_source.config.messages import config_toml
 from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
 
-# prints when its process takes it apart
-HELD = "held = type('Held', (), {'__del__': lambda _: print('taken apart')})()"
 OPTIONS = {
     "demo": {"--contacts", "--to", "--quiet", "--debug", "-h, --help"},
     "load": {
@@ -33,6 +32,7 @@ OPTIONS = {
         "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
         "--debug", "-h, --help",
     },
+    "init": {"--debug", "-h, --help"},
     "schema": {"--format", "--debug", "-h, --help"},
     "serve": {"--port", "--contacts", "--latency-ms", "--debug", "-h, --help"},
 }  # fmt: skip
@@ -124,11 +124,11 @@ def test_options_about_what_is_left_out_end_with_2(
     """They would go unheeded."""
     done = letters("load", *arguments)
     assert (done.code, world.emulator.hits) == (2, [])
-    message = f"letters: --only leaves out {part}, which other options are about. See letters load --help.\n"
+    message = f"letters: --only leaves out {part}, but other options are about them. See letters load --help.\n"
     assert done.err == message
 
 
-@pytest.mark.parametrize(("option", "reason"), [("--account-id", "it is empty"), ("--only", "--only names nothing")])
+@pytest.mark.parametrize(("option", "reason"), [("--account-id", "it is empty"), ("--only", "--only is empty")])
 def test_an_empty_option_ends_with_2(letters: Letters, world: World, option: str, reason: str) -> None:
     """It is what a shell makes of a variable that is not set, and does not mean everything."""
     done = letters("load", option, " ")
@@ -201,8 +201,8 @@ def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> No
     done = letters("check", "--page-size", 10)
     assert (done.code, done.err) == (0, "")
     head, *rows = rows_shown(done.out)
-    assert head == ["listing", "rows", "rows a page", "requests", "latency", "estimate"]
-    assert [row[:4] for row in rows] == [["templates", "7", "all in one", "1"], ["contacts", "45", "10", "7"]]
+    assert head == ["listing", "rows", "rows per page", "requests", "latency", "estimate"]
+    assert [row[:4] for row in rows] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "7"]]
     assert all(re.fullmatch(r"\d+ ms", row[4]) and re.fullmatch(r"\d+\.\d s", row[5]) for row in rows)
     assert done.out.splitlines()[-4:] == [
         "Filters of templates, honored: product_types, creator, is_shared",
@@ -264,7 +264,7 @@ def test_check_knows_that_a_certificate_takes_two_readings(
     """Where it is asked for; it says how many requests a load then sends."""
     monkeypatch.setenv("SOURCES__LETTERS__PROOF", "certified")
     rows = rows_shown(letters("check", "--page-size", 10).out)[1:]
-    assert [row[:4] for row in rows] == [["templates", "7", "all in one", "1"], ["contacts", "45", "10", "12"]]
+    assert [row[:4] for row in rows] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "12"]]
     asked = len(world.emulator.hits)
     letters("load", "--quiet", "--page-size", 10)
     assert len(world.emulator.hits) - asked == 1 + 12
@@ -297,7 +297,7 @@ def test_the_demo_does_not_take_the_place_of_other_rows(letters: Letters, world:
     assert letters("load", "--quiet").code == 0
     done = letters("demo", "--to", "letters.duckdb")
     assert (done.code, done.err) == (
-        2, "letters: letters.duckdb holds what is not the demo's, which would be replaced: choose another --to.\n"
+        2, "letters: letters.duckdb contains data that the demo would replace; choose another --to.\n"
     )  # fmt: skip
     assert is_complete(world, Path("letters.duckdb"))
     assert letters("demo", "--quiet", "--contacts", 3).code == 0
@@ -342,11 +342,17 @@ def test_a_missing_setting_ends_with_2(
 def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line says what was expected and what came."""
     where = "set SOURCES__LETTERS__{} in the environment, or {} under [sources.letters] in .dlt/config.toml.\n"
-    assert letters("load", "--page-size", 0) == Outcome(
+    assert letters("load", "--page-size", 0).err == (
+        "letters: Invalid value for '--page-size': 0 is not in the range 1<=x<=1000000. See letters load --help.\n"
+    )
+    monkeypatch.setenv("SOURCES__LETTERS__PAGE_SIZE", "0")
+    assert letters("load", "--quiet") == Outcome(
         2,
         "",
-        "letters: sources.letters.page_size must be more than 0, got 0: " + where.format("PAGE_SIZE", "page_size"),
+        "letters: sources.letters.page_size must be a whole number from 1 to 1000000, got '0': "
+        + where.format("PAGE_SIZE", "page_size"),
     )
+    monkeypatch.delenv("SOURCES__LETTERS__PAGE_SIZE")
     assert letters("load", "--only", "contact").err == (
         "letters: only must name templates, contacts, mailings, got contact.\n"
     )
@@ -354,7 +360,7 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
     assert letters("load") == Outcome(
         2,
         "",
-        "letters: sources.letters.base_url must begin with https://, as tokens are sent there: "
+        "letters: sources.letters.base_url must begin with https://, since tokens are sent there: "
         + where.format("BASE_URL", "base_url"),
     )
     assert world.emulator.hits == []
@@ -527,7 +533,7 @@ def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> No
     signal.signal(signal.SIGINT, former)
     assert read_tables(Path("letters.duckdb")) == before
     assert done == Outcome(
-        INTERRUPTED, "", "\nletters: interrupted; if tables were being written just then, load again\n"
+        INTERRUPTED, "", "\nletters: interrupted; if tables were being written, run the load again\n"
     )
 
 
@@ -536,7 +542,7 @@ def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
     tell_unexpected(ZeroDivisionError, ZeroDivisionError("by zero\nand more"), None)
     assert capsys.readouterr() == (
         "",
-        "letters: unexpected ZeroDivisionError: by zero; run again with --debug to see where.\n",
+        "letters: unexpected ZeroDivisionError: by zero; run again with --debug for the traceback.\n",
     )
 
 
@@ -569,60 +575,33 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.out.splitlines()[-1] == "0 []"
 
 
-@pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("nonsense", 2)])
-def test_what_went_well_ends_at_once(argument: str, code: int) -> None:
-    """Its objects are not taken apart one by one, unless something went wrong."""
-    done = run_process(COMMAND, argument, env=without_coverage() | {"PYTHONVERBOSE": "1"})
-    assert (done.code, "# cleanup" in done.err) == (code, code != 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "first", "at_once"),
-    [
-        ("letters", "pass", True),
-        ("letters", "atexit.register(print, 'from before')", False),
-        ("letters.py", "pass", False),
-    ],
-)
-def test_only_a_process_that_is_there_for_the_command_ends_at_once(
-    tmp_path: Path, name: str, first: str, *, at_once: bool
-) -> None:
-    """An agent may wait for the end, or another program go on after it."""
-    script = tmp_path / name
-    script.write_text(
-        f"import atexit, sys; {first}; from letters_source.cli.main import program\n{HELD}\n"
-        "sys.argv[1:] = ['--version']; program()"
+def test_init_writes_the_settings_files(letters: Letters, project: Path) -> None:
+    """They are valid, list every setting, and are never overwritten; only the user can read secrets."""
+    done = letters("init")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(
+        "Created .dlt/config.toml\nCreated .dlt/secrets.toml\nSet base_url in .dlt/config.toml and "
     )
-    done = run_python(str(script), env=without_coverage())
-    wrapped = run_python("-c", f"import runpy; runpy.run_path({str(script)!r})", env=without_coverage())
-    assert [("taken apart" in ended.out, "version" in ended.out) for ended in (done, wrapped)] == [
-        (not at_once, True),
-        (True, True),
-    ]
-    assert (("from before" in done.out), done.code, wrapped.code) == ("before" in first, 0, 0)
+    assert (project / ".dlt/config.toml").read_text() == config_toml()
+    assert (project / ".dlt/secrets.toml").stat().st_mode & 0o777 == 0o600
+    (project / ".dlt/secrets.toml").write_text("")
+    assert "Created" not in letters("init").out
+    assert (project / ".dlt/secrets.toml").read_text() == ""
 
 
-def test_what_a_command_registered_is_called_before_it_ends() -> None:
-    """dlt and tempfile, for example, tidy up then."""
-    program = (
-        "import atexit, sys; from letters_source.cli.process import ending_at_once\n"
-        f"{HELD}\n"
-        "with ending_at_once():\n"
-        "    atexit.register(print, 'from within')\n"
-        "    sys.exit(0)"
-    )
-    assert run_python("-c", program, env=without_coverage()) == Outcome(0, "from within\n", "")
-
-
-def without_coverage() -> dict[str, str]:
-    """The environment without what makes coverage measure each process, which it ends at its end."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+@pytest.mark.usefixtures("project")
+def test_init_in_a_folder_that_cannot_be_written_ends_with_2(letters: Letters) -> None:
+    """One line names the file and the cause."""
+    Path(".dlt/config.toml").unlink(missing_ok=True)
+    Path(".dlt").rmdir()
+    Path(".dlt").write_text("")
+    assert letters("init") == Outcome(2, "", "letters: .dlt cannot be written: File exists.\n")
 
 
 def test_numpy_starts_no_threads() -> None:
     """On a server of many cores each would spin for a while, for nothing."""
     code = (
-        "import os; from letters_source.cli.process import set_up; set_up(debug=False)\n"
+        "import os; from letters_source.cli.main import set_up; set_up(debug=False)\n"
         "import numpy; print(len(os.listdir('/proc/self/task')))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
@@ -644,7 +623,7 @@ def test_an_error_of_nobody_s_ends_with_1(begin: Begin, monkeypatch: pytest.Monk
     done = run_command("demo", *(["--debug"] if debug else []))
     assert (done.code, done.out) == (1, "")
     assert ("Traceback" in done.err) == debug
-    assert debug or re.fullmatch(r"letters: unexpected \w+: .+; run again with --debug to see where\.\n", done.err)
+    assert debug or re.fullmatch(r"letters: unexpected \w+: .+; run again with --debug for the traceback\.\n", done.err)
 
 
 @pytest.mark.parametrize(
@@ -699,7 +678,9 @@ def test_serve_prints_what_a_shell_needs_and_ends_by_ctrl_c(begin: Begin, tmp_pa
         rest, errors = server.communicate()
     assert (server.returncode, rest, errors) == (0, "", "")
     assert set(exports) == {f"SOURCES__LETTERS__{name}" for name in ("BASE_URL", "ACCESS_TOKEN", "REFRESH_TOKEN")}
-    assert lines[3] == ("# 12 contacts and 40 templates until Ctrl-C; set these in another shell, then: letters load\n")
+    assert lines[3] == (
+        "# 12 contacts and 40 templates until Ctrl-C; set these in another shell, then run: letters load\n"
+    )
     assert (result.tables["contacts"], result.tables["templates"]) == (12, 40)
 
 

@@ -17,7 +17,7 @@ from dagster_runs import (
 from holdings import LISTED, change, held_tables, query
 from worlds import ACCESS, Begin, World
 
-from letters_source.config.providers import where_to_set
+from letters_source.config.messages import where_to_set
 from letters_source.dagster import LettersResource, asset_specs
 from letters_source.emulator import Behaviour, Drift, Emulator
 from letters_source.tables import TABLES

@@ -21,8 +21,10 @@ from terminals import Letters, run_python
 from worlds import Begin, World, serve_world, verify
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
-from letters_source.destination.annotate import describe_tables
+from letters_source.destination.annotate import describe_lake
 from letters_source.destination.pipeline import Kind
+from letters_source.destination.sql import open_sql
+from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import tables_of
@@ -78,8 +80,9 @@ def test_looking_at_tables_leaves_no_database_open(loaded: Loaded) -> None:
     before = open_databases()
     gc.disable()
     try:
-        verify_load(loaded.world.pipeline, loaded.result.load_id, tables)
-        describe_tables(loaded.world.pipeline, tables)
+        with open_sql(loaded.world.pipeline) as client:
+            verify_load(client, loaded.result.load_id, tables, keys=True)
+            describe_lake(client.client, tables)
         assert open_databases() == before
     finally:
         gc.enable()

@@ -2,38 +2,24 @@
 
 import re
 import tomllib
-from dataclasses import MISSING, Field, fields
-from datetime import date
-from typing import Any, get_type_hints
+from dataclasses import fields
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 from click.testing import CliRunner
 from dlt.common.configuration.providers import CustomLoaderDocProvider
 
-from document import BLOCKS, DOCS, ROOT, block_pattern
+from document import BLOCKS, DOCS, FILES, ROOT, block_pattern
 from letters_source.cli.main import cli
-from letters_source.config.providers import SECRETS
-from letters_source.config.resolve import NESTED, resolve_settings
-from letters_source.config.settings import Overrides, Settings
-from letters_source.service.listings import ContactFilters, TemplateFilters
-from letters_source.transform.privacy import Privacy
+from letters_source.config.resolve import resolve_settings
+from letters_source.config.settings import FILTERS, SECRETS, SETTINGS, Overrides, Settings
+from letters_source.transform.privacy import Policy, Privacy
 
 README = (ROOT / "README.md").read_text()
 PAGES = {path.name: path.read_text() for path in (ROOT / DOCS).glob("*.md")}
 FOLDERS = (".", "letters_source", DOCS, "pipelines", "tests/benchmarks")
 DOCUMENTS = [path for folder in FOLDERS for path in (ROOT / folder).glob("*.md")]
 SUITE = "pip install uv && uv run --all-extras pytest -n auto --dist loadfile"
-KEYS = [key for key in fields(Settings) if key.name not in NESTED]
-FILTERS: dict[str, type[ContactFilters | TemplateFilters]] = {"contacts": ContactFilters, "templates": TemplateFilters}
-
-
-def default_of(key: "Field[Any]") -> str:
-    """Return a setting's default as the table of settings shows it."""
-    if key.default is MISSING:
-        return "needed"
-    if key.default is None or isinstance(key.default, bool):
-        return str(key.default).lower()
-    return ", ".join(key.default) if isinstance(key.default, tuple) else f"{key.default}".removesuffix(".0")
 
 
 def example(name: str) -> dict[str, Any]:
@@ -51,64 +37,41 @@ def test_blocks_written_from_the_code_are_current(name: str, marker: str) -> Non
     assert found.group() == BLOCKS[name, marker]() + "\n"
 
 
-def test_the_configuration_reference_lists_every_setting_with_its_default() -> None:
-    """The table has the keys of `Settings`, in their order, and their defaults."""
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| ", PAGES["settings.md"], re.MULTILINE)
-    defaults = {key: default.strip("`") for key, default in rows if key in Settings.__dataclass_fields__}
-    expected = {key.name: default_of(key) for key in KEYS}
-    assert defaults == expected
-    assert list(defaults) == list(expected)
+@pytest.mark.parametrize("name", FILES)
+def test_files_written_from_the_code_are_current(name: str) -> None:
+    """A change of a setting shows in them; `python tests/document.py` writes them."""
+    assert (ROOT / name).read_text() == FILES[name]()
 
 
 def test_arguments_are_settings() -> None:
     """What can be given as an argument is what can be configured, with the same types; lists may be of any kind."""
-    arguments, settings = get_type_hints(Overrides), get_type_hints(Settings)
-    assert arguments.keys() - settings.keys() == {"pii", "pii_key"}
-    assert settings.keys() - arguments.keys() == {"privacy"}
-    assert {key for key in arguments.keys() & settings.keys() if arguments[key] != settings[key]} == {
-        "last_mailed_statuses"
-    }
+    arguments = {key.name: key for key in fields(Settings) if key.name != "privacy"}
+    hints = get_type_hints(Overrides, localns={"Policy": Policy})
+    assert list(hints) == [*arguments, "pii"]
+    different = {name for name, key in arguments.items() if without_annotation(key.type) != hints[name]}
+    assert different == {"last_mailed_statuses"}
 
 
-def test_every_filter_is_named() -> None:
-    """The page has a table for each listing: an option for each key, if there is one, and the key."""
-    for listing, kind in FILTERS.items():
-        [table] = re.findall(rf"^\| option \| key \| {listing} \|\n((?:\|.*\n)+)", PAGES["filters.md"], re.MULTILINE)
-        keys = [
-            key
-            for cell in re.findall(r"^\|[^|]+\|([^|]+)\|", table, re.MULTILINE)
-            for key in re.findall(r"`(\w+)`", cell)
-        ]
-        assert [*keys, "account_id"] == [key.name for key in fields(kind)]
+def without_annotation(hint: Any) -> Any:
+    """The type of a declared setting."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def test_the_example_configuration_has_every_setting() -> None:
-    """In the order of the code, with its default where it has one."""
+def test_every_setting_has_a_meaning_and_every_open_default_an_example() -> None:
+    """The commented config.toml, uncommented, has all of them, and is valid."""
     found, secrets = example("config.toml"), example("example.secrets.toml")
     sections = {name: found.pop(name) for name in (*FILTERS, "pii", "production")}
     assert set(secrets.pop("production")) == {"access_token", "refresh_token"}
-    assert list(secrets) == list(SECRETS)
-    assert list(found) == [key.name for key in KEYS if key.name not in secrets]
-    assert {name: list(sections[name]) for name in FILTERS} == {
-        name: [key.name for key in fields(kind)] for name, kind in FILTERS.items()
-    }
-    assert set(sections["production"]) < set(found)
-    values = {"sources": {"letters": {**found, **secrets, **sections}}}
+    assert list(secrets) == SECRETS
+    assert list(found) == [name for name in SETTINGS if name not in secrets]
+    assert {name: list(sections[name]) for name in FILTERS} == {name: list(keys) for name, keys in FILTERS.items()}
+    values = {"sources": {"letters": {**found, **dict.fromkeys(secrets, "s" * 16), **sections}}}
     settings = resolve_settings({}, [CustomLoaderDocProvider("example", lambda: values, supports_secrets=True)])
-    assert settings == Settings(
-        base_url="https://...",
-        access_token="<ACCESS_TOKEN>",
-        refresh_token="<REFRESH_TOKEN>",
-        environment="demo",
-        account_id="...",
-        requests_per_second=20,
-        mailings_since=date(2024, 1, 31),
-        contact_filters=settings.contact_filters,
-        template_filters=settings.template_filters,
-        privacy=settings.privacy,
-    )
-    assert all(getattr(settings.contact_filters, key.name) != key.default for key in fields(ContactFilters))
-    assert all(getattr(settings.template_filters, key.name) != key.default for key in fields(TemplateFilters))
+    unset = [key.name for keys in (SETTINGS, *FILTERS.values()) for key in keys.values() if not key.about.description]
+    assert unset == []
+    assert all(getattr(settings, name) is not None for name in SETTINGS)
+    assert all(getattr(settings.contact_filters, name) != key.default for name, key in FILTERS["contacts"].items())
+    assert all(getattr(settings.template_filters, name) != key.default for name, key in FILTERS["templates"].items())
     assert settings.privacy != Privacy()
 
 
