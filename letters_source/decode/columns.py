@@ -84,9 +84,9 @@ def read_structs(rows: Sequence[Any], listing: str) -> dict[str, pa.Array]:
     columns = struct_columns(rows, root)
     for child in children:
         parts = list(map(attrgetter(child.short), rows))
-        blank = struct_type(child)()
-        objects = [one or blank for one in objects_in(parts, child)]
-        columns[child.short] = nest(parts, struct_columns(objects, child), child)
+        objects, blank = objects_in(parts, child), struct_type(child)()
+        nested = struct_columns([part or blank for part in objects], child)
+        columns[child.short] = nest(parts, objects, nested, child)
     return columns
 
 

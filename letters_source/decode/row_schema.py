@@ -92,31 +92,27 @@ def to_batch(columns: Mapping[str, pa.Array], listing: str, page: int) -> pa.Rec
 
 
 def objects_in(parts: Sequence[Any], table: Table) -> list[Any]:
-    """Return all nested objects of a child table in the order of their rows; None in the place of one that is none."""
+    """Return all nested objects of a child table in the order of their rows, None in the place of a misfit."""
     return list(chain.from_iterable(filter(None, parts))) if table.part == "list" else list(parts)
 
 
-def nest(parts: Sequence[Any], columns: Mapping[str, pa.Array], table: Table) -> pa.Array:
+def nest(parts: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa.Array], table: Table) -> pa.Array:
     """Return a child table as it lies in the row shape.
 
     Args:
         parts: each row's nested object, or its list of them; None where the row has none.
-        columns: the columns of `objects_in(parts, table)`; one that is not given is null throughout.
+        objects: `objects_in(parts, table)`.
+        columns: the columns of these objects; one that is not given is null throughout.
         table: the child table.
     """
     kind = part_type(table)
+    fields = list(kind.value_type if table.part == "list" else kind)
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(len(objects), f.type) for f in fields]
+    structs = pa.StructArray.from_arrays(arrays, fields=fields, mask=absent(objects))
     if table.part == "object":
-        return to_structs(parts, columns, kind)
-    structs = to_structs(objects_in(parts, table), columns, kind.value_type)
-    offsets = accumulate((len(part or ()) for part in parts), initial=0)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=kind, mask=absent(parts))
-
-
-def to_structs(objects: Sequence[Any], columns: Mapping[str, pa.Array], kind: pa.StructType) -> pa.StructArray:
-    """Return the columns of objects as structs, null where an object is None."""
-    nulls = (pa.nulls(len(objects), field.type) for field in kind)
-    arrays = [columns.get(field.name, null) for field, null in zip(kind, nulls, strict=True)]
-    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=absent(objects))
+        return structs
+    offsets = pa.array(accumulate((len(part or ()) for part in parts), initial=0), pa.int32())
+    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=absent(parts))
 
 
 def absent(values: Sequence[Any]) -> pa.Array:

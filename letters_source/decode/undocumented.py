@@ -99,10 +99,11 @@ def read_part(found: Found, child: Table) -> Notes:
     raws = found.take(child.wire)
     parts, misfits = (read_lists if child.part == "list" else read_objects)(raws)
     found.keep(child.wire, raws, misfits)
-    nested = Found([fields or {} for fields in objects_in(parts, child)])
+    objects = objects_in(parts, child)
+    nested = Found([fields or {} for fields in objects])
     read_columns(nested, child)
     notes = keep_rest(nested, f"{child.wire}.")
-    found.columns[child.short] = nest(parts, nested.columns, child)
+    found.columns[child.short] = nest(parts, objects, nested.columns, child)
     return notes
 
 

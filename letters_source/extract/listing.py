@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import Terms, walk_listing
 from letters_source.service.client import Client
-from letters_source.service.listings import encode_page
+from letters_source.service.listings import Listing, encode_page, page_title
 
 # more pages decoded at once than there are cores to use wait for one another, and a walk takes a tenth longer
 CORES = Semaphore(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -101,12 +101,18 @@ def read_until_whole(job: Job, spool: Spool | None = None) -> Outcome:
 
 
 def fetch_page(job: Job, client: Client, page: int) -> Page:
-    """One page of the listing, decoded."""
+    """Return one page of the listing."""
     params = encode_page(page, job.settings.page_size, job.filters.encode(job.settings.form))
-    return client.get(job.listing, params, partial(decode_in_turn, listing=job.listing.name, number=page))
+    return fetch(client, job.listing, params, page)
 
 
-def decode_in_turn(body: bytes, listing: str, number: int) -> Page:
-    """One page, decoded once a core is free."""
+def fetch(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:
+    """Get a page and decode it; the client's retries go around both."""
+    return client.retry(page_title(listing.name, page), partial(get_page, client, listing, params, page))
+
+
+def get_page(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:
+    """Get a page once, and decode it as soon as a core is free."""
+    body = client.get(listing, params)
     with CORES:
-        return decode_page(body, listing, number)
+        return decode_page(body, listing.name, page)
