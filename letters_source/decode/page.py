@@ -1,29 +1,34 @@
-"""How do a page's bytes become Arrow rows of the documented shape?
+"""Decode the bytes of one page into Arrow rows.
 
-The fast way lets Arrow read the whole page with an explicit schema. A page that does not fit goes, alone, the tolerant
-way, value by value. Both give the same rows for the same page; what did not fit is kept and counted, and stops no load.
+A page that fits the documented types is decoded into structs. Any other page is read column by column. Both ways give
+the same rows for the same page. What does not fit is kept and counted; it never stops a load.
 """
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from letters_source.decode import fast, tolerant
+from letters_source.decode.columns import DoesNotFit, read_structs, row_type
 from letters_source.decode.row_schema import Notes, to_batch
+from letters_source.decode.undocumented import read_rows
 from letters_source.errors import MalformedResponse
 from letters_source.service.listings import page_title
 
+T = TypeVar("T")
+
 BOM = b"\xef\xbb\xbf"
-# beyond that JSON's integers are not exact everywhere, and no listing is
+# larger integers are not exact in every JSON reader, and no listing is so long
 MAX_COUNT = 2**53
-# a row is half a kilobyte; of one far larger DuckDB, kept to little memory, could not make a table
+# a usual row has half a kilobyte; DuckDB runs out of its memory limit on rows far larger than this
 MAX_ROW_BYTES = 16 * 2**20
-# readers may set a limit (RFC 8259, 9); up to Python 3.13 the interpreter's is about this, from 3.14 on hardly any
+# RFC 8259, section 9, allows readers a limit; the interpreter's own is about this up to Python 3.13, and higher since
 DEEPEST = 950
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # escapes of a surrogate pair, of half a pair (group 1), and any other
 _ESCAPES = re.compile(
@@ -40,92 +45,113 @@ class Page:
     notes: Notes
 
 
-class Data(msgspec.Struct):
-    """The `data` of an envelope (service-interface 2.1); rows are left as they are."""
+class Data(msgspec.Struct, Generic[T]):
+    """The `data` of an envelope (service-interface 2.1)."""
 
     count: Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
-    rows: list[msgspec.Raw]
+    rows: list[T]
 
 
-class Envelope(msgspec.Struct):
-    """The envelope of both operations; `message` tells nothing that we need."""
+class Envelope(msgspec.Struct, Generic[T]):
+    """The envelope of both operations; its `message` is not needed."""
 
-    data: Data
+    data: Data[T]
 
 
-_ENVELOPE = msgspec.json.Decoder(Envelope)
+_RAW_PAGE = msgspec.json.Decoder(Envelope[msgspec.Raw])
+
+
+@cache
+def struct_page(listing: str) -> msgspec.json.Decoder[Envelope[Any]]:
+    """Return the decoder of pages that fit a listing's documented types."""
+    return msgspec.json.Decoder(Envelope[row_type(listing)])  # type: ignore[misc]
 
 
 def decode_page(body: bytes, listing: str, number: int) -> Page:
-    """The rows of one page of a listing.
+    """Return the rows of one page of a listing.
 
     Raises:
-        MalformedResponse: the body is not the documented envelope; the message says where, and quotes nothing.
+        MalformedResponse: the body is not the documented envelope. The message says where and quotes nothing.
     """
-    body, where = body.removeprefix(BOM), page_title(listing, number)
-    halves = 0
+    where = page_title(listing, number)
+    body, data, halves = read_envelope(body.removeprefix(BOM), where)
+    check_rows(body, data.rows, where)
     try:
-        data = read_envelope(body, where)
-    except MalformedResponse:
-        body, halves = mend_surrogates(body)
-        if not halves:
-            raise
-        data = read_envelope(body, where)
-    check_sizes(data.rows, len(body), where)
-    if fast.may_nest(body, data.rows, DEEPEST) and fast.nesting(_TEXTS.sub(b"", body)) > DEEPEST:
-        raise no_json(body, where)
-    try:
-        columns, notes = read_rows(body, data.rows, listing)
+        columns, notes = read_fitting(body, listing) or read_rows(data.rows, listing)
     except RecursionError:
         raise MalformedResponse(f"{where}: a value nests deeper than can be read.") from None
     return Page(data.count, to_batch(columns, listing, number), notes + Notes(misfits=halves, halves=halves))
 
 
-def read_envelope(body: bytes, where: str) -> Data:
-    """The envelope's count and rows, with the whole body checked to be UTF-8 and JSON."""
+def read_fitting(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes] | None:
+    """Return the columns of a page that fits the documented types, else None."""
     try:
-        check_utf8(body)
-        data = _ENVELOPE.decode(body).data
+        return read_structs(struct_page(listing).decode(body).data.rows, listing), Notes()
+    except (msgspec.DecodeError, DoesNotFit, RecursionError):
+        return None
+
+
+def check_rows(body: bytes, rows: list[msgspec.Raw], where: str) -> None:
+    """Raise `MalformedResponse` where a row is too large, or where anything nests too deep."""
+    largest = max(map(len, rows), default=0)
+    if largest > MAX_ROW_BYTES:
+        raise MalformedResponse(f"{where}: a row is larger than {MAX_ROW_BYTES} bytes, which no row of a listing is.")
+    around = len(body) - sum(map(len, rows))
+    # each level takes two brackets; what is around the rows includes a comma a row
+    may_nest = max(largest, around - len(rows)) > 2 * DEEPEST
+    if may_nest and nesting(_TEXTS.sub(b"", body)) > DEEPEST:
+        raise not_json(body, where)
+
+
+def read_envelope(body: bytes, where: str) -> tuple[bytes, Data[msgspec.Raw], int]:
+    """Return the body, its count and rows as bytes; halves of surrogate pairs are replaced and counted."""
+    try:
+        return body, read_data(body, where), 0
+    except MalformedResponse:
+        mended, halves = mend_surrogates(body)
+        if not halves:
+            raise
+    return mended, read_data(mended, where), halves
+
+
+def read_data(body: bytes, where: str) -> Data[msgspec.Raw]:
+    """Return the envelope's count and rows; the whole body is checked to be UTF-8 and JSON."""
+    if not is_utf8(body):
+        raise not_json(body, where)
+    try:
+        return _RAW_PAGE.decode(body).data
     except msgspec.ValidationError as error:
         # msgspec names the place and the types it met, never a value
         raise MalformedResponse(
             f"{where}: not the documented envelope of {{data: {{count, rows}}}}: {error}."
         ) from None
-    except (msgspec.DecodeError, pa.ArrowInvalid, RecursionError):
-        raise no_json(body, where) from None
-    return data
+    except (msgspec.DecodeError, RecursionError):
+        raise not_json(body, where) from None
 
 
-def no_json(body: bytes, where: str) -> MalformedResponse:
-    """The error of a body that is no JSON, or nests deeper than any JSON reader need follow (RFC 8259, 9)."""
+def not_json(body: bytes, where: str) -> MalformedResponse:
+    """Return the error for a body that is not JSON, or nests too deep."""
     return MalformedResponse(f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True)
 
 
-def read_rows(body: bytes, rows: list[msgspec.Raw], listing: str) -> tuple[dict[str, pa.Array], Notes]:
-    """The columns of a page's rows, by the way that fits."""
-    try:
-        return fast.read_rows(body, rows, listing)
-    except (fast.DoesNotFit, RecursionError):
-        return tolerant.read_rows(rows, listing)
-
-
-def check_sizes(rows: list[msgspec.Raw], size: int, where: str) -> None:
-    """See that no row is larger than any destination need hold; a body below the bound has none.
-
-    Raises:
-        MalformedResponse: one is.
-    """
-    if size > MAX_ROW_BYTES and max(map(len, rows), default=0) > MAX_ROW_BYTES:
-        raise MalformedResponse(f"{where}: a row is larger than {MAX_ROW_BYTES} bytes, which no row of a listing is.")
-
-
 def mend_surrogates(body: bytes) -> tuple[bytes, int]:
-    """The body with U+FFFD for halves of surrogate pairs, which JSON can write and no text can hold; and how many."""
+    """Replace halves of surrogate pairs, which JSON can write and no text can hold, by U+FFFD; return their number."""
     halves = sum(1 for escape in _ESCAPES.finditer(body) if escape[1])
     return _ESCAPES.sub(lambda escape: b"\\ufffd" if escape[1] else escape[0], body), halves
 
 
-def check_utf8(body: bytes) -> None:
-    """Raise `pa.ArrowInvalid` where the body is not UTF-8; many times faster than making a `str` of it."""
+def nesting(body: bytes) -> int:
+    """Return how deep brackets nest in JSON without its texts."""
+    brackets = np.frombuffer(body.translate(None, _NOT_BRACKETS), np.uint8)
+    # the codes of closing brackets, 0x5D and 0x7D, have a bit that the opening 0x5B and 0x7B lack
+    return int(np.where(brackets & 0x04, -1, 1).cumsum().max(initial=0))
+
+
+def is_utf8(body: bytes) -> bool:
+    """Return whether the body is UTF-8; 25 times faster than making a `str` of it."""
     ends = pa.py_buffer(np.array([0, len(body)], np.int64))
-    pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(body)).validate(full=True)
+    try:
+        pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(body)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

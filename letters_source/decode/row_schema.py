@@ -1,13 +1,15 @@
-"""In which shape do a listing's rows travel between decode and tables?
+"""Define the row shape: the Arrow schema in which decoded rows travel to the tables.
 
-One Arrow row for each wire row, in wire order, children nested: what the spool holds.
-A row without a usable id has a null id and its `reason` and `raw` text instead.
+It has one Arrow row for each row of a page, in the page's order, with children nested. A row without a usable id has a
+null id, and its `reason` and `raw` text.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,9 @@ import pyarrow as pa
 from letters_source.tables import ARROW_TYPES, Table, tables_of
 
 MOST_NAMES = 200
-"""The fields of a listing that are told by name, at most."""
+"""How many fields of a listing are counted by name."""
 OTHERS = "other fields"
-"""What the rest of them are called together."""
+"""The name under which all further fields are counted."""
 
 PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"
 
@@ -28,10 +30,10 @@ class Notes:
     """What decoding noticed.
 
     Args:
-        kept: how often each field was kept as `undocumented`.
+        kept: how often each field was kept in `undocumented`.
         misfits: how many of those values were of documented fields.
-        numbers: how often a number came where text is documented, and became its text, by field.
-        halves: how many halves of surrogate pairs became U+FFFD; they are misfits too.
+        numbers: how often a number came where text is documented and became its digits, by field.
+        halves: how many halves of surrogate pairs became U+FFFD; they count as misfits too.
     """
 
     kept: Counter[str] = field(default_factory=Counter)
@@ -49,23 +51,23 @@ class Notes:
 
 
 def few(times: Counter[str]) -> Counter[str]:
-    """How often each field came: so many fields by their names, and all others together."""
+    """Count the first `MOST_NAMES` fields by name and all others together."""
     if len(times) <= MOST_NAMES:
         return times
-    told = Counter({name: times[name] for name in list(times)[:MOST_NAMES] if name != OTHERS})
-    told[OTHERS] = times.total() - told.total()
-    return told
+    named = Counter({name: times[name] for name in list(times)[:MOST_NAMES] if name != OTHERS})
+    named[OTHERS] = times.total() - named.total()
+    return named
 
 
 def part_type(table: Table) -> pa.DataType:
-    """The Arrow type of a child as it lies nested in its parent's row: without the parent's key and its position."""
+    """Return the Arrow type of a child nested in its parent's row, without the parent's key and the position."""
     inner = [pa.field(column.name, ARROW_TYPES[column.kind]) for column in table.columns if not column.key]
     return pa.list_(pa.struct(inner)) if table.part == "list" else pa.struct(inner)
 
 
 @cache
 def row_schema(listing: str) -> pa.Schema:
-    """The Arrow schema of a listing's rows: the root's columns, its children, and where each row lay."""
+    """Return the schema of a listing's rows: the root's columns, its children, and the place of each row."""
     root, *children = tables_of(listing)
     return pa.schema(
         [
@@ -80,7 +82,7 @@ def row_schema(listing: str) -> pa.Schema:
 
 
 def to_batch(columns: Mapping[str, pa.Array], listing: str, page: int) -> pa.RecordBatch:
-    """The columns of one page as a batch of the row schema; a column that is not given is null throughout."""
+    """Return the columns of one page as a batch of the row schema; a column that is not given is null throughout."""
     length = len(columns["id"])
     placed = {PAGE: pa.repeat(pa.scalar(page, pa.int64()), length), POSITION: to_int64(np.arange(length))}
     given = {**columns, **placed}
@@ -89,6 +91,35 @@ def to_batch(columns: Mapping[str, pa.Array], listing: str, page: int) -> pa.Rec
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def objects_in(parts: Sequence[Any], table: Table) -> list[Any]:
+    """Return all nested objects of a child table in the order of their rows, None in the place of a misfit."""
+    return list(chain.from_iterable(filter(None, parts))) if table.part == "list" else list(parts)
+
+
+def nest(parts: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa.Array], table: Table) -> pa.Array:
+    """Return a child table as it lies in the row shape.
+
+    Args:
+        parts: each row's nested object, or its list of them; None where the row has none.
+        objects: `objects_in(parts, table)`.
+        columns: the columns of these objects; one that is not given is null throughout.
+        table: the child table.
+    """
+    kind = part_type(table)
+    fields = list(kind.value_type if table.part == "list" else kind)
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(len(objects), f.type) for f in fields]
+    structs = pa.StructArray.from_arrays(arrays, fields=fields, mask=absent(objects))
+    if table.part == "object":
+        return structs
+    offsets = pa.array(accumulate((len(part or ()) for part in parts), initial=0), pa.int32())
+    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=absent(parts))
+
+
+def absent(values: Sequence[Any]) -> pa.Array:
+    """Return which values are None."""
+    return pa.array([value is None for value in values], pa.bool_())
+
+
 def to_int64(values: npt.NDArray[np.int64]) -> pa.Array:
-    """As Arrow's, without a copy; `pa.array` would import NumPy's masked arrays, which takes longer than a page."""
+    """Return integers as an Arrow array without a copy; `pa.array` would import `numpy.ma`, slower than a page."""
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])

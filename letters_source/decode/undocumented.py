@@ -1,96 +1,168 @@
-"""What exactly did the service write in a page's fields without a type, undocumented ones and those of free contents?
+"""Read the rows of a page that does not fit, and keep what is undocumented.
 
-msgspec reads a page again and makes objects of the wanted fields alone, each as the bytes that the service wrote.
+Fields are taken out of their objects column by column. What is left, and what does not fit its column, is kept as JSON,
+as the service wrote it.
 """
 
 from collections import Counter
-from functools import cache, lru_cache
-from operator import attrgetter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from letters_source.decode.values import json_texts
-from letters_source.tables import Table, tables_of
+from letters_source.decode.columns import NULL, join, read_field, read_values
+from letters_source.decode.row_schema import RAW, REASON, Notes, nest, objects_in
+from letters_source.decode.values import NUL, REPLACEMENT, is_suspect, json_text
+from letters_source.tables import UNDOCUMENTED, Table, tables_of
 
-_ABSENT = msgspec.Raw(b"")
+Fields = dict[str, msgspec.Raw]
 
-
-def read_strangers(body: bytes, names: tuple[str, ...]) -> tuple[pa.Array, Counter[str]]:
-    """The named fields of each row as one JSON object, null where a row has none; and how often each field came."""
-    rows = rows_decoder(names).decode(body).data.rows
-    members, kept = [], Counter[str]()
-    for slot, name in enumerate(names):
-        values = list(map(attrgetter(f"field_{slot}"), rows))
-        kept[name] = len(values) - values.count(_ABSENT)
-        key = msgspec.json.encode(name).decode()
-        members.append([text and f"{key}:{text}" for text in json_texts(values)])
-    objects = [",".join(filter(None, row)) for row in zip(*members, strict=True)]
-    return pa.array(["{" + text + "}" if text else None for text in objects], pa.string()), kept
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_OBJECT = msgspec.json.Decoder(Fields)
+_OBJECTS = msgspec.json.Decoder(list[Fields | None])
+_ENCODER = msgspec.json.Encoder(order="sorted")
+_LISTS_OF_OBJECTS = msgspec.json.Decoder(list[list[Fields] | None])
 
 
-def read_free(body: bytes, part: str, name: str) -> pa.Array:
-    """A field of free contents in the one nested object of each row, as JSON; null where a row has none."""
-    rows = free_decoder(part, name).decode(body).data.rows
-    texts = json_texts([row.part.value if row.part else _ABSENT for row in rows])
-    return pa.array([None if text in ("", "null") else text for text in texts], pa.string())
+@dataclass(slots=True)
+class Found:
+    """What the fields of a table's objects gave.
 
-
-def is_plain(name: str) -> bool:
-    """Whether a name is written in JSON as it is; others msgspec cannot make a field of."""
-    return msgspec.json.encode(name) == f'"{name}"'.encode()
-
-
-def all_names(body: bytes, listing: str) -> set[str]:
-    """The names of all fields of all rows.
-
-    Raises:
-        msgspec.DecodeError: a nested object has an undocumented field.
+    Args:
+        objects: the fields of each object that were not taken out.
+        columns: the columns that were made of the others.
+        misfits: an object's position, a field's wire name and its raw value, for each value that does not fit.
+        numbers: how often a number became text, by field.
     """
-    parts_decoder(listing).decode(body)
-    names: set[str] = set()
-    return names.union(*names_decoder().decode(body).data.rows)
+
+    objects: Sequence[Fields]
+    columns: dict[str, pa.Array] = field(default_factory=dict)
+    misfits: list[tuple[int, str, msgspec.Raw]] = field(default_factory=list)
+    numbers: Counter[str] = field(default_factory=Counter)
+
+    def take(self, wire: str) -> list[msgspec.Raw]:
+        """Take a field out of all objects."""
+        return [fields.pop(wire, NULL) for fields in self.objects]
+
+    def keep(self, wire: str, raws: Sequence[msgspec.Raw], positions: Sequence[int]) -> None:
+        """Remember the values at these positions as misfits."""
+        self.misfits += [(position, wire, raws[position]) for position in positions]
 
 
-@cache
-def names_decoder() -> msgspec.json.Decoder[Any]:
-    """A decoder of pages that leaves each field of a row as it is."""
-    return page_decoder(dict[str, msgspec.Raw])
+def read_rows(raws: Sequence[msgspec.Raw], listing: str) -> tuple[dict[str, pa.Array], Notes]:
+    """Return the columns of a page's rows, rejected rows among them, and what was noticed."""
+    root, *children = tables_of(listing)
+    rows, _ = read_objects(raws)
+    reasons = find_rejected(rows)
+    found = Found([{} if position in reasons else row for position, row in enumerate(rows)])
+    read_columns(found, root)
+    notes = sum((read_part(found, child) for child in children), Notes())
+    notes += keep_rest(found)
+    texts = {position: json_text(bytes(raws[position])) for position in reasons}
+    for name, values in ((REASON, reasons), (RAW, texts)):
+        found.columns[name] = pa.array(map(values.get, range(len(raws))), pa.string())
+    return found.columns, notes
 
 
-@lru_cache(maxsize=64)
-def rows_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """A decoder of pages that keeps the named fields of rows alone."""
-    slots = {f"field_{slot}": name for slot, name in enumerate(names)}
-    return page_decoder(msgspec.defstruct("Row", [(s, msgspec.Raw, _ABSENT) for s in slots], rename=slots, gc=False))
+def find_rejected(rows: Sequence[Fields | None]) -> dict[int, str]:
+    """Return why rows cannot be loaded, by position."""
+    ids, misfits, _ = read_values([(row or {}).get("id", NULL) for row in rows], "text")
+    unusable = chain(misfits, (position for position, row_id in enumerate(ids) if not row_id))
+    return {position: why_rejected(rows[position]) for position in unusable}
 
 
-@cache
-def free_decoder(part: str, name: str) -> msgspec.json.Decoder[Any]:
-    """A decoder of pages that keeps one field of a nested object alone."""
-    struct = msgspec.defstruct("Part", [("value", msgspec.Raw, _ABSENT)], rename={"value": name}, gc=False)
-    return page_decoder(msgspec.defstruct("Row", [("part", struct | None, None)], rename={"part": part}))
+def why_rejected(row: Fields | None) -> str:
+    """Return why a row without a usable id cannot be loaded."""
+    if row is None:
+        return "the row is not an object"
+    if "id" not in row:
+        return "the id is missing"
+    known = {b"null": "the id is null", b'""': "the id is empty"}
+    return known.get(bytes(row["id"]), "the id is not usable text")
 
 
-@cache
-def parts_decoder(listing: str) -> msgspec.json.Decoder[Any]:
-    """A decoder of pages that accepts documented fields alone in nested objects."""
-    _, *children = tables_of(listing)
-    fields = [(child.short, strict_part(child), None) for child in children]
-    return page_decoder(msgspec.defstruct("Row", fields, rename={child.short: child.wire for child in children}))
+def read_columns(found: Found, table: Table) -> None:
+    """Take the documented fields out of their objects and make columns of them."""
+    for column in table.documented:
+        raws = found.take(column.wire)
+        read = read_field(raws, column.kind)
+        found.columns[column.name] = read.array
+        found.numbers[column.wire] += read.numbers
+        found.keep(column.wire, raws, read.misfits)
 
 
-def strict_part(table: Table) -> Any:
-    """The type of a nested part, in which undocumented fields are not allowed."""
-    fields = [(column.name, msgspec.Raw, None) for column in table.documented]
-    names = {column.name: column.wire for column in table.documented}
-    struct = msgspec.defstruct("Part", fields, rename=names, forbid_unknown_fields=True)
-    part: Any = struct | None
-    return list[part] | None if table.part == "list" else part
+def read_part(found: Found, child: Table) -> Notes:
+    """Take nested objects, or lists of them, out of their rows and make a column of them."""
+    raws = found.take(child.wire)
+    parts, misfits = (read_lists if child.part == "list" else read_objects)(raws)
+    found.keep(child.wire, raws, misfits)
+    objects = objects_in(parts, child)
+    nested = Found([fields or {} for fields in objects])
+    read_columns(nested, child)
+    notes = keep_rest(nested, f"{child.wire}.")
+    found.columns[child.short] = nest(parts, objects, nested.columns, child)
+    return notes
 
 
-def page_decoder(row: Any) -> msgspec.json.Decoder[Any]:
-    """A decoder of pages with rows of the given type."""
-    data = msgspec.defstruct("Data", [("rows", list[row])])
-    return msgspec.json.Decoder(msgspec.defstruct("Page", [("data", data)]))
+def read_objects(raws: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
+    """Return the fields of each object, None where a value is none, and the positions of misfits."""
+    try:
+        return _OBJECTS.decode(join(raws)), []
+    except msgspec.ValidationError:
+        objects = [read_object(raw) for raw in raws]
+    return objects, [place for place, raw in enumerate(raws) if objects[place] is None and raw != NULL]
+
+
+def read_object(raw: msgspec.Raw) -> Fields | None:
+    """Return the fields of an object, or None for another value."""
+    try:
+        return _OBJECT.decode(raw)
+    except msgspec.ValidationError:
+        return None
+
+
+def read_lists(raws: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
+    """Return the objects of each list, and the positions of misfits, one for each element that is no object."""
+    try:
+        return _LISTS_OF_OBJECTS.decode(join(raws)), []
+    except msgspec.ValidationError:
+        lists = [read_list(raw) for raw in raws]
+    times = [raw != NULL if part is None else part.count(None) for raw, part in zip(raws, lists, strict=True)]
+    return lists, [place for place, misfits in enumerate(times) for _ in range(misfits)]
+
+
+def read_list(raw: msgspec.Raw) -> list[Fields | None] | None:
+    """Return the objects of a list, None in the place of another element; None for a value that is no list."""
+    try:
+        return [read_object(element) for element in _LIST.decode(raw)]
+    except msgspec.ValidationError:
+        return None
+
+
+def keep_rest(found: Found, prefix: str = "") -> Notes:
+    """Make a column of what was not taken out and what does not fit; return the counts under prefixed names."""
+    strangers = Counter(chain.from_iterable(found.objects))
+    misfits = Counter(wire for _, wire, _ in found.misfits)
+    for position, wire, raw in found.misfits:
+        found.objects[position][wire] = raw
+    if strangers or misfits:
+        found.columns[UNDOCUMENTED.name] = to_json(found.objects)
+    kept = Counter({prefix + name: times for name, times in (misfits + strangers).items()})
+    numbers = Counter({prefix + name: times for name, times in (+found.numbers).items()})
+    return Notes(kept, len(found.misfits), numbers)
+
+
+def to_json(objects: Sequence[Fields]) -> pa.Array:
+    """Return the fields of each object as one JSON object, keys in alphabetical order; null where it has none."""
+    joined = b"\x00".join(chain.from_iterable(fields.values() for fields in objects))
+    if is_suspect(joined) or any(NUL in name for name in set().union(*objects)):
+        objects = [to_portable(fields) for fields in objects]
+    return pa.array([_ENCODER.encode(fields) if fields else None for fields in objects], pa.string())
+
+
+def to_portable(fields: Fields) -> Fields:
+    """Return the fields with names and values that every engine can hold."""
+    return {name.replace(NUL, REPLACEMENT): msgspec.Raw(json_text(bytes(raw))) for name, raw in fields.items()}

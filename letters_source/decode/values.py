@@ -1,4 +1,4 @@
-"""How does one JSON value become a value of a column? Shared by both ways of decoding, so that they agree."""
+"""Turn one JSON value into a value of a column."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,6 @@ NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
 # a double has 309 digits before its point; a text of so many is taken for a number too, which spares reading it
 _LONG_NUMBER = re.compile(rb"\d{300}")
 _SUSPECT = re.compile(rb"\\u|\d[eE]|\d{300}")
-OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
 FIRST, LAST = (
     pa.scalar(moment, ARROW_TYPES["timestamp"])
@@ -83,7 +82,7 @@ def json_text(raw: bytes) -> str:
 def json_texts(raws: Sequence[msgspec.Raw]) -> list[str]:
     """`json_text` of many values, together where none of them needs a closer look."""
     joined = b"\x00".join(raws)  # no JSON holds a bare NUL
-    if _SUSPECT.search(joined):
+    if is_suspect(joined):
         return [json_text(bytes(raw)) for raw in raws]
     return joined.decode().split(NUL) if raws else []
 
@@ -101,24 +100,20 @@ def check_float(text: str) -> None:
 _ANY = msgspec.json.Decoder(float_hook=check_float)
 
 
+def is_suspect(raw: bytes) -> bool:
+    """Return whether JSON has escapes, exponents or very long numbers, which not every engine may hold."""
+    return _SUSPECT.search(raw) is not None
+
+
 def is_portable(raw: bytes) -> bool:
-    """Whether every engine can hold the JSON; only escapes, exponents and very long numbers need a closer look."""
-    if not _SUSPECT.search(raw):
+    """Return whether every engine can hold the JSON."""
+    if not is_suspect(raw):
         return True
     try:
         _ANY.decode(raw)
     except (msgspec.DecodeError, ArithmeticError):
         return False
     return b"\\u0000" not in raw and not _LONG_NUMBER.search(raw)
-
-
-def json_object(kept: dict[str, str]) -> str | None:
-    """A JSON object of values that are JSON already, keys in alphabetical order; None when there are none."""
-    if not kept:
-        return None
-    names = {key: msgspec.json.encode(key.replace(NUL, REPLACEMENT)).decode() for key in kept}
-    members = (f"{names[key]}:{kept[key]}" for key in sorted(kept))
-    return "{" + ",".join(members) + "}"
 
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:

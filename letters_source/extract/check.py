@@ -9,7 +9,8 @@ from typing import Unpack
 
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
-from letters_source.decode.page import Page, decode_page
+from letters_source.decode.page import Page
+from letters_source.extract.listing import fetch
 from letters_source.extract.probe import Effect, find_largest_page, try_filters
 from letters_source.pagination.walk import pages_of
 from letters_source.service.client import Client
@@ -97,5 +98,4 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
 
 def ask_page(name: str, client: Client, page_size: int, filters: Mapping[str, str]) -> Page:
     """Return page 0 of a listing."""
-    params = encode_page(0, page_size, filters)
-    return client.get(LISTINGS[name], params, partial(decode_page, listing=name, number=0))
+    return fetch(client, LISTINGS[name], encode_page(0, page_size, filters), 0)

@@ -1,7 +1,7 @@
 """Read one listing until it is proven complete, then yield its rows and the audit."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,7 @@ from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import Client
-from letters_source.service.listings import encode_page
+from letters_source.service.listings import Listing, encode_page, page_title
 
 # pages decoded at once beyond the number of cores wait for each other, and a pass takes a tenth longer
 CORES = Semaphore(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -92,12 +92,18 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
 
 
 def fetch_page(task: Task, client: Client, page: int) -> Page:
-    """One page of the listing, decoded."""
+    """Return one page of the listing."""
     params = encode_page(page, task.settings.page_size, task.filters.encode(task.settings.form))
-    return client.get(task.listing, params, partial(decode_in_turn, listing=task.listing.name, number=page))
+    return fetch(client, task.listing, params, page)
 
 
-def decode_in_turn(body: bytes, listing: str, number: int) -> Page:
-    """One page, decoded once a core is free."""
+def fetch(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:
+    """Get a page and decode it; the client's retries go around both."""
+    return client.retry(page_title(listing.name, page), partial(get_page, client, listing, params, page))
+
+
+def get_page(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:
+    """Get a page once, and decode it as soon as a core is free."""
+    body = client.get(listing, params)
     with CORES:
-        return decode_page(body, listing, number)
+        return decode_page(body, listing.name, page)

@@ -1,4 +1,4 @@
-"""How is one page asked for? The only HTTP: one GET, decoded, or a named error; retried in this one layer."""
+"""The HTTP client: one GET that returns bytes, and the one layer of retries."""
 
 import logging
 import zlib
@@ -29,25 +29,25 @@ logger = logging.getLogger("letters_source")
 T = TypeVar("T")
 
 CONNECT_SECONDS, READ_SECONDS = 10, 60
-# 1,000 full rows are half a megabyte: what is far beyond any page is a mistake or an attack
+# 1,000 full rows take half a megabyte; anything far larger than a page is a mistake or an attack
 MAX_BODY_BYTES = 256 * 2**20
-# no page takes so long, however slow the service
+# longer than any page takes, however slow the service
 ANSWER_SECONDS = 300
 CHUNK_BYTES = 2**18
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30
 
 
 class OneAddress(requests.Session):
-    """A session that does not look where a redirect leads: requests would read its body for that, however large."""
+    """A session that ignores redirects: to follow one, requests would read its body, however large."""
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """Nowhere."""
+        """Return no target."""
 
 
 class Client:
-    """Asks one service for pages; safe for many threads.
+    """Sends requests to one service; thread-safe.
 
-    `traffic` counts requests, retries, and the answers that asked to slow down (throttled).
+    `traffic` counts requests, retries, and responses that asked to slow down (throttled).
     """
 
     def __init__(self, base_url: str, tokens: TokenSource, throttle: Throttle, retry_budget: float) -> None:
@@ -55,11 +55,11 @@ class Client:
         self.traffic: Counter[str] = Counter()
         self._counting = Lock()
         self.session = OneAddress()
-        # no proxies, netrc or certificates from the environment: tokens go where base_url says, and nowhere else
+        # no proxies, netrc or certificates from the environment: tokens go to base_url and nowhere else
         self.session.trust_env = False
         seconds = min(ANSWER_SECONDS, retry_budget)
         adapter = TimedAdapter(seconds, pool_connections=1, pool_maxsize=throttle.workers)
-        # not base_url itself, which is sent escaped and would not be found
+        # mounted by scheme: base_url is escaped when it is sent, and a mount of its own would not match
         for scheme in ("https://", "http://"):
             self.session.mount(scheme, adapter)
 
@@ -71,14 +71,18 @@ class Client:
         self.throttle.stop()
         self.session.close()
 
-    def get(self, listing: Listing, params: Mapping[str, str], decode: Callable[[bytes], T]) -> T:
-        """One page, decoded.
+    def retry(self, where: str, call: Callable[[], T]) -> T:
+        """Return what `call` returns; try again while its failures may pass and the retry budget lasts.
+
+        Args:
+            where: the page's name in messages.
+            call: gets a page and decodes it.
 
         Raises:
-            NotAuthorised: the tokens were refused, and reading the secrets again gave no others.
+            NotAuthorised: the tokens were refused, and the secrets, read again, have no others.
             ServiceRejected: the service refused the request.
-            ServiceUnreachable: no usable answer within the retry budget.
-            MalformedResponse: an answer that is not the documented envelope.
+            ServiceUnreachable: no usable response within the retry budget.
+            MalformedResponse: a response that is not the documented envelope.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(Again),
@@ -89,46 +93,49 @@ class Client:
             reraise=True,
         )
         try:
-            answer: T = retrying(self._attempt, listing, params, decode)
+            result: T = retrying(attempt, call, where)
         except Again as again:
-            raise self._give_up(again, page_title(listing.name, params["page"])) from None
-        return answer
+            raise again.error or self._gave_up(again, where) from None
+        return result
 
-    def _attempt(self, listing: Listing, params: Mapping[str, str], decode: Callable[[bytes], T]) -> T:
-        """One request; raises `Again` where another may go well."""
+    def get(self, listing: Listing, params: Mapping[str, str]) -> bytes:
+        """Send one request and return the body of its response; called within `retry`.
+
+        Raises:
+            Again: it may succeed when it is sent again.
+            LettersError: as `retry` does.
+        """
         with self.throttle.slot() as began:
             try:
                 body = self._authorised(listing, params)
-            except SlowDown as again:
-                self._count("throttled")
-                wait = FIRST_WAIT_SECONDS if again.wait is None else again.wait
-                self.throttle.push_back(began, wait, learn=again.status == TOO_MANY_REQUESTS)
-                raise
             except Again as again:
-                if again.wait:
-                    self.throttle.park(again.wait)
+                self._slow_down(again, began)
                 raise
         self.throttle.succeeded()
-        try:
-            return decode(body)
-        except MalformedResponse as error:
-            if error.transient:
-                raise Again("a body that is not JSON", tries=3, error=error) from None
-            raise
+        return body
+
+    def _slow_down(self, again: Again, began: float) -> None:
+        """Make all workers wait as long as the service asks."""
+        if isinstance(again, SlowDown):
+            self._count("throttled")
+            wait = FIRST_WAIT_SECONDS if again.wait is None else again.wait
+            self.throttle.push_back(began, wait, learn=again.status == TOO_MANY_REQUESTS)
+        elif again.wait:
+            self.throttle.park(again.wait)
 
     def _authorised(self, listing: Listing, params: Mapping[str, str]) -> bytes:
-        """The body; where the tokens are refused, the secrets are read again, once."""
+        """Return the body; if the tokens are refused, read the secrets again, once."""
         tokens = self.tokens.current()
         try:
             return self._send(listing, params, tokens)
         except NotAuthorised:
             if not self.tokens.renew(tokens):
                 raise
-        logger.info("The tokens were refused; the secrets hold others by now, which are tried.")
+        logger.info("The service refused the tokens; trying again with new ones from the secrets.")
         return self._send(listing, params, self.tokens.current())
 
     def _send(self, listing: Listing, params: Mapping[str, str], tokens: Tokens) -> bytes:
-        """The body of one response, within bounds of size and time."""
+        """Return the body of one response, within bounds of size and time."""
         self._count("requests")
         where = page_title(listing.name, params["page"])
         try:
@@ -149,13 +156,13 @@ class Client:
 
     @cached_property
     def _prepared(self) -> requests.PreparedRequest:
-        """What is the same for each page, and a fifth of the work for a request; its URL is escaped and in ASCII."""
-        # a cache in between would serve pages of different times, which cannot be told apart
+        """The part of a request that is the same for each page, a fifth of the work; its URL is escaped ASCII."""
+        # a cache on the way could mix pages of different times unnoticed
         headers = {"Accept-Encoding": "gzip", "Cache-Control": "no-cache"}
         return self.session.prepare_request(requests.Request("GET", self.base_url, headers=headers))
 
     def _request(self, listing: Listing, params: Mapping[str, str], tokens: Tokens) -> requests.PreparedRequest:
-        """One page's request; the tokens come last, so that nothing else sets their headers."""
+        """Return one page's request; tokens are set last, so that nothing else sets their headers."""
         request = self._prepared.copy()
         request.url = f"{str(request.url).rstrip('/')}{listing.path}?{urlencode(params, quote_via=quote)}"
         request.prepare_cookies(self.session.cookies)
@@ -167,35 +174,37 @@ class Client:
             self.traffic[what] += 1
 
     def _before_retry(self, state: RetryCallState) -> None:
-        # what broke off because all ends is no failure
+        # a request that was cut off by the end of the run is not a failure
         self.throttle.check()
         self._count("retries")
-        again = outcome(state)
-        logger.warning(
-            "%s: %s; asking again in %.1f s.",
-            page_title(state.args[0].name, state.args[1]["page"]),
-            again,
-            state.upcoming_sleep,
-        )
+        logger.warning("%s: %s; trying again in %.1f s.", state.args[1], outcome(state), state.upcoming_sleep)
 
-    def _give_up(self, again: Again, where: str) -> Exception:
-        if again.error:
-            return again.error
+    def _gave_up(self, again: Again, where: str) -> ServiceUnreachable:
         wish = f", which asks to wait {again.wait:.0f} s" if again.wait else ""
         return ServiceUnreachable(
-            f"{where}: {again}{wish}; given up after {self.retry_budget:.0f} s. Check base_url ({self.base_url}); "
-            "how long a load tries is sources.letters.retry_budget."
+            f"{where}: {again}{wish}; gave up after {self.retry_budget:.0f} s. Check base_url ({self.base_url}), "
+            "or raise sources.letters.retry_budget."
         )
+
+
+def attempt(call: Callable[[], T], _where: str) -> T:
+    """Return what `call` returns; a body that is not JSON may have been cut short, so it is tried up to 3 times."""
+    try:
+        return call()
+    except MalformedResponse as error:
+        if not error.transient:
+            raise
+        raise Again("a body that is not JSON", tries=3, error=error) from None
 
 
 def read_body(response: requests.Response, where: str) -> bytes:
-    """The body, unpacked where it is gzip, the one encoding that is asked for.
+    """Return the body, decompressed if it is gzip, the only encoding that is accepted.
 
-    Not by urllib3: where a gzip member ends with a chunk, its decoder (2.8) doubles what it has not unpacked yet, so
-    that 0.4 MB of members take all memory within 20 chunks.
+    Not by urllib3: where a gzip member ends with a chunk, its decoder (2.8) doubles what it has not decompressed yet,
+    so that 0.4 MB of members take all memory within 20 chunks.
 
     Raises:
-        MalformedResponse: it is larger than any page would be.
+        MalformedResponse: it is far larger than any page.
     """
     packed = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
     stream = GzipFile(fileobj=response.raw, mode="rb") if packed else response.raw
@@ -210,14 +219,14 @@ def read_body(response: requests.Response, where: str) -> bytes:
 
 
 def outcome(state: RetryCallState) -> Again:
-    """Why the last try is to be repeated."""
+    """Return why the last try failed."""
     error: Any = state.outcome and state.outcome.exception()
     again: Again = error
     return again
 
 
 def wait_seconds(state: RetryCallState) -> float:
-    """The service's own wish, plus jitter that spreads the workers; else exponential with full jitter."""
+    """Return the wait that the service asks for, plus jitter; otherwise exponential backoff with full jitter."""
     again = outcome(state)
     if again.wait is not None:
         return again.wait + uniform(0, 0.1)
@@ -225,30 +234,30 @@ def wait_seconds(state: RetryCallState) -> float:
 
 
 class StopAfterTries(stop_base):
-    """Stops when a kind of failure has had its tries; what else went wrong in between does not count among them."""
+    """Stops when one kind of failure has used up its tries; other failures in between do not count."""
 
     def __init__(self) -> None:
         self._met: Counter[str] = Counter()
 
     def __call__(self, retry_state: RetryCallState) -> bool:
-        """Whether the last failure's kind has used up its tries; asked once after each try."""
+        """Return whether the last failure's kind has used up its tries; called once after each try."""
         again = outcome(retry_state)
         self._met[str(again)] += 1
         return again.tries is not None and self._met[str(again)] >= again.tries
 
 
 def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
-    """Why there is no TLS: a handshake may have been cut, a certificate stays what it is."""
+    """Return why there is no TLS: a handshake may have been cut short, but a bad certificate stays bad."""
     is_refused = "CERTIFICATE_VERIFY_FAILED" in str(error)
-    what = "the service's certificate cannot be verified" if is_refused else "the service speaks no TLS there"
+    what = "the service's certificate cannot be verified" if is_refused else "the server does not speak TLS"
     final = ServiceUnreachable(f"{where}: no trusted TLS connection: {what}; check sources.letters.base_url.")
     return Again("no trusted TLS connection", tries=1 if is_refused else 3, error=final)
 
 
 def describe(error: Exception) -> str:
-    """What went wrong with a connection, without its address or contents."""
+    """Return what went wrong with a connection, without its address or contents."""
     if isinstance(error, requests.exceptions.Timeout | ReadTimeoutError):
-        return "no answer in time"
+        return "no response in time"
     if isinstance(error, requests.exceptions.ConnectionError):
         return "no connection to the service"
-    return "an answer cut short"
+    return "a response cut short"

@@ -468,7 +468,7 @@ def test_a_half_outside_the_rows_is_a_misfit_too() -> None:
 def test_a_half_adds_to_the_misfit_that_it_makes() -> None:
     """A timestamp with a half is none, beside the half itself."""
     row, notes = read_text(r'"id": "1", "createdAt": "2023\ud800"')
-    assert row == {"id": "1", "undocumented": '{"createdAt":"2023\ufffd"}'}
+    assert row == {"id": "1", "undocumented": r'{"createdAt":"2023\ufffd"}'}
     assert notes == Notes(Counter(["createdAt"]), misfits=2, halves=1)
 
 

@@ -201,8 +201,8 @@ def test_f04_a_failure_for_ever_ends_with_the_budget(world: World, status: int) 
     """The message says what failed, how long it was tried, and what to do."""
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "no"}, status))
     assert str(refused(world, ServiceUnreachable, retry_budget=1)) == (
-        f"contacts page 0: the service answered {status}; given up after 1 s. "
-        f"Check base_url ({world.settings['base_url']}); how long a load tries is sources.letters.retry_budget."
+        f"contacts page 0: the service answered {status}; gave up after 1 s. "
+        f"Check base_url ({world.settings['base_url']}), or raise sources.letters.retry_budget."
     )
 
 
@@ -210,7 +210,7 @@ def test_f02_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
     """The message says what the service asked for."""
     world.emulator.canned.always(CONTACTS, Reply(429, b"", {"Retry-After": "86400"}))
     error = refused(world, ServiceUnreachable)
-    assert "the service answered 429, which asks to wait 86400 s; given up after 120 s" in str(error)
+    assert "the service answered 429, which asks to wait 86400 s; gave up after 120 s" in str(error)
 
 
 def test_f04_a_page_that_fails_for_ever_ends_the_load(world: World) -> None:
@@ -226,8 +226,8 @@ def test_f04_a_service_that_is_gone_is_unreachable(world: World) -> None:
         pass
     error = refused(world, ServiceUnreachable, retry_budget=0.001, base_url=gone)
     assert str(error) == (
-        "templates page 0: no connection to the service; given up after 0 s. "
-        f"Check base_url ({gone}); how long a load tries is sources.letters.retry_budget."
+        "templates page 0: no connection to the service; gave up after 0 s. "
+        f"Check base_url ({gone}), or raise sources.letters.retry_budget."
     )
 
 

@@ -102,7 +102,7 @@ def test_f18_f20_an_answer_that_does_not_end_is_left_within_the_budget(world: Wo
     start = monotonic()
     with hostile(world.settings["base_url"], fault, stays=True) as between:
         message = str(refused(world, ServiceUnreachable, base_url=between.base_url, retry_budget=1))
-    assert "given up after 1 s" in message
+    assert "gave up after 1 s" in message
     # the budget, the answer under way when it ended, and a slow machine's load around them
     assert monotonic() - start < 20
 
@@ -136,7 +136,7 @@ def test_f22_bad_gzip_is_asked_for_again_and_then_an_error(world: World) -> None
     """It may come of a broken connection; what stays so does not."""
     with record(answer(b"no gzip at all", Content_Encoding="gzip")) as recorder:
         message = str(refused(world, ServiceUnreachable, base_url=recorder.base_url, retry_budget=1))
-    assert "an answer cut short; given up" in message
+    assert "a response cut short; gave up" in message
     assert len(recorder.sent) > 1
 
 

@@ -31,6 +31,7 @@ from letters_source.service.listings import (
     Listing,
     TemplateFilters,
     encode_page,
+    page_title,
 )
 from letters_source.service.throttle import EASE, GROWTH, Stopped, Throttle
 from letters_source.service.tokens import Tokens, TokenSource
@@ -90,7 +91,12 @@ def client(emulator: Emulator) -> Iterator[Client]:
 
 def get(client: Client, listing: Listing = CONTACTS, page: int = 0) -> Page:
     """One page of two rows."""
-    return client.get(listing, encode_page(page, 2, {}), partial(decode_page, listing=listing.name, number=page))
+    return client.retry(page_title(listing.name, page), partial(get_once, client, listing, page))
+
+
+def get_once(client: Client, listing: Listing, page: int) -> Page:
+    """One page of two rows, asked for once."""
+    return decode_page(client.get(listing, encode_page(page, 2, {})), listing.name, page)
 
 
 def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACTS) -> str:
@@ -102,11 +108,11 @@ def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACT
     return str(caught.value)
 
 
-def given_up(client: Client, reason: str) -> str:
+def gave_up(client: Client, reason: str) -> str:
     """How a message says that the retry budget is spent."""
     return (
-        f"contacts page 0: {reason}; given up after {client.retry_budget:.0f} s. "
-        f"Check base_url ({client.base_url}); how long a load tries is sources.letters.retry_budget."
+        f"contacts page 0: {reason}; gave up after {client.retry_budget:.0f} s. "
+        f"Check base_url ({client.base_url}), or raise sources.letters.retry_budget."
     )
 
 
@@ -162,7 +168,7 @@ def test_answers_have_their_time_wherever_they_come_from(base_url: str) -> None:
 def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None) -> None:
     """The bearer token for both listings, the refresh token for contacts alone."""
     with recorded(answer(ONE)) as (client, recorder):
-        client.get(listing, encode_page(0, 2, {"search": "a b&c"}), bytes)
+        client.get(listing, encode_page(0, 2, {"search": "a b&c"}))
     (sent,) = recorder.sent
     assert sent.target == f"/api/v1{listing.path}?page=0&pageSize=2&search=a%20b%26c"
     assert sent.headers["authorization"] == f"Bearer {TOKENS.access}"
@@ -207,7 +213,7 @@ def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None)
 def test_filters_are_sent_where_they_are_set(listing: Listing, filters: Filters, sent: str) -> None:
     """Flags, lists, texts and booleans, percent-encoded (service-interface 4); what is empty is sent, None is not."""
     with recorded(answer(ONE)) as (client, recorder):
-        client.get(listing, encode_page(3, 50, filters.encode(Form())), bytes)
+        client.get(listing, encode_page(3, 50, filters.encode(Form())))
     assert [each.target for each in recorder.sent] == [f"/api/v1{listing.path}?page=3&pageSize=50{sent}"]
 
 
@@ -387,7 +393,7 @@ def test_everybody_waits_as_long_as_any_retried_answer_asks(client: Client, emul
     before = monotonic()
     emulator.canned.always(When(), Reply(status, b"", {"Retry-After": "86400"}))
     reason = f"the service answered {status}, which asks to wait 86400 s"
-    assert problem(client, ServiceUnreachable) == given_up(client, reason)
+    assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert statuses(emulator) == [status]
     assert client.traffic == {"requests": 1}
     assert before + 86_400 <= throttle._parked_until <= monotonic() + 86_400
@@ -403,7 +409,7 @@ def test_an_answer_to_slow_down_parks_everybody_and_halves_the_window(
     throttle = client.throttle
     emulator.canned.always(When(), Reply(status, b"", {"Retry-After": "86400"}))
     reason = f"the service answered {status}, which asks to wait 86400 s"
-    assert problem(client, ServiceUnreachable) == given_up(client, reason)
+    assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert client.traffic == {"requests": 1, "throttled": 1}
     assert throttle._parked_until == throttle._pushed_back + 86_400
     assert (throttle._window, throttle._learned) == (1, None)
@@ -429,7 +435,7 @@ def test_a_wish_beyond_the_budget_fails_at_once(client: Client, emulator: Emulat
     """The message says how long the service asks to wait."""
     emulator.canned.always(When(), Reply(429, b"", {"Retry-After": str(seconds)}))
     reason = f"the service answered 429, which asks to wait {seconds} s"
-    assert problem(client, ServiceUnreachable) == given_up(client, reason)
+    assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert statuses(emulator) == [429]
     assert client.traffic == {"requests": 1, "throttled": 1}
 
@@ -438,7 +444,7 @@ def test_failures_without_end_are_bounded_by_the_budget(emulator: Emulator) -> N
     """It is time that counts; the last failure is told."""
     emulator.canned.always(When(), Reply(500, b"", AT_ONCE))
     with emulator.serve() as base_url, client_of(base_url, budget=0.3) as client:
-        assert problem(client, ServiceUnreachable) == given_up(client, "the service answered 500")
+        assert problem(client, ServiceUnreachable) == gave_up(client, "the service answered 500")
         assert set(statuses(emulator)) == {500}
         assert client.traffic["requests"] == client.traffic["retries"] + 1 == len(emulator.hits)
 
@@ -448,7 +454,7 @@ def test_a_service_that_is_not_there_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with client_of(f"http://127.0.0.1:{port}", budget=0.1) as client:
-        assert problem(client, ServiceUnreachable) == given_up(client, "no connection to the service")
+        assert problem(client, ServiceUnreachable) == gave_up(client, "no connection to the service")
 
 
 LENGTH = {"Content_Length": str(len(ONE) + 1)}
@@ -459,18 +465,18 @@ CHUNKED = {"Transfer_Encoding": "chunked"}
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (answer(ONE, **LENGTH), "an answer cut short"),
-        (answer(ONE[:20], **LENGTH), "an answer cut short"),
-        (answer(b"", **LENGTH), "an answer cut short"),
-        (answer(chunked(ONE, end=b""), **CHUNKED), "an answer cut short"),
-        (answer(chunked(ONE)[:-20], **CHUNKED), "an answer cut short"),
-        (answer(b"zz\r\n", **CHUNKED), "an answer cut short"),
-        (answer(PACKED[:-12], **LENGTH, Content_Encoding="gzip"), "an answer cut short"),
-        (answer(PACKED[:-12], Content_Encoding="gzip"), "an answer cut short"),
-        (answer(PACKED + b"canary", Content_Encoding="gzip"), "an answer cut short"),
-        (answer(b"\x1f\x8b\x08" + b"\x00" * 30, Content_Encoding="gzip"), "an answer cut short"),
-        (answer(b"canary", Content_Encoding="gzip"), "an answer cut short"),
-        (answer(ONE[:20], Content_Length=str(len(ONE))) + RESET, "an answer cut short"),
+        (answer(ONE, **LENGTH), "a response cut short"),
+        (answer(ONE[:20], **LENGTH), "a response cut short"),
+        (answer(b"", **LENGTH), "a response cut short"),
+        (answer(chunked(ONE, end=b""), **CHUNKED), "a response cut short"),
+        (answer(chunked(ONE)[:-20], **CHUNKED), "a response cut short"),
+        (answer(b"zz\r\n", **CHUNKED), "a response cut short"),
+        (answer(PACKED[:-12], **LENGTH, Content_Encoding="gzip"), "a response cut short"),
+        (answer(PACKED[:-12], Content_Encoding="gzip"), "a response cut short"),
+        (answer(PACKED + b"canary", Content_Encoding="gzip"), "a response cut short"),
+        (answer(b"\x1f\x8b\x08" + b"\x00" * 30, Content_Encoding="gzip"), "a response cut short"),
+        (answer(b"canary", Content_Encoding="gzip"), "a response cut short"),
+        (answer(ONE[:20], Content_Length=str(len(ONE))) + RESET, "a response cut short"),
         (answer(ONE[:-1]), "a body that is not JSON"),
         (answer(ONE[:-1]).replace(b"Content-Length", b"X-Length"), "a body that is not JSON"),
         (answer(b""), "a body that is not JSON"),
@@ -553,8 +559,7 @@ def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.Lo
     """A failed handshake may be a cut one, and is tried three times, never without TLS."""
     with record(answer(ONE)) as recorder, client_of(recorder.base_url.replace("http:", "https:")) as client:
         assert problem(client, ServiceUnreachable) == (
-            "contacts page 0: no trusted TLS connection: the service speaks no TLS there; "
-            "check sources.letters.base_url."
+            "contacts page 0: no trusted TLS connection: the server does not speak TLS; check sources.letters.base_url."
         )
     assert recorder.sent == []
     assert client.traffic == {"requests": 3, "retries": 2}
@@ -566,11 +571,11 @@ def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.Lo
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (requests.exceptions.ConnectTimeout("canary"), "no answer in time"),
-        (requests.exceptions.ReadTimeout("canary"), "no answer in time"),
+        (requests.exceptions.ConnectTimeout("canary"), "no response in time"),
+        (requests.exceptions.ReadTimeout("canary"), "no response in time"),
         (requests.exceptions.ConnectionError("canary"), "no connection to the service"),
-        (requests.exceptions.ChunkedEncodingError("canary"), "an answer cut short"),
-        (OSError("canary"), "an answer cut short"),
+        (requests.exceptions.ChunkedEncodingError("canary"), "a response cut short"),
+        (OSError("canary"), "a response cut short"),
     ],
 )
 def test_a_failed_connection_is_told_in_our_own_words(error: Exception, words: str) -> None:
@@ -593,7 +598,7 @@ def test_a_service_that_is_silent_is_not_waited_for_beyond_the_budget() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with client_of(f"http://127.0.0.1:{port}", budget=0.1) as client:
-            assert problem(client, ServiceUnreachable) == given_up(client, "no answer in time")
+            assert problem(client, ServiceUnreachable) == gave_up(client, "no response in time")
             assert client.traffic["requests"] == client.traffic["retries"] + 1
 
 
@@ -626,7 +631,7 @@ def test_a_connection_that_opens_once_all_has_ended_is_ended_too() -> None:
     """A worker may be about to open one just then."""
     with recorded(answer(ONE), budget=0.1) as (client, recorder):
         client.session.close()
-        assert problem(client, ServiceUnreachable) == given_up(client, "no connection to the service")
+        assert problem(client, ServiceUnreachable) == gave_up(client, "no connection to the service")
         assert recorder.sent == []
 
 
