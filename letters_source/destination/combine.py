@@ -44,7 +44,7 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
     Raises:
         DestinationError: the file cannot be written.
         DestinationInUse: another process has the file open.
-        LoadFailed: the account is not loaded, or the copy failed and the previous one remains.
+        LoadFailed: the account is not loaded, the copy failed (the previous one remains), or the views did.
     """
     pipelines = account_pipelines("duckdb", to, DATASET, accounts)
     place = Path(absolute_place("duckdb", to))
