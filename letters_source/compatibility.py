@@ -113,7 +113,7 @@ def check_columns(client: Any, dataset: str, job: Job) -> None:
     if any(columns and (ROW_HASH.name in columns) != is_versioned for columns in held):
         raise SettingsError(
             f"{job.name}: the dataset {dataset} holds tables of another mode than {job.settings.mode}, "
-            "from an unfinished or foreign load; load in that mode, or choose another dataset with --dataset."
+            "from an unfinished load or another program; load in that mode, or choose another dataset with --dataset."
         )
 
 

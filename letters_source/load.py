@@ -144,7 +144,7 @@ def settle(pipeline: dlt.Pipeline, client: Any, load_id: str, tables: Sequence[T
         remove_unfinished(client, tables)
     if kind == "duckdb":
         drop_empty_staging(client)
-    # repeated keys can occur in files only: two machines can load into one folder or bucket at once
+    # keys can repeat only in files, because two machines can load into one bucket at once
     audits = verify_load(client, load_id, [table for table in tables if table.listing], keys=in_files)
     if kind in ("duckdb", "postgres"):
         adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})

@@ -93,7 +93,7 @@ def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
 def declare_tables(schema: Schema, settings: Settings) -> None:
     """Declare all tables in the schema, so that the order of columns does not depend on which rows arrive first.
 
-    Only tables with rows reach the destination.
+    Only tables that are loaded reach the destination.
     """
     for table in TABLES:
         if is_wanted(table, facets=settings.facets, mailings=settings.mailings):
@@ -247,6 +247,6 @@ def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the cache key:
 
 def with_descriptions(rows: pa.Table, table: Table) -> pa.Table:
     """Return the rows with the descriptions of the table and its columns in the metadata of their Arrow schema."""
-    described = {column.name: {"description": column.description} for column in table.loaded}
-    fields = [field.with_metadata(described.get(field.name)) for field in rows.schema]
+    metadata = {column.name: {"description": column.description} for column in table.loaded}
+    fields = [field.with_metadata(metadata.get(field.name)) for field in rows.schema]
     return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields, {"description": table.description}))
