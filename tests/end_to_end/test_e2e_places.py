@@ -367,7 +367,7 @@ def test_names_that_are_taken_are_refused(
 def test_accounts_whose_datasets_are_taken_are_refused_in_python_too(begin: Begin, accounts: tuple[str, ...]) -> None:
     """No pipeline is made for any of them."""
     world = begin(Emulator(3, 2))
-    with pytest.raises(DestinationError, match=r"views that unite accounts|ends in _staging"):
+    with pytest.raises(DestinationError, match=r"views over accounts|ends in _staging"):
         account_pipelines("duckdb", world.place, DATASET, accounts)
 
 
