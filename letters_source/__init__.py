@@ -62,7 +62,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: dlt takes half a second, which `letters --help` need not wait."""
+    """Import public names on first use: importing dlt takes half a second, which `letters --help` does not need."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""Refuses loads whose rows are selected or written in another way than those that the dataset holds."""
+"""Refuses loads whose selection or mode differs from that of the rows in the dataset."""
 
 import json
 import logging
@@ -19,27 +19,27 @@ logger = logging.getLogger("letters_source")
 
 
 def check_selection(client: Any, dataset: str, task: Task, audits: Sequence[dict[str, Any]]) -> None:
-    """Check that the dataset was not loaded with other filters, for another account or environment, or in another mode.
+    """Check that the dataset was loaded with the same filters, account, environment and mode.
 
-    Its newest audit counts; environments count where both loads name theirs.
+    The newest audit decides; environments are compared if both loads set one.
 
     Args:
-        client: SQL on the dataset, None where there is none.
+        client: SQL on the dataset; None if there is none.
         dataset: its name.
-        task: what is to be loaded.
+        task: the listing to load, with its settings.
         audits: the task's audits in the dataset, newest first.
 
     Raises:
-        SettingsError: it was, even by a first load that was killed, or its tables were made in another mode.
+        SettingsError: it was not, even if only by a killed first load, or its tables have another mode.
     """
     check_account(client, dataset, task)
     if not audits:
         check_columns(client, dataset, task)
-        # rows that are not replaced would be kept beside this load's rows
+        # in these modes, rows of an unfinished load would stay next to this load's rows
         audits = left_behind(client, task)
     if not audits:
         return
-    # loads that name no environment may come between those that do
+    # loads without an environment may lie between loads with one
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
     held, wanted = remembered(newest), selection_of(task)
     if held["environment"] is None or wanted["environment"] is None:
@@ -54,7 +54,7 @@ def check_selection(client: Any, dataset: str, task: Task, audits: Sequence[dict
 
 
 def left_behind(client: Any, task: Task) -> list[dict[str, Any]]:
-    """The audits, newest first, of loads that never finished and whose rows would stay beside those of the task."""
+    """Return the audits, newest first, of unfinished loads whose rows would stay next to those of the task."""
     is_mailings = task.name == MAILINGS.name
     if not is_mailings and task.settings.mode != "history":
         return []
@@ -67,10 +67,10 @@ def left_behind(client: Any, task: Task) -> list[dict[str, Any]]:
 
 
 def check_account(client: Any, dataset: str, task: Task) -> None:
-    """See that mailings and the contacts beside them are of one account.
+    """Check that mailings and contacts in a dataset belong to one account.
 
     Raises:
-        SettingsError: the dataset holds the others for another.
+        SettingsError: they do not.
     """
     other = {MAILINGS.name: MAILINGS.listing, MAILINGS.listing: MAILINGS.name}.get(task.name)
     for audit in finished_audits(client, other)[:1] if other else ():
@@ -83,10 +83,10 @@ def check_account(client: Any, dataset: str, task: Task) -> None:
 
 
 def check_policies(task: Task, before: dict[str, Policy]) -> None:
-    """Warn of other policies for personal values than before.
+    """Warn if the policies for personal data differ from the last load's.
 
     Raises:
-        SettingsError: what was not kept as it is has no policy any more, which may have been forgotten.
+        SettingsError: a policy that the last load used is omitted, perhaps by mistake.
     """
     privacy = task.settings.privacy
     named = {*privacy.policies, *privacy.kept}
@@ -95,30 +95,30 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
         first, more = forgotten[0], len(forgotten) - 1
         others, key = (f" and {more} more", "all") if more and first in PERSONAL else ("", first)
         raise SettingsError(
-            f"{task.name}: the last load had the policy {before[first]} for {first}{others}, and this one has none; "
-            f"to treat values so again, or with keep to write them as they are, {where_to_set(f'pii.{key}')}."
+            f"{task.name}: the last load used the policy {before[first]} for {first}{others}, but this one sets none; "
+            f"to use it again, or keep to write values unchanged, {where_to_set(f'pii.{key}')}."
         )
     if before != privacy.recorded:
-        logger.warning("%s: personal data is treated differently than in the last load", task.name)
+        logger.warning("%s: the policies for personal data differ from the last load's", task.name)
 
 
 def check_columns(client: Any, dataset: str, task: Task) -> None:
-    """See that tables that no finished load accounts for are of this mode.
+    """Check that tables without a finished load have the columns of this mode.
 
     Raises:
-        SettingsError: they are not.
+        SettingsError: they do not.
     """
     held = [read_columns(client, table.name) for table in tables_of(task.name)]
     is_versioned = task.settings.mode != "replace"
     if any(columns and (ROW_HASH.name in columns) != is_versioned for columns in held):
         raise SettingsError(
             f"{task.name}: the dataset {dataset} holds tables of another mode than {task.settings.mode}, "
-            "from a load that broke off or was not ours; load in that mode, or choose another dataset with --dataset."
+            "from an unfinished load or another program; load in that mode, or choose another dataset with --dataset."
         )
 
 
 def selection_of(task: Task) -> dict[str, Any]:
-    """What the task's rows are chosen by, and how they are written."""
+    """Return the task's selection: filters, account, environment, mode and, for history, policies."""
     is_mailings = task.name == MAILINGS.name
     filters = without_days(given(task.filters)) if is_mailings else given(task.filters)
     mode = windows_mode(task.settings.mailings_window) if is_mailings else task.settings.mode
@@ -127,13 +127,13 @@ def selection_of(task: Task) -> dict[str, Any]:
         "account_id": task.filters.account_id,
         "environment": task.settings.environment,
         "mode": mode,
-        # history would keep what an earlier policy let through, and see a change in every row hashed in another way
+        # history would keep values that an earlier policy did not remove, and see a change in each rehashed row
         "pii": task.settings.privacy.recorded if mode == "history" else {},
     }
 
 
 def remembered(audit: dict[str, Any]) -> dict[str, Any]:
-    """An audit as a selection; the days of a window of mailings are not chosen but counted."""
+    """Return an audit's selection; for a window of mailings, its length counts and its days do not."""
     filters, mode = dict(audit["filters"] or {}), audit.get("mode") or "replace"
     if mode == MERGE:
         mode = windows_mode(window_of(filters).days)
@@ -148,22 +148,22 @@ def remembered(audit: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_days(filters: dict[str, Any]) -> dict[str, Any]:
-    """The filters but for the days of a window."""
+    """Return the filters without the days of a window."""
     return {name: value for name, value in filters.items() if name not in DAYS}
 
 
 def unordered(filters: dict[str, Any]) -> dict[str, Any]:
-    """The filters with lists in one order, as theirs means nothing."""
+    """Return the filters with sorted lists, because the order of values does not matter."""
     return {name: sorted(value) if isinstance(value, list) else value for name, value in filters.items()}
 
 
 def windows_mode(days: int) -> str:
-    """The mode of mailings: windows of another length would tell the same mailing twice."""
+    """Return the mode of mailings: windows of another length would load the same mailing twice."""
     return f"{MERGE}, windows of {days} days"
 
 
 def describe(selection: dict[str, Any]) -> str:
-    """A selection in words."""
+    """Return a selection in words, for a message."""
     filters = ", ".join(f"{name}={json.dumps(value)}" for name, value in sorted(selection["filters"].items()))
     words = [f"with {filters}" if filters else "without filters", f"in mode {selection['mode']}"]
     words += [f"with personal values {json.dumps(selection['pii'])}"] if selection["pii"] else []

@@ -1,4 +1,4 @@
-"""Our dlt source and its resources, guarded against what would lose rows silently."""
+"""Subclasses dlt's source and resources to refuse changes that would silently lose rows."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from letters_source.errors import SettingsError
 from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, tables_of
 
 DELETE_INSERT = "delete-insert"
-"""dlt's merge strategy where none is named."""
+"""dlt's default merge strategy."""
 IDIOMS = (
     "filter rows with add_map(lambda table: table.filter(...)), "
     "or get rows one by one with add_yield_map(lambda table: iter(table.to_pylist()))"
@@ -21,10 +21,10 @@ IDIOMS = (
 
 
 class TableResource(DltResource):
-    """The resource of one table. Its items are Arrow tables, which a step written for rows would drop whole."""
+    """The resource of one table. Its items are Arrow tables; a step written for rows would drop whole tables."""
 
     def add_filter(self, item_filter: Any, insert_at: Any = None) -> NoReturn:  # noqa: ARG002 -- as dlt calls it
-        """Refuse: a filter keeps or drops whole items, which hold many rows.
+        """Refuse: a filter would keep or drop whole Arrow tables.
 
         Raises:
             SettingsError: always; the message names what to use instead.
@@ -42,16 +42,16 @@ class TableResource(DltResource):
         return super().add_yield_map(self.keeping_all(item_map))
 
     def refuse_place(self, method: str, insert_at: Any) -> None:
-        """Refuse a step before ours, which make the tables.
+        """Refuse a step before our own, which build the tables.
 
         Raises:
-            SettingsError: a place is given.
+            SettingsError: `insert_at` is set.
         """
         if insert_at is not None:
             raise SettingsError(f"{self.name}: {method} adds steps at the end only; leave insert_at out.")
 
     def keeping(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        """The step of `add_map`, which may not drop a table with rows."""
+        """Wrap a step of `add_map` to fail if it drops a table with rows."""
 
         @wraps(step)
         def call(item: Any, *meta: Any) -> Any:
@@ -64,7 +64,7 @@ class TableResource(DltResource):
         return call
 
     def keeping_all(self, step: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-        """The step of `add_yield_map`, which may not drop a table with rows."""
+        """Wrap a step of `add_yield_map` to fail if it drops a table with rows."""
 
         @wraps(step)
         def call(item: Any, *meta: Any) -> Iterator[Any]:
@@ -80,10 +80,10 @@ class TableResource(DltResource):
 
     @contextmanager
     def explained(self, method: str, item: Any) -> Iterator[None]:
-        """Say that the item is an Arrow table where a step fails as one for rows does.
+        """Explain the error of a step that expects rows and gets an Arrow table.
 
         Raises:
-            SettingsError: it did.
+            SettingsError: the step failed on an Arrow table.
         """
         try:
             yield
@@ -94,12 +94,12 @@ class TableResource(DltResource):
             raise SettingsError(f"{what}: {error}; {IDIOMS}.") from error
 
     def dropped(self, method: str) -> SettingsError:
-        """The error of a step that dropped a table with rows."""
+        """Return the error for a step that dropped a table with rows."""
         return SettingsError(f"{self.name}: a step of {method} dropped a whole Arrow table with rows; {IDIOMS}.")
 
 
 class HiddenResource(DltResource):
-    """A resource that reads pages for several tables, so that no step may come between."""
+    """A resource that reads pages for several tables and accepts no steps."""
 
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse a step.
@@ -108,35 +108,36 @@ class HiddenResource(DltResource):
             SettingsError: always.
         """
         raise SettingsError(
-            f"{self.name} takes no steps, as it reads for several tables; add them to a table's resource."
+            f"{self.name} accepts no steps, because it reads for several tables; add them to a table's resource."
         )
 
     add_filter = add_map = add_yield_map = refuse
 
 
 class LettersSource(DltSource):
-    """The source. Tables of a listing load together; otherwise parents and children would come from different loads."""
+    """A source that loads the tables of a listing together, so that parents and children come from one load."""
 
     def with_resources(self, *resource_names: str) -> DltSource:
-        """Select resources, with all others of their listings: children, rejected rows and the audit."""
+        """Select resources and all others of their listings: children, rejected rows and the audit."""
         parts = {part_of(name) for name in resource_names}
         together = [name for name in self.resources if part_of(name) in parts]
         return super().with_resources(*dict.fromkeys((*resource_names, *together)))
 
     def clone(self, with_name: Any = None) -> "LettersSource":
-        """A copy, of our class."""
+        """Return a copy of this class."""
         return LettersSource(self.schema.clone(with_name=with_name), self.section, list(self.resources.values()))
 
 
 def check_selected_resources(part: str, mode: str) -> None:
-    """See that the running load has all tables of a listing, or of the mailings, and replaces none with a part of it.
+    """Check that the running load includes all tables of a listing, or of mailings, each complete.
 
     Args:
         part: the listing, or `mailings`.
-        mode: how it is written.
+        mode: its mode.
 
     Raises:
-        SettingsError: some are not selected, so that their rows of an earlier load would stay; or one is incremental.
+        SettingsError: a table is not selected, so its rows of an earlier load would stay, or a write disposition would
+            lose rows.
     """
     source = dlt.current.source()
     names = dict.fromkeys((*resources_of(part), *(name for name in source.resources if part_of(name) == part)))
@@ -151,44 +152,44 @@ def check_selected_resources(part: str, mode: str) -> None:
 
 
 def check_disposition(resource: DltResource, mode: str) -> None:
-    """See that a resource's write disposition keeps its table whole.
+    """Check that a resource's write disposition keeps its table complete.
 
     Raises:
-        SettingsError: dlt would refuse the merge strategy late, or rows that are not new would be lost.
+        SettingsError: dlt would reject the merge strategy late, or old rows would be lost.
     """
     given: Any = resource.write_disposition
-    # dlt takes the word alone, or a dict with more about it
+    # dlt accepts a string or a dict
     wanted = given if isinstance(given, dict) else {"disposition": given}
     strategy = "skip" if wanted["disposition"] == "skip" else wanted.get("strategy", DELETE_INSERT)
     if mode == "replace" and strategy != DELETE_INSERT:
         raise SettingsError(
-            f'{resource.name}: {strategy} does not fit; write_disposition may be "replace", "append" or "merge". For '
-            "changed rows set sync, for former versions history."
+            f'{resource.name}: {strategy} is not supported; write_disposition must be "replace", "append" or "merge". '
+            "To write only changed rows, set sync; to keep row history, set history."
         )
     if resource.incremental and (mode in ("sync", "history") or wanted["disposition"] == "replace"):
         raise SettingsError(
-            f"{resource.name}: incremental keeps only rows that are new, so replace, sync and history would lose or "
-            'close all others; set write_disposition to "merge" or "append", or leave incremental out.'
+            f"{resource.name}: incremental keeps only new rows, so replace, sync and history would delete or close all "
+            'others; set write_disposition to "merge" or "append", or remove incremental.'
         )
 
 
 def resources_of(part: str) -> list[str]:
-    """The names of the resources that a listing, or the mailings, cannot be loaded without."""
+    """Return the names of the resources that a listing, or mailings, requires."""
     rows = [MAILINGS.name] if part == MAILINGS.name else [table.name for table in tables_of(part)]
     shared = [LISTING_AUDIT] if part == MAILINGS.name else [REJECTED_ROWS, LISTING_AUDIT]
     return [*rows, *(f"{part}__{table.name}" for table in shared)]
 
 
 def part_of(resource: str) -> str:
-    """The listing that a resource belongs to, or `mailings`; of a hidden resource its own name."""
+    """Return the listing that a resource belongs to, or `mailings`; for a hidden resource, its own name."""
     return resource.partition("__")[0]
 
 
 def has_rows(item: Any) -> bool:
-    """Whether an item is an Arrow table with rows."""
+    """Return whether an item is an Arrow table with rows."""
     return isinstance(item, pa.Table) and item.num_rows > 0
 
 
 def is_nothing(result: Any) -> bool:
-    """Whether a step dropped its item."""
+    """Return whether a step dropped its item."""
     return result is None or (isinstance(result, list) and all(map(is_nothing, result)))

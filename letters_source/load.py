@@ -1,4 +1,4 @@
-"""The protocol of a load, from settings to a verified destination. The command, scripts and orchestrators call it."""
+"""Runs a load, from settings to a verified destination. The command, scripts and orchestrators call it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ from letters_source.tables import MAILINGS, TABLES, Table
 
 PARTS = (*LISTINGS, MAILINGS.name)
 ONE_AT_A_TIME = RLock()
-"""dlt's active pipeline, Python's filters of warnings, and the umask are one per process."""
+"""dlt's active pipeline, Python's warning filters, and the umask are global to the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Result:
 
     Args:
         load_id: dlt's id of the load, `_dlt_load_id` of its rows.
-        tables: how many rows each table holds now.
+        tables: the number of rows in each table.
         audits: the load's rows of `listing_audit`, one for each listing, value of a facet, and window of mailings.
-        seconds: how long it all took.
+        seconds: the duration of the load.
     """
 
     load_id: str
@@ -75,19 +75,19 @@ def run(
 ) -> Result:
     """Load listings completely, or raise.
 
-    A load that stops before the destination is written leaves all tables as they were. In DuckDB and PostgreSQL, all
+    A load that stops before it writes to the destination leaves all tables unchanged. In DuckDB and PostgreSQL, all
     tables of listings change in one transaction, so a load that stops later leaves all old or all new. A first load
     into a new DuckDB file, and loads into other destinations, can leave some tables new and others old; run the load
     again to repair them. Loads in threads of one process run one after another.
 
     Args:
-        pipeline: where to load; None for `make_pipeline()`, the file letters.duckdb. Its working folder is emptied, so
-            it should load nothing else.
+        pipeline: the pipeline to load with; None for `make_pipeline()`, the file letters.duckdb. Its working directory
+            is emptied, so it should load nothing else.
         only: what to load: `templates`, `contacts`, `mailings`; when empty, both listings, and mailings if set.
         publish: a file for readers, replaced by a copy of the DuckDB file once the load is verified.
         watch: progress callback, called for each response with the listing, the number of the pass, the rows in it, and
             the service's count.
-        **settings: as in `Settings`; others come from dlt's configuration, `[sources.letters]`.
+        **settings: as in `Settings`; the rest comes from dlt's configuration, `[sources.letters]`.
 
     Raises:
         LettersError: see `letters_source.errors`.
@@ -107,20 +107,20 @@ def run(
             with open_sql(pipeline) as client:
                 audits = settle(pipeline, client, load_id, tables)
                 counts = count_rows(client, tables)
-        # not while the file is held open: a new file would be removed if its copy fails
+        # outside `hold_open`, which would remove a new file if its copy fails
         if copy:
             when_free(partial(publish_copy, pipeline, copy), wait)
     return Result(load_id, counts, audits, monotonic() - start)
 
 
 def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_check: str) -> str:
-    """Extract, normalize and load the source, as `pipeline.run` does; returns the load id.
+    """Extract, normalize and load the source, as `pipeline.run` does; return the load id.
 
     Args:
-        pipeline: where to.
-        source: what to load.
+        pipeline: the pipeline.
+        source: the source with its selected resources.
         strategy: dlt's `replace_strategy`.
-        lock_check: SQL at the end of PostgreSQL's transaction.
+        lock_check: SQL that ends PostgreSQL's transaction.
     """
     pipeline.activate()
     if pipeline.config.restore_from_destination and not pipeline.dev_mode:
@@ -134,7 +134,7 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
 
 
 def settle(pipeline: dlt.Pipeline, client: Any, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
-    """Clean up after unfinished loads, verify this one, and add comments, keys and views; returns its audits.
+    """Clean up after unfinished loads, verify this one, and add comments, keys and views; return its audits.
 
     Raises:
         LoadFailed: as `verify_load` does.
@@ -144,7 +144,7 @@ def settle(pipeline: dlt.Pipeline, client: Any, load_id: str, tables: Sequence[T
         remove_unfinished(client, tables)
     if kind == "duckdb":
         drop_empty_staging(client)
-    # only a lock of ours keeps two loads out of one folder, and nothing keeps two machines out of one bucket
+    # keys can repeat only in files, because two machines can load into one bucket at once
     audits = verify_load(client, load_id, [table for table in tables if table.listing], keys=in_files)
     if kind in ("duckdb", "postgres"):
         adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
@@ -168,7 +168,7 @@ def run_accounts(
     views: str = schema_of_views(),
     **settings: Unpack[Overrides],
 ) -> dict[str, Result]:
-    """Load accounts one after another, each into a dataset of its own; in DuckDB, views combine them.
+    """Load accounts one after another, each into its own dataset; in DuckDB, views combine them.
 
     Args:
         pipelines: a pipeline per account, as `account_pipelines` makes them.
@@ -198,10 +198,10 @@ def run_accounts(
 
 
 def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
-    """The source with the selected parts; unchanged when none is given.
+    """Return the source with the selected parts; unchanged when none is given.
 
     Raises:
-        SettingsError: there is no such part.
+        SettingsError: a name is not a part.
     """
     parts = {only} if isinstance(only, str) else set(only)
     if unknown := parts - set(PARTS):
@@ -212,5 +212,5 @@ def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
 
 
 def loads_into(source: DltSource, table: Table) -> bool:
-    """Whether a selected resource loads a table."""
+    """Return whether a selected resource loads a table."""
     return any(resource.table_name == table.name for resource in source.selected_resources.values())

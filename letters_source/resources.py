@@ -1,4 +1,4 @@
-"""What the hidden resources yield: the pages of listings and of mailings, once the load is known to be allowed."""
+"""Reads listings and mailings for the hidden resources, after checking that the load is allowed."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -35,17 +35,16 @@ logger = logging.getLogger("letters_source")
 
 Item = ListingRows | TableRows
 NOTHING = TableRows("", MAILINGS.schema.empty_table())
-"""What no table takes: it gives every other resource its turn to refuse before the service is asked."""
+"""An item that no table uses: yielding it lets every resource run its checks before the first request."""
 NO_AUDIT = TableRows(LISTING_AUDIT.name, LISTING_AUDIT.schema.empty_table())
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
 def read_pages(task: Task) -> Iterator[Item]:
-    """The listing's rows once they are shown to be whole, then those of its facets.
+    """Yield the listing's rows once they are shown to be complete, then those of its facets.
 
     Raises:
-        SettingsError: `add_limit` was set, which would make a part look like the whole, or the dataset holds rows that
-            were chosen otherwise.
+        SettingsError: `add_limit` was set, or the dataset has rows that were selected differently.
     """
     audits = check_load(task, task.settings.mode)
     yield NOTHING
@@ -56,16 +55,16 @@ def read_pages(task: Task) -> Iterator[Item]:
 
 
 def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
-    """The mailings of each window since the last load, each item with the day that it brings the mailings up to.
+    """Yield the mailings of each window since the last load, each item with the day up to which mailings are complete.
 
     Raises:
         SettingsError: no first day is set, or as for `read_pages`.
-        ServiceError: the service ignores the days of a window, or leaves some of them out.
+        ServiceError: the service ignores the days of a window, or omits some of them.
     """
     audits = check_load(task, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(task, days, end, audits)
-    # tables of the right types, also where there is no day to ask for
+    # empty tables, so that both exist with the right types even if there is no day to request
     yield {"item": NO_AUDIT}
     yield {"item": TableRows(MAILINGS.name, MAILINGS.schema.empty_table())}
     windows = plan_windows(start, end, task.settings.mailings_window)
@@ -73,7 +72,7 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[d
         check_days_honored(task)
     together, mailed = count_together(task, windows), 0
     for window in windows:
-        # dlt drops what lies before the day that it goes on from
+        # dlt drops items dated before its start value
         day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
         rows, audit, count = read_window(task, window)
         mailed += count
@@ -83,12 +82,12 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[d
 
 
 def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
-    """The first day to ask for: where dlt goes on from, or before, where the destination lacks days.
+    """Return the first day to request: dlt's start value, or an earlier day that the destination lacks.
 
-    dlt remembers a day for a pipeline, wherever it loads to; what counts is what the destination holds, by the audits.
+    dlt stores the start value per pipeline, whatever its destination; the audits show which days the destination has.
 
     Raises:
-        SettingsError: no first day is set, or one that is yet to come.
+        SettingsError: no first day is set, or it is in the future.
     """
     since, start = task.settings.mailings_since, days.start_value
     if start is None:
@@ -97,25 +96,26 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
         return start
     if since >= end:
         raise wrong("mailings_since", "no day after today", since)
-    # a clock that was ahead would have days count as held that nobody has asked for
+    # after a load with a clock ahead of time, days would count as loaded that were never requested
     held = [held_window(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
     missing = first_open_day(held, since) - timedelta(days=task.settings.mailings_lag)
     return min(start, max(since, missing))
 
 
 def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
-    """Check that the listing may be loaded into the running pipeline's dataset, before the service is asked.
+    """Check that the listing may be loaded into the running pipeline's dataset, before the first request.
 
     Returns:
-        The listing's audits in finished loads, newest first; none outside a load.
+        The listing's audits from finished loads, newest first; none outside a load.
 
     Raises:
-        SettingsError: a limit is set, the destination cannot merge, or the dataset holds rows of another choice.
+        SettingsError: `add_limit` was set, the destination does not support the mode, or the dataset has rows that were
+            selected differently.
     """
     if dlt.current.resource().limit:
         raise SettingsError(
-            f"add_limit would load a part of {task.name} as if it were the whole, so it is refused; "
-            "to try things out, load from the emulator: letters serve."
+            f"add_limit is not supported: it would load part of {task.name} as if it were complete; "
+            "to experiment, load from the emulator: letters serve."
         )
     for status in unknown_statuses(task.filters):
         logger.warning("%s: last_mailed_status %s is not one of the documented %s", task.name, status, DOCUMENTED)
@@ -131,6 +131,6 @@ def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
 
 
 def working_folder() -> Path | None:
-    """The running pipeline's working folder: on a disk for data, which the system's folder for files may not be."""
+    """Return the running pipeline's working directory; unlike the system's, it is on a disk meant for data."""
     pipeline = running_pipeline()
     return Path(pipeline.working_dir) if pipeline else None

@@ -1,4 +1,4 @@
-"""What can be loaded? The dlt source and its resources; wiring only."""
+"""Defines the dlt source and its resources; wiring only."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -44,26 +44,27 @@ from letters_source.transform.flatten import accepted, to_rejected, to_table
 from letters_source.transform.row_hash import listed_rows, with_hash
 
 HINTS_DIFFER = "several column hints were different"
-"""What dlt warns of for each Arrow table with a JSON column: Arrow has no JSON type, so it comes as text."""
+"""dlt's warning for each Arrow table with a JSON column, which Arrow stores as text."""
 
 
 @dlt.source(name="letters", section="letters", _impl_cls=LettersSource)
 def letters(
     watch: Annotated[ProgressCallback, NotResolved()] = no_progress, **settings: Unpack[Overrides]
 ) -> list[DltResource]:
-    """Templates and contacts of the letter mailing service, complete or an error.
+    """Return a dlt source with templates and contacts of the letter mailing service, complete or an error.
 
-    Resources: for each listing its tables (`templates`, `templates__creator`, `templates__product`; `contacts`,
-    `contacts__contact_labels`), with `facets` those of its facets, its rows without a usable id, and its audit;
-    `mailings` and their audit, selected where the setting says so. The pages of a listing are read once for all its
-    tables but the facets, each value of which has a walk of its own.
+    Each listing has resources for its tables (`templates`, `templates__creator`, `templates__product`; `contacts`,
+    `contacts__contact_labels`), its facets if `facets` is set, its rejected rows, and its audit. `mailings` and their
+    audit are selected if `mailings` is set. The pages of a listing are read once for all its tables except facets:
+    each value of a facet takes a separate pass.
 
     Args:
-        watch: told of each response: listing, number of the walk, rows in it, the service's count.
-        **settings: as in `Settings`; what is not given comes from dlt's configuration, `[sources.letters]`.
+        watch: progress callback, called for each response with the listing, the number of the pass, the rows in it, and
+            the service's count.
+        **settings: as in `Settings`; the rest comes from dlt's configuration, `[sources.letters]`.
 
     Raises:
-        LettersError: a setting is wrong, or a listing cannot be shown to be whole; nothing is loaded then.
+        LettersError: a setting is invalid, or a listing cannot be shown to be complete; nothing is loaded then.
     """
     logging.getLogger("dlt").addFilter(is_no_hint_of_ours)
     resolved = resolve_settings(settings)
@@ -79,7 +80,7 @@ def letters(
 
 
 def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
-    """Whether a line of dlt's log is about anything but the hints of our JSON columns, which are right."""
+    """Return False for dlt's warning about the hints of our JSON columns, which are correct; a logging filter."""
     if HINTS_DIFFER not in record.getMessage():
         return True
     try:
@@ -89,7 +90,7 @@ def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
 
 
 def declare_tables(schema: Schema, settings: Settings) -> None:
-    """Put all tables into the schema, so that their columns have one order whatever comes first.
+    """Declare all tables in the schema, so that the order of columns does not depend on which rows arrive first.
 
     Only tables that are loaded reach the destination.
     """
@@ -99,12 +100,12 @@ def declare_tables(schema: Schema, settings: Settings) -> None:
 
 
 def is_wanted(table: Table, *, facets: bool, mailings: bool) -> bool:
-    """Whether a table is loaded, where facets and mailings are or are not."""
+    """Return whether a table is part of a load with these settings."""
     return {"facet": facets, "window": mailings}.get(table.part, True)
 
 
 def listing_resources(task: Task) -> Iterator[DltResource]:
-    """A hidden resource that reads the listing, and for each table a transformer that takes its part of that."""
+    """Yield a hidden resource that reads the listing, and a transformer for each of its tables."""
     name, settings = task.name, task.settings
     pages = hidden_resource(read_pages, f"{name}_pages")(task)
     yield pages
@@ -119,7 +120,7 @@ def listing_resources(task: Task) -> Iterator[DltResource]:
 
 
 def mailings_resources(task: Task) -> Iterator[DltResource]:
-    """The same for the mailings, which are asked for by windows of days and grow from load to load."""
+    """Yield the same for mailings, which are requested by windows of days and loaded incrementally."""
     settings = task.settings
     days = dlt.sources.incremental[date](
         "day",
@@ -138,30 +139,30 @@ def mailings_resources(task: Task) -> Iterator[DltResource]:
 
 
 def shared_resource(pages: DltResource, table: Table, take: Callable[[Any], pa.Table | None], name: str) -> DltResource:
-    """The transformer for a table that all listings share."""
+    """Return the transformer for a table that all listings share."""
     return described(pages | table_transformer(take, table, name, write_disposition="append"), table)
 
 
 def hidden_resource(read: Callable[..., Any], name: str) -> Any:
-    """A resource that reads pages; the transformers of tables take their parts of them."""
-    # dlt's types leave out its parameter for a class
+    """Return a resource that reads pages, the input of the tables' transformers."""
+    # dlt's type hints lack `_impl_cls`
     make: Any = dlt.resource
     return make(read, name=name, selected=False, _impl_cls=HiddenResource)
 
 
 def table_transformer(take: Callable[..., Any], table: Table, listing: str = "", **more: Any) -> Any:
-    """The transformer that takes a table's part of what was read."""
+    """Return the transformer that extracts a table's rows from the pages."""
     make: Any = dlt.transformer
     return make(take, **hints(table, listing), **more, _impl_cls=TableResource)
 
 
 def described(resource: DltResource, table: Table) -> DltResource:
-    """The resource with the table's description in its schema."""
+    """Return the resource with the table's description in its schema."""
     return resource.apply_hints(additional_table_hints={"description": table.description})
 
 
 def hints(table: Table, listing: str = "") -> dict[str, Any]:
-    """dlt's hints of a table; one that all listings share has a resource for each, named after both."""
+    """Return dlt's hints for a table; a table that listings share has a resource per listing, named after both."""
     reference = {"referenced_table": table.listing, "columns": list(table.key[:1]), "referenced_columns": ["id"]}
     return {
         "name": f"{listing}__{table.name}" if listing else table.name,
@@ -173,7 +174,7 @@ def hints(table: Table, listing: str = "") -> dict[str, Any]:
 
 
 def column_hints(table: Table) -> TTableSchemaColumns:
-    """dlt's hints of a table's columns."""
+    """Return dlt's hints for a table's columns."""
     return {
         column.name: {
             "name": column.name,
@@ -188,7 +189,7 @@ def column_hints(table: Table) -> TTableSchemaColumns:
 def take_table(
     item: Item | dict[str, Any], table: Table, mode: Mode = "replace", *, filtered: bool = False
 ) -> list[pa.Table] | pa.Table | None:
-    """A table's part of what was read; for history with filters, a child also takes which rows were listed."""
+    """Return a table's rows from an item; for history with filters, a child also gets markers of the listed rows."""
     item = unwrapped(item)
     if isinstance(item, ListingRows):
         own = [] if table.part == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
@@ -200,7 +201,7 @@ def take_table(
 
 
 def take_rejected(item: Item | dict[str, Any]) -> pa.Table | None:
-    """The rows without a usable id; at the end an empty table, which sees to it that theirs exists."""
+    """Return the rows without a usable id; for the audit, an empty table, so that `rejected_rows` always exists."""
     item = unwrapped(item)
     if isinstance(item, TableRows) and item.table == LISTING_AUDIT.name:
         return stamped(REJECTED_ROWS.schema.empty_table(), REJECTED_ROWS)
@@ -210,20 +211,20 @@ def take_rejected(item: Item | dict[str, Any]) -> pa.Table | None:
 
 
 def take_audit(item: Item | dict[str, Any]) -> pa.Table | None:
-    """The audit."""
+    """Return the audit's row; None for other items."""
     item = unwrapped(item)
     is_audit = isinstance(item, TableRows) and item.table == LISTING_AUDIT.name
     return stamped(item.rows, LISTING_AUDIT) if is_audit else None
 
 
 def unwrapped(item: Item | dict[str, Any]) -> Item:
-    """The item itself where it comes with the day that dlt's incremental loading goes by."""
+    """Return the item without the day that dlt's incremental loading uses."""
     inner: Item = item["item"] if isinstance(item, dict) else item
     return inner
 
 
 def stamped(rows: pa.Table, table: Table) -> pa.Table:
-    """The rows with the id of the load that brings them; outside a pipeline there is no load."""
+    """Return the rows with the load id; unchanged outside a pipeline."""
     try:
         load_id = load_package_state()["load_id"]
     except CurrentLoadPackageStateNotAvailable:
@@ -233,19 +234,19 @@ def stamped(rows: pa.Table, table: Table) -> pa.Table:
     return with_descriptions(loaded, table) if goes_to_plain_files(load_id) else loaded
 
 
-# to look dlt's configuration up takes 9 ms
+# looking up dlt's configuration takes 9 ms
 @lru_cache(maxsize=1)
-def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the answer holds for one load
-    """Whether the running load writes plain Parquet files, which describe themselves.
+def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the cache key: the answer holds for one load
+    """Return whether the running load writes plain Parquet files, whose schemas contain descriptions.
 
-    Delta refuses rows whose metadata differs from the table's, so reworded descriptions would stop loads into it.
+    Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail.
     """
     pipeline = running_pipeline()
     return pipeline is not None and is_files(pipeline) and not table_format(pipeline)
 
 
 def with_descriptions(rows: pa.Table, table: Table) -> pa.Table:
-    """The rows with the descriptions of the table and its columns in the metadata of their schema."""
-    told = {column.name: {"description": column.description} for column in table.loaded}
-    fields = [field.with_metadata(told.get(field.name)) for field in rows.schema]
+    """Return the rows with the descriptions of the table and its columns in the metadata of their Arrow schema."""
+    metadata = {column.name: {"description": column.description} for column in table.loaded}
+    fields = [field.with_metadata(metadata.get(field.name)) for field in rows.schema]
     return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields, {"description": table.description}))

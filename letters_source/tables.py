@@ -1,7 +1,7 @@
-"""Which tables are there, and what is in each column?
+"""Defines all tables and columns.
 
-The whole schema as data: the Arrow schemas, dlt's hints, databases' comments and README's table list come from here.
-Wire keys and meanings are those of the service's interface document, sections 2.2 to 2.4.
+The Arrow schemas, dlt's hints, databases' comments and README's table list are derived from this module. Wire keys and
+meanings follow the service's interface document, sections 2.2 to 2.4.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ import pyarrow as pa
 Kind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "double"]
 
 Mode = Literal["replace", "sync", "history"]
-"""How a listing's rows are written: all anew, changed ones only, or every version."""
+"""How a listing's rows are written: rewritten, only where changed, or with row history (SCD type 2)."""
 MERGE = "merge"
-"""The mode of mailings: those of a window are added, or replace what an earlier load told of them."""
+"""The mode of mailings: a window's rows are added, or replace those of earlier loads."""
 
 DATASET = "letters_data"
-"""Where the tables go, unless another dataset is named."""
+"""The default dataset."""
 
 ARROW_TYPES: dict[Kind, pa.DataType] = {
     "text": pa.string(),
@@ -33,7 +33,7 @@ ARROW_TYPES: dict[Kind, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `wire` is its key in the service's JSON, empty when we make the value."""
+    """A column; `wire` is its key in the service's JSON, empty for values that we create."""
 
     name: str
     wire: str
@@ -41,18 +41,18 @@ class Column:
     kind: Kind = "text"
     key: bool = False
     required: bool = False
-    """Whether a column that is no key is never null either."""
+    """Whether a column outside the key is never null."""
     personal: bool = False
-    """Whether it tells something about a person."""
+    """Whether it contains personal data."""
 
     @property
     def field(self) -> pa.Field:
-        """The column as an Arrow field."""
+        """Return the column as an Arrow field."""
         return pa.field(self.name, ARROW_TYPES[self.kind], nullable=self.nullable)
 
     @property
     def nullable(self) -> bool:
-        """Whether a row may lack a value."""
+        """Return whether values may be null."""
         return not (self.key or self.required)
 
 
@@ -60,9 +60,9 @@ class Column:
 class Table:
     """A table.
 
-    `part` says where its rows lie: the listing's row itself, one object in it, a list of objects, or in no row, as it
-    takes the listing's ids under each value of a filter (`facet`), or in each window of days (`window`). Tables
-    of no listing have `row`, too.
+    `part` is the origin of its rows: a listing's rows (`row`), an object or a list of objects in them, the listing's
+    ids under each value of a filter (`facet`), or in each window of days (`window`). Tables without a listing also have
+    `row`.
     """
 
     name: str
@@ -74,37 +74,37 @@ class Table:
 
     @property
     def is_child(self) -> bool:
-        """Whether its rows belong to those of its listing's own table."""
+        """Return whether its rows belong to rows of its listing's main table."""
         return self.part != "row"
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The table's Arrow schema."""
+        """Return the table's Arrow schema."""
         return pa.schema([column.field for column in self.columns])
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """The names of the natural key's columns; empty for tables that only grow."""
+        """Return the columns of the primary key; empty for append-only tables."""
         return tuple(column.name for column in self.columns if column.key)
 
     @cached_property
     def loaded(self) -> tuple[Column, ...]:
-        """The columns that the table has in a destination."""
+        """Return the columns in the destination, including the load id."""
         return (*self.columns, LOAD_ID)
 
     @cached_property
     def documented(self) -> tuple[Column, ...]:
-        """The columns that the service fills."""
+        """Return the columns with values from the service."""
         return tuple(column for column in self.columns if column.wire)
 
     @cached_property
     def wires(self) -> frozenset[str]:
-        """The wire keys of those columns."""
+        """Return the wire keys of those columns."""
         return frozenset(column.wire for column in self.documented)
 
     @cached_property
     def short(self) -> str:
-        """The name without its parent's."""
+        """Return the name without its parent's."""
         return self.name.rpartition("__")[2]
 
 
@@ -116,12 +116,12 @@ UNDOCUMENTED = Column(
 )
 
 LOADS = "_dlt_loads"
-"""The table in which dlt lists the loads that finished, with a status of 0."""
+"""The table in which dlt records finished loads, with status 0."""
 LOAD_ID = Column("_dlt_load_id", "", f"The load that brought the row, {LOADS}.load_id.", required=True)
 """The last column of every table, added when a row is handed to dlt."""
 
 VALID_FROM, VALID_TO = "_dlt_valid_from", "_dlt_valid_to"
-"""dlt's columns in tables with history: since when a row is valid, and until when; null while it is."""
+"""dlt's SCD2 columns in tables with history; the second is null for current rows."""
 
 TEMPLATES = Table(
     "templates",
@@ -334,10 +334,10 @@ TABLES = (
 
 
 def tables_of(listing: str) -> tuple[Table, ...]:
-    """The listing's own table, then its children: what its rows hold."""
+    """Return the listing's main table, then its child tables."""
     return tuple(table for table in TABLES if table.listing == listing and table.part in ("row", "object", "list"))
 
 
 def facets_of(listing: str) -> tuple[Table, ...]:
-    """The tables of what the listing can be filtered by but does not show."""
+    """Return the listing's facet tables: values that the listing can be filtered by but does not contain."""
     return tuple(table for table in TABLES if table.listing == listing and table.part == "facet")

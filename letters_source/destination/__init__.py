@@ -1,1 +1,1 @@
-"""Where rows go: what a destination is, how it is loaded, and what it holds before and after."""
+"""Destinations: pipelines, checks before a load, the load itself, and verification."""

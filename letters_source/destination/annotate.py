@@ -9,7 +9,7 @@ from letters_source.destination.sql import literal
 from letters_source.tables import VALID_FROM, VALID_TO, Table
 from letters_source.transform.row_hash import ROW_HASH
 
-# the table, the column (empty for the table), and the comment
+# each row: table, column (empty for the table itself), comment
 FIND_COMMENTS = {
     "duckdb": """
         SELECT table_name, '', comment FROM duckdb_tables() WHERE schema_name = %s
@@ -24,24 +24,18 @@ FIND_COMMENTS = {
 
 
 def describe_tables(client: Any, kind: str, tables: Iterable[Table]) -> None:
-    """Write the comments that DuckDB or PostgreSQL lacks, in one transaction.
-
-    Args:
-        client: SQL on the database.
-        kind: duckdb or postgres.
-        tables: the tables that were loaded.
-    """
+    """Write missing comments to DuckDB or PostgreSQL (`kind`), in one transaction."""
     found: Any = client.execute_sql(FIND_COMMENTS[kind], client.dataset_name, client.dataset_name)
     present = {(table, column): comment for table, column, comment in found}
-    lacking = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
-    if lacking:
-        statements = "".join(comment_statement(client, *item) for item in lacking)
-        # each statement by itself would be written to the file by itself, which takes four times as long
+    missing = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
+    if missing:
+        statements = "".join(comment_statement(client, *item) for item in missing)
+        # one commit per statement takes four times as long
         client.execute_sql(f"BEGIN;\n{statements}COMMIT;")
 
 
 def comment_statement(client: Any, kind: str, table: str, column: str, text: str) -> str:
-    """The SQL that sets a comment."""
+    """Return the SQL that sets a comment."""
     name = client.make_qualified_table_name(table)
     if column:
         name += f".{client.escape_column_name(column)}"
@@ -49,7 +43,7 @@ def comment_statement(client: Any, kind: str, table: str, column: str, text: str
 
 
 def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]:
-    """What is described (TABLE or COLUMN), the table, the column (empty for the table), and the text."""
+    """Yield for each description: TABLE or COLUMN, the table, the column (empty for a table), and the text."""
     for table in tables:
         yield "TABLE", table.name, "", table.description
         for column in table.loaded:
@@ -57,13 +51,9 @@ def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]
 
 
 def describe_lake(client: Any, tables: Iterable[Table]) -> None:
-    """Write the descriptions that Delta and Iceberg tables lack, and Iceberg's identifier fields.
+    """Write missing descriptions to Delta and Iceberg tables, and Iceberg's identifier fields.
 
-    A table that has them gets no new version. Plain Parquet files get theirs from the Arrow schema.
-
-    Args:
-        client: dlt's client of the destination.
-        tables: those that were loaded.
+    A table that has them gets no new version. Plain Parquet files get descriptions from the Arrow schema.
     """
     for table in tables:
         for form, describe in DESCRIBE.items():
@@ -72,7 +62,7 @@ def describe_lake(client: Any, tables: Iterable[Table]) -> None:
 
 
 def describe_delta(found: Any, table: Table) -> None:
-    """Describe a Delta table. Each description takes a commit: deltalake has no call for several."""
+    """Describe a Delta table, with one commit per description: deltalake cannot set several at once."""
     if found.metadata().description != table.description:
         found.alter.set_table_description(table.description)
     comments = {field.name: field.metadata.get("comment") for field in found.schema().fields}
@@ -82,7 +72,7 @@ def describe_delta(found: Any, table: Table) -> None:
 
 
 def describe_iceberg(found: Any, table: Table) -> None:
-    """Describe an Iceberg table and name its key, all in one commit; pyiceberg commits a changed schema only."""
+    """Describe an Iceberg table and set its identifier fields in one commit; pyiceberg skips an unchanged schema."""
     with found.transaction() as transaction:
         if found.properties.get("comment") != table.description:
             transaction.set_properties(comment=table.description)
@@ -102,7 +92,7 @@ FIND_KEYS = """
 
 
 def create_keys(client: Any, schema: Schema, tables: Iterable[Table]) -> None:
-    """Create the primary keys that PostgreSQL lacks; other destinations have them in dlt's schema alone."""
+    """Create missing primary keys in PostgreSQL; for other destinations, only dlt's schema records them."""
     found: Any = client.execute_sql(FIND_KEYS, client.dataset_name)
     present = {name for [name] in found}
     for table in tables:
@@ -113,7 +103,7 @@ def create_keys(client: Any, schema: Schema, tables: Iterable[Table]) -> None:
 
 
 def create_current_views(client: Any, tables: Iterable[Table]) -> None:
-    """Create a view `<table>_current` for each table with history: its valid rows, without history's columns."""
+    """Create a view `<table>_current` for each table with history: its current rows, without the SCD2 columns."""
     for table in tables:
         view, name = (client.make_qualified_table_name(each) for each in (f"{table.name}_current", table.name))
         client.execute_sql(

@@ -1,4 +1,4 @@
-"""Reads what a dataset already holds: the audits of earlier loads, and which columns and rows its tables have."""
+"""Reads what a dataset already contains: audits of earlier loads, and the columns and rows of its tables."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ JSON_NAMES = frozenset(column.name for column in LISTING_AUDIT.columns if column
 
 
 def running_pipeline() -> dlt.Pipeline | None:
-    """The pipeline that is loading; None outside a load, where dlt still returns the pipeline made last."""
+    """Return the pipeline that is loading; None outside a load, where dlt would return the last pipeline created."""
     try:
         load_package_state()
     except CurrentLoadPackageStateNotAvailable:
@@ -28,7 +28,7 @@ def running_pipeline() -> dlt.Pipeline | None:
 
 @contextmanager
 def open_held(pipeline: dlt.Pipeline) -> Iterator[Any]:
-    """A SQL client for the functions below while the block runs; None where there is no SQL, destination or dataset."""
+    """Open a SQL client for the functions below; None without a destination, a dataset, or SQL support."""
     with ExitStack() as stack:
         try:
             client = stack.enter_context(open_sql(pipeline))
@@ -38,18 +38,18 @@ def open_held(pipeline: dlt.Pipeline) -> Iterator[Any]:
 
 
 def finished_audits(client: Any, name: str) -> list[dict[str, Any]]:
-    """The audits of a listing, a facet or the mailings in finished loads, newest first."""
+    """Return the audits of a listing, a facet or the mailings from finished loads, newest first."""
     return read_audits(client, name, "IN")
 
 
 def unfinished_audits(client: Any, name: str) -> list[dict[str, Any]]:
-    """The same for loads that failed or were killed; their rows may be there or not."""
+    """Return the same for loads that failed or were killed; their rows may or may not have been loaded."""
     return read_audits(client, name, "NOT IN")
 
 
 def read_audits(client: Any, name: str, are: str) -> list[dict[str, Any]]:
-    """The audits of loads that are IN, or NOT IN, dlt's list of finished loads."""
-    # all columns, as audits of an older version lack some
+    """Return the audits of loads that are IN, or NOT IN, dlt's list of finished loads."""
+    # SELECT *, because tables of older versions lack some columns
     query = (
         f"SELECT * FROM {{}} WHERE listing = %s AND {LOAD_ID.name} {are} (SELECT load_id FROM {{}} WHERE status = 0) "
         "ORDER BY started_at DESC"
@@ -59,19 +59,19 @@ def read_audits(client: Any, name: str, are: str) -> list[dict[str, Any]]:
 
 
 def read_columns(client: Any, table: str) -> set[str]:
-    """The columns of a table, whoever made it; none where there is no such table."""
+    """Return the columns of a table; empty if it does not exist."""
     columns, _ = ask(client, "SELECT * FROM {} LIMIT 1", (table,))
     return set(columns)
 
 
 def holds_rows(client: Any, table: str, load_id: str) -> bool:
-    """Whether a table has rows of a load."""
+    """Return whether a table has rows of a load."""
     _, rows = ask(client, f"SELECT 1 FROM {{}} WHERE {LOAD_ID.name} = %s LIMIT 1", (table,), load_id)
     return bool(rows)
 
 
 def ask(client: Any, query: str, tables: Sequence[str], *values: Any) -> tuple[list[str], list[Any]]:
-    """The columns and rows of a query, with braces for the tables; none where nothing was loaded yet."""
+    """Return the columns and rows of a query with a placeholder `{}` per table; empty before the first load."""
     if client is None:
         return [], []
     try:
@@ -83,7 +83,7 @@ def ask(client: Any, query: str, tables: Sequence[str], *values: Any) -> tuple[l
 
 
 def opened(row: dict[str, Any]) -> dict[str, Any]:
-    """An audit with its JSON parsed, which some engines return as text and others as objects."""
+    """Return an audit with its JSON parsed: some engines return JSON as text, others as objects."""
     return {
         name: json.loads(value) if name in JSON_NAMES and isinstance(value, str) else value
         for name, value in row.items()

@@ -1,4 +1,4 @@
-"""Removes what killed and failed loads left: rows of unlisted loads, empty staging schemas, truncated Parquet files."""
+"""Cleans up after killed and failed loads: rows of unfinished loads, empty staging schemas, truncated Parquet files."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -11,43 +11,39 @@ import pyarrow.parquet as pq
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, TABLES, VALID_TO, Table
 
 LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
-"""The load id, with which dlt begins the names of its files."""
+"""The load id at the start of dlt's file names."""
 
 
 def drop_empty_staging(client: Any) -> None:
-    """Drop a DuckDB schema for staging that a load created without using it: dlt would expect its tables there."""
+    """Drop a DuckDB staging schema without tables, because dlt would expect its own tables in it."""
     staging = client.staging_dataset_name
     if not client.execute_sql("SELECT 1 FROM duckdb_tables() WHERE schema_name = %s LIMIT 1", staging):
         client.execute_sql(f"DROP SCHEMA IF EXISTS {client.escape_column_name(staging)}")
 
 
 def remove_unfinished(client: Any, tables: Collection[Table]) -> None:
-    """Delete audits and rejected rows of loads that ended before dlt listed them in `_dlt_loads`.
+    """Delete audits and rejected rows of loads that ended before dlt recorded them in `_dlt_loads`.
 
-    Audits of listings that were not loaded now stay, because they tell how rows were selected that may still be there.
-
-    Args:
-        client: SQL on a database.
-        tables: the tables that were loaded.
+    Audits of listings outside this load stay: they record how rows that may still be present were selected.
     """
     loads = client.make_qualified_table_name(LOADS)
     listings = ", ".join(f"'{table.name}'" for table in tables)
     for table in {REJECTED_ROWS, LISTING_AUDIT}.intersection(tables):
         name = client.make_qualified_table_name(table.name)
-        unlisted = f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})"
-        client.execute_sql(f"DELETE FROM {name} WHERE listing IN ({listings}) AND {unlisted}")
+        unfinished = f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})"
+        client.execute_sql(f"DELETE FROM {name} WHERE listing IN ({listings}) AND {unfinished}")
 
 
 def adopt_unfinished(client: Any, load_id: str, tables: Collection[Table], modes: Mapping[str, str]) -> None:
-    """Assign rows that came with an unlisted load, and that this load found unchanged, to this load.
+    """Assign unchanged rows of unfinished loads to this load.
 
     Mailings stay as they are, because this load may not have requested their days.
 
     Args:
         client: SQL on a database whose tables change in one transaction.
-        load_id: the load, which has been verified.
+        load_id: this load, which has been verified.
         tables: the tables that it loaded.
-        modes: how it wrote each listing.
+        modes: the mode of each listing.
     """
     loads = client.make_qualified_table_name(LOADS)
     for table in tables:
@@ -61,12 +57,9 @@ def adopt_unfinished(client: Any, load_id: str, tables: Collection[Table], modes
 
 
 def remove_truncated_files(dataset: Path) -> None:
-    """Delete Parquet files that a load was writing when it was killed or its disk was full; readers fail on them.
+    """Delete Parquet files that a load left truncated when it was killed or the disk was full; readers fail on them.
 
     Unreadable files of finished or unknown loads are left for manual inspection.
-
-    Args:
-        dataset: the folder of its tables.
     """
     finished = set(listed_loads(dataset / LOADS))
     for table in TABLES:
@@ -77,17 +70,17 @@ def remove_truncated_files(dataset: Path) -> None:
 
 
 def listed_loads(folder: Path) -> list[str]:
-    """The ids of finished loads by dlt's list in plain files, one file per load, named after its schema and id."""
+    """Return the ids of finished loads in a folder where dlt writes one file per load, named after schema and id."""
     return [file.stem.rpartition("__")[2] for file in folder.glob("*.jsonl")]
 
 
 def is_truncated(file: Path) -> bool:
-    """Whether a Parquet file lacks its footer."""
+    """Return whether a Parquet file lacks its footer."""
     try:
         pq.read_metadata(file)
     except pa.ArrowInvalid:
         return True
     except OSError:
-        # the footer is there; the file cannot be read for another reason
+        # unreadable for a reason other than truncation
         return False
     return False

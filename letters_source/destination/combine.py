@@ -1,4 +1,4 @@
-"""How accounts come into one DuckDB file, and which views unite them."""
+"""Combines accounts in one DuckDB file, with views over all of them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ from letters_source.tables import DATASET, LISTING_AUDIT
 
 
 def own_pipeline(to: Path | str, account: str, accounts: Sequence[str]) -> dlt.Pipeline:
-    """A pipeline into an account's own file, beside the one that unites the accounts.
+    """Return a pipeline into an account's own file, next to the combined one.
 
-    A DuckDB file has one writing process at a time, so accounts that are loaded at once need a file each.
+    A DuckDB file takes one writing process at a time, so accounts loaded in parallel need a file each.
 
     Raises:
         DestinationError: two of the accounts would share a dataset.
@@ -31,19 +31,20 @@ def own_pipeline(to: Path | str, account: str, accounts: Sequence[str]) -> dlt.P
 
 
 def own_file(to: Path, dataset: str) -> Path:
-    """The file of one account's dataset."""
+    """Return the file of one account's dataset."""
     return to.with_name(f"{to.stem}{dataset.removeprefix(DATASET)}.duckdb")
 
 
 @plain_errors
 def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None:
-    """Copy a loaded account into the file that unites them, in place of its last copy, and renew the views over all.
+    """Replace a loaded account's copy in the combined file, and recreate the views over all accounts.
 
-    Readers see the last copy or the new one. The views are in the schema `letters_data_all`.
+    Readers see the previous copy or the new one. The views are in the schema `letters_data_all`.
 
     Raises:
-        DestinationError: the file cannot be written, or another process has it open.
-        LoadFailed: the copy failed, and the last one is still there; or the views did; or the account is not loaded.
+        DestinationError: the file cannot be written.
+        DestinationInUse: another process has the file open.
+        LoadFailed: the account is not loaded, the copy failed (the previous one remains), or the views did.
     """
     pipelines = account_pipelines("duckdb", to, DATASET, accounts)
     place = Path(absolute_place("duckdb", to))
@@ -61,7 +62,7 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
 
 
 def copy_dataset(file: Path, to: Path, dataset: str) -> None:
-    """Copy what a file holds into another, comments and all, in one transaction."""
+    """Copy the contents of a file into another in one transaction, comments included."""
     with duckdb.connect(str(to)) as target:
         [name] = target.sql("SELECT current_database()").fetchall()[0]
         target.execute(f"ATTACH {literal(str(file))} AS account_alone (READ_ONLY)")
@@ -79,11 +80,11 @@ FIND_RELATIONS = """
 
 
 def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> None:
-    """Views in a schema of their own: each table of all accounts, with a column `account_id` in front.
+    """Create views over each table of all accounts, with a first column `account_id`; does nothing outside DuckDB.
 
     Args:
-        pipelines: the pipeline of each account, all of one destination; any other than DuckDB is left alone.
-        schema: the schema's name.
+        pipelines: the pipeline of each account, all with one destination.
+        schema: the schema of the views.
     """
     first = next(iter(pipelines.values()))
     if not is_duckdb(first):
@@ -91,9 +92,9 @@ def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> 
     parts = defaultdict(list)
     with first.sql_client() as client:
         for account, pipeline in pipelines.items():
-            # the client knows the dataset as dlt writes it
+            # the client has the normalized name
             dataset = pipeline.sql_client().dataset_name
-            # facets, for example, may have been loaded for some accounts only
+            # some accounts may lack tables, for example of facets
             found: Any = client.execute_sql(FIND_RELATIONS, dataset)
             for [name] in found:
                 parts[name].append(account_rows(account, dataset, name))
@@ -103,6 +104,6 @@ def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> 
 
 
 def account_rows(account_id: str, dataset: str, name: str) -> str:
-    """The query of one account's rows; the audit has the account already."""
+    """Return the query for one account's rows; the audit already has an account column."""
     first = "" if name == LISTING_AUDIT.name else f"{literal(str(account_id))} AS account_id, "
     return f'SELECT {first}* FROM "{dataset}"."{name}"'

@@ -1,8 +1,8 @@
-"""All that we change in dlt: one method of its SQL clients, so that all tables of a load change in one transaction.
+"""Overrides one method of dlt's SQL clients, so that all tables of a load change in one transaction.
 
-dlt moves each table out of staging in a transaction of its own, as soon as the table and its children are there. After
-a crash, readers can find new rows of one table beside old rows of another (9 of 45 killed loads). Importing this module
-fails where a release of dlt has renamed the method.
+dlt moves each table out of staging in a separate transaction, as soon as the table and its children are complete. After
+a crash, readers can see new rows of one table next to old rows of another (9 of 45 killed loads). Importing this module
+fails if a dlt release has renamed the method.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,15 +27,15 @@ HOOK = "create_table_chain_completed_followup_jobs"
 
 
 class OneTransaction(SqlJobClientWithStagingDataset):
-    """A mixin for dlt's SQL clients that moves rows out of staging once the rows of all tables are there."""
+    """A mixin for dlt's SQL clients that moves rows out of staging once all tables are in staging."""
 
     last_statement = ""
-    """SQL at the end of the transaction."""
+    """SQL that ends the transaction."""
 
     def create_table_chain_completed_followup_jobs(
         self, table_chain: Sequence[PreparedTableSchema], completed_table_chain_jobs: Any = None
     ) -> list[FollowupJobRequest]:
-        """No job before the last table is in staging, then one for all tables, which dlt runs in a transaction."""
+        """Return one job for all tables once the last is in staging, none before; dlt runs a job in a transaction."""
         create = super().create_table_chain_completed_followup_jobs
         names = {str(table["name"]) for table in table_chain}
         if not any(map(self.should_load_data_to_staging_dataset, names)):
@@ -52,14 +52,14 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         return jobs[:1]
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
-        """The load's tables in staging, each with its children; none while rows of any table are missing.
+        """Return the load's staged tables, each with its children; empty until all tables are complete.
 
         Args:
-            completed: tables that are there, although dlt has not recorded that yet.
+            completed: tables that are complete, although dlt has not recorded that yet.
         """
         package = Container()[LoadPackageStateInjectableContext]
         states = package.storage.list_all_jobs_with_states(package.load_id)
-        # dlt counts a failed job as done, but its table in staging is empty
+        # dlt counts a failed job as completed, but its staging table is empty
         if any(state == "failed_jobs" for state, _ in states):
             return []
         jobs = [("completed_jobs" if job.table_name in completed else state, job) for state, job in states]
@@ -70,7 +70,7 @@ class OneTransaction(SqlJobClientWithStagingDataset):
 
 
 class DuckDB(duckdb):
-    """dlt's duckdb, whose tables change in one transaction."""
+    """dlt's duckdb destination, with all tables changed in one transaction."""
 
     destination_type = "dlt.destinations.duckdb"
 
@@ -81,7 +81,7 @@ class DuckDB(duckdb):
 
 
 class Postgres(postgres):
-    """dlt's postgres, whose tables change in one transaction, while the load holds its lock."""
+    """dlt's postgres destination, with all tables changed in one transaction while the load holds its lock."""
 
     destination_type = "dlt.destinations.postgres"
     last_statement = ""
@@ -94,20 +94,20 @@ class Postgres(postgres):
 
 @cache
 def in_one_transaction(client: type[Any], last_statement: str = "") -> type[Any]:
-    """One of dlt's SQL clients with `OneTransaction`; made on demand, as dlt imports the database's driver for it."""
+    """Return a dlt SQL client class with `OneTransaction`; created on demand, as it imports the database driver."""
     return type(client.__name__, (OneTransaction, client), {"last_statement": last_statement})
 
 
 def check_hook(base: type[Any]) -> None:
-    """Check that dlt still has the method that we override: another name would never be called.
+    """Check that dlt still has the method that we override.
 
     Raises:
-        DestinationError: it has not.
+        DestinationError: dlt would never call our override.
     """
     if not hasattr(base, HOOK):
         raise DestinationError(
             f"dlt {dlt.__version__} has no {base.__name__}.{HOOK}, so loads would not change all tables in one "
-            "transaction; install the dlt that letters-source asks for: pip install --force-reinstall letters-source."
+            "transaction; install the dlt that letters-source requires: pip install --force-reinstall letters-source."
         )
 
 

@@ -1,4 +1,4 @@
-"""Translates errors of dlt, databases and engines into ours, in one line each."""
+"""Translates errors of dlt and of query engines into ours, each in one line."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,20 +13,20 @@ from dlt.pipeline.exceptions import PipelineStepFailed
 from letters_source.errors import LettersError, LoadFailed, causes, reason, root_cause
 
 FOREIGN = (PipelineStepFailed, DestinationException, ConfigurationException, duckdb.Error, pa.ArrowException)
-"""What dlt, and the engines that read tables, raise."""
+"""Errors of dlt and of the engines that read tables."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function so that it raises what stopped a load, without the errors of dlt's steps around it.
+    """Decorate a function to raise the error that stopped a load, without dlt's wrapping errors.
 
-    It raises outside the `except` block: dlt's errors chain to ours, so chaining back would make a cycle.
+    Raising happens outside the `except` block: dlt's errors chain to ours, so chaining back would make a cycle.
 
     Raises:
-        LettersError: ours, from inside the source.
-        LoadFailed: anything else that stopped dlt.
-        KeyboardInterrupt: the user interrupted, even where DuckDB reports that as an error.
+        LettersError: raised inside the source.
+        LoadFailed: any other error that stopped dlt.
+        KeyboardInterrupt: the user interrupted, even if DuckDB reports that as an error.
     """
 
     @wraps(function)
@@ -38,14 +38,14 @@ def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
         try:
             raise plain_error(failure)
         finally:
-            # its traceback holds this frame, which would hold it
+            # breaks the reference cycle between the error's traceback and this frame
             del failure
 
     return call
 
 
 def plain_error(failure: Exception) -> BaseException:
-    """Our error or the interrupt that stopped a load; `LoadFailed` for a foreign error; any other error itself."""
+    """Return our error or the interrupt that stopped a load, `LoadFailed` for a foreign error, or the error itself."""
     ours = next((cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt)), None)
     if ours or not isinstance(failure, FOREIGN):
         return ours or failure

@@ -1,7 +1,7 @@
-"""SQL over tables stored as files, in a folder or a bucket, whatever their format.
+"""SQL over tables stored as Parquet, Delta or Iceberg files, in a folder or a bucket.
 
-In every format rows are in Parquet files: plain folders list them, Delta and Iceberg know which are current. dlt's own
-SQL client would have DuckDB download an extension for each format and for buckets, which takes a network.
+All three formats store rows in Parquet files; Delta and Iceberg record which are current. dlt's own SQL client would
+make DuckDB download an extension for each format and for buckets, which needs network access.
 """
 
 import json
@@ -24,11 +24,11 @@ PLACEHOLDER = "%s"
 
 
 class FilesSql:
-    """As much of dlt's SQL clients as we use: DuckDB, which scans each table where it lies.
+    """The part of dlt's SQL client interface that we use, on DuckDB, which scans each table in place.
 
     Args:
         client: dlt's client of the destination.
-        connection: a database of its own, in memory.
+        connection: an in-memory database.
     """
 
     def __init__(self, client: Any, connection: duckdb.DuckDBPyConnection) -> None:
@@ -36,7 +36,7 @@ class FilesSql:
         self.known: set[str] = set()
 
     def make_qualified_table_name(self, name: str) -> str:
-        """The table's name, quoted, once DuckDB knows what is in it.
+        """Return the table's quoted name, and register the table with DuckDB on first use.
 
         Raises:
             DestinationUndefinedEntity: nothing was loaded into it yet.
@@ -47,10 +47,10 @@ class FilesSql:
         return f'"{name}"'
 
     def open_table(self, name: str) -> None:
-        """Let DuckDB read a table by its name; columns that only some files have are null in the others.
+        """Register a table with DuckDB; columns that only some files have are null in the others.
 
-        DuckDB opens the files itself. Given a pyarrow dataset, it starts its scan while it holds the GIL, and that
-        scan can wait for a thread that needs the GIL to read a file through fsspec: both wait forever.
+        DuckDB opens the files itself. A pyarrow dataset can deadlock: DuckDB starts its scan while it holds the GIL,
+        and the scan waits for a thread that needs the GIL to read a file through fsspec.
 
         Raises:
             DestinationUndefinedEntity: nothing was loaded into it yet.
@@ -71,34 +71,34 @@ class FilesSql:
             raise self.unreadable_file(files) or error from None
 
     def read_parquet(self, files: list[str]) -> duckdb.DuckDBPyRelation:
-        """The rows of Parquet files, opened to read their schemas; columns that a file lacks are null."""
+        """Return the rows of Parquet files; columns that a file lacks are null."""
         return self.connection.read_parquet(files, union_by_name=True, hive_partitioning=False)
 
     def unreadable_file(self, files: list[str]) -> LoadFailed | None:
-        """The error that names the first of these files that cannot be read, as DuckDB's own may not."""
+        """Return an error naming the first of these files that cannot be read; DuckDB's own may not name it."""
         for file in files:
             try:
                 self.read_parquet([file])
             except duckdb.Error as error:
-                return LoadFailed(f"{file} cannot be read: {reason(error)}; look at it, and load again.")
+                return LoadFailed(f"{file} cannot be read: {reason(error)}; inspect it, and load again.")
         return None
 
     def execute_sql(self, query: str, *values: Any) -> list[Any]:
-        """The rows of a query."""
+        """Return the rows of a query."""
         return self.connection.execute(query.replace(PLACEHOLDER, "?"), values).fetchall()
 
     @contextmanager
     def execute_query(self, query: str, *values: Any) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A query's columns and rows, the way of Python's database interface."""
+        """Run a query; yields a DB-API cursor (PEP 249)."""
         yield self.connection.execute(query.replace(PLACEHOLDER, "?"), values)
 
 
 @contextmanager
 def open_files(client: Any) -> Iterator[FilesSql]:
-    """SQL over the tables of a client of dlt's for files, while the block runs."""
+    """Open SQL over the tables of dlt's filesystem client."""
     with closing(duckdb.connect()) as connection, closing_catalog(client):
         if not client.is_local_filesystem:
-            # DuckDB holds nothing that Python waits for while it reads through it, nor the GIL while it waits
+            # cannot deadlock: DuckDB releases the GIL while it waits for reads through fsspec
             connection.register_filesystem(client.fs_client)
         yield FilesSql(client, connection)
 
@@ -115,9 +115,9 @@ def closing_catalog(client: Any) -> Iterator[None]:
 
 
 def download_rows(client: Any, files: list[str]) -> pa.Table:
-    """The rows of a table with a small file per load, requested side by side.
+    """Return the rows of a table that has a small file per load, downloading the files in parallel.
 
-    DuckDB would request each file by itself, several times per query: after 26 loads 103 requests per file and load.
+    DuckDB would request each file several times per query: after 26 loads, 103 requests per file and load.
 
     Raises:
         LoadFailed: a file cannot be read.
@@ -128,7 +128,7 @@ def download_rows(client: Any, files: list[str]) -> pa.Table:
 
 
 def read_document(file: str, document: bytes) -> pa.Table:
-    """The rows of a Parquet file.
+    """Return the rows of a Parquet file.
 
     Raises:
         LoadFailed: it cannot be read.
@@ -136,28 +136,28 @@ def read_document(file: str, document: bytes) -> pa.Table:
     try:
         return read_table(BytesIO(document))
     except pa.ArrowException as error:
-        raise LoadFailed(f"{file} cannot be read: {error}; look at it, and load again.") from None
+        raise LoadFailed(f"{file} cannot be read: {error}; inspect it, and load again.") from None
 
 
 def parquet_files(client: Any, name: str) -> tuple[list[str], Any]:
-    """The Parquet files that hold a table now, and its Arrow schema where its format keeps one.
+    """Return a table's current Parquet files, and its Arrow schema (None for plain Parquet).
 
     Raises:
         DestinationUndefinedEntity: nothing was loaded into it yet.
-        LoadFailed: some of their rows are deleted, as another writer noted in files of their own.
+        LoadFailed: another writer marked rows as deleted in separate files, which we do not read.
     """
     if client.is_open_table("delta", name):
         delta = client.load_open_table("delta", name)
         if "deletionVectors" in (delta.protocol().reader_features or ()):
             raise LoadFailed(
-                f"{name} has deletion vectors of another writer, which are not read here; purge the table."
+                f"{name} has deletion vectors of another writer, which are not supported; purge the table."
             )
         return [plain_path(client, file) for file in delta.file_uris()], pa.schema(delta.schema())
     if client.is_open_table("iceberg", name):
         iceberg = client.load_open_table("iceberg", name)
         tasks = list(iceberg.scan().plan_files())
         if any(task.delete_files for task in tasks):
-            raise LoadFailed(f"{name} has delete files of another writer, which are not read here; compact the table.")
+            raise LoadFailed(f"{name} has delete files of another writer, which are not supported; compact the table.")
         return [plain_path(client, task.file.file_path) for task in tasks], iceberg.schema().as_arrow()
     files = client.list_table_files(name)
     if not files:
@@ -166,16 +166,16 @@ def parquet_files(client: Any, name: str) -> tuple[list[str], Any]:
 
 
 def plain_path(client: Any, url: str) -> str:
-    """A file as DuckDB opens it: by its path on this machine, by its URL in a bucket."""
+    """Return a file as DuckDB opens it: a path for local files, a URL in a bucket."""
     return url2pathname(urlsplit(url).path) if client.is_local_filesystem else url
 
 
 def json_lines(client: Any, name: str) -> pa.Table:
-    """A table of dlt's own, each of whose files holds one row; a bucket returns many files at once.
+    """Return one of dlt's own tables, which have one file per row, downloading the files in parallel.
 
     Raises:
-        DestinationUndefinedEntity: it is not there yet.
-        LoadFailed: a file holds something else.
+        DestinationUndefinedEntity: the table does not exist yet.
+        LoadFailed: a file is truncated.
     """
     files = client.list_table_files(name)
     if not files:
@@ -185,12 +185,12 @@ def json_lines(client: Any, name: str) -> pa.Table:
 
 
 def json_line(file: str, text: bytes) -> Any:
-    """The row that a file holds.
+    """Return the row in a JSON file.
 
     Raises:
-        LoadFailed: it holds something else.
+        LoadFailed: the file is truncated.
     """
     try:
         return json.loads(text)
     except ValueError:
-        raise LoadFailed(f"{file} was cut off: remove it, and load again.") from None
+        raise LoadFailed(f"{file} is truncated: remove it, and load again.") from None

@@ -1,4 +1,4 @@
-"""Tells the format of a table in a folder."""
+"""Detects the format of a table in a folder."""
 
 import os
 from pathlib import Path
@@ -6,11 +6,11 @@ from typing import Literal
 
 Format = Literal["parquet", "delta", "iceberg"]
 LAKE_FOLDERS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}
-"""The folder of Delta's and Iceberg's metadata, beside Parquet files that may be outdated."""
+"""The metadata folders of Delta and Iceberg, next to Parquet files that may be outdated."""
 
 
 def format_of(table: Path) -> Format | None:
-    """The format of the table in a folder; None where there is none."""
+    """Return the format of the table in a folder; None if there is no table."""
     for name, folder in LAKE_FOLDERS.items():
         if os.path.isdir(table / folder):
             return name

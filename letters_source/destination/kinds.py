@@ -1,4 +1,4 @@
-"""What kind of destination is it, what can it do, and where is it?"""
+"""Properties of a destination: its kind, its capabilities, and its location."""
 
 from pathlib import Path
 from typing import Any
@@ -8,51 +8,51 @@ from urllib.request import url2pathname
 import dlt
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
-# keeps a load's memory flat whatever the size of a listing: 10 million rows fit. Each thread needs a share of it: with
-# one for each of a server's eight cores, a million contacts do not fit
+# keeps a load's memory independent of the listing's size: 10 million rows fit. Each thread needs a share of it: with
+# eight threads, a million contacts do not fit
 MEMORY_MB = 120
 DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 2, "preserve_insertion_order": False}
 
 
 def engine(pipeline: dlt.Pipeline) -> str:
-    """dlt's type of the destination: duckdb, filesystem, postgres and so on; empty where there is none."""
+    """Return dlt's destination type: duckdb, filesystem, postgres and so on; empty without a destination."""
     return pipeline.destination.destination_type.rpartition(".")[2] if pipeline.destination else ""
 
 
 def is_duckdb(pipeline: dlt.Pipeline) -> bool:
-    """Whether the destination is a DuckDB database."""
+    """Return whether the destination is a DuckDB database."""
     return engine(pipeline) == "duckdb"
 
 
 def is_files(pipeline: dlt.Pipeline) -> bool:
-    """Whether the destination is files in a folder or a bucket."""
+    """Return whether the destination is files in a folder or a bucket."""
     return engine(pipeline) == "filesystem"
 
 
 def merge_strategies(pipeline: dlt.Pipeline) -> set[str]:
-    """dlt's merge strategies for the destination: upsert, cdc, scd2 and others. Without one, dlt appends."""
-    able = pipeline.destination.capabilities()
-    known: Any = able.supported_merge_strategies or ()
-    select = able.merge_strategies_selector
+    """Return dlt's merge strategies for the destination: upsert, cdc, scd2 and others. Without one, dlt appends."""
+    capabilities = pipeline.destination.capabilities()
+    known: Any = capabilities.supported_merge_strategies or ()
+    select = capabilities.merge_strategies_selector
     return set(select(known, table_schema={"table_format": table_format(pipeline)}) if select else known)
 
 
 def table_format(pipeline: dlt.Pipeline) -> Any:
-    """The open table format of a destination of files: delta or iceberg; None for plain files and databases."""
+    """Return the open table format, delta or iceberg; None for plain files and databases."""
     return pipeline.destination.capabilities().preferred_table_format
 
 
 def kind_of(pipeline: dlt.Pipeline) -> str:
-    """The user's name for the destination: duckdb, parquet, delta, iceberg, postgres, or dlt's name for any other."""
+    """Return the `--destination` name: duckdb, parquet, delta, iceberg, postgres, or dlt's name for any other."""
     return table_format(pipeline) or ("parquet" if is_files(pipeline) else engine(pipeline))
 
 
 def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
-    """The file of a DuckDB destination; None for any other, and for a database in memory."""
+    """Return the file of a DuckDB destination; None for an in-memory database and any other destination."""
     if not is_duckdb(pipeline):
         return None
     given = pipeline.destination.config_params.get("credentials")
-    # otherwise dlt resolves its whole configuration, which takes 10 ms
+    # the lookup below resolves dlt's whole configuration, which takes 10 ms
     if isinstance(given, DuckDbCredentials) and (file := Path(given.database or "")).is_absolute():
         return file
     config: Any = pipeline.destination_client().config
@@ -67,17 +67,17 @@ def discard_duckdb(file: Path) -> None:
 
 
 def logs_of(file: Path) -> list[Path]:
-    """DuckDB's write-ahead logs of a file, which it would apply to any file of that name."""
+    """Return the paths of a file's DuckDB WAL, which DuckDB would apply to any file of that name."""
     return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
 
 
 def shown_place(pipeline: dlt.Pipeline) -> str:
-    """Where a pipeline loads to, for people: a path, a URL, or a server without its password."""
+    """Return a pipeline's destination for messages: a path, a URL, or a server without its password."""
     return str(duckdb_file(pipeline) or local_folder(pipeline) or pipeline.destination_client().config)
 
 
 def local_folder(pipeline: dlt.Pipeline) -> Path | None:
-    """The folder of this machine that a filesystem destination writes to; None for any other destination."""
+    """Return the local folder of a filesystem destination; None for any other destination."""
     if not is_files(pipeline):
         return None
     config: Any = pipeline.destination_client().config

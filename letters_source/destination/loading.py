@@ -1,4 +1,4 @@
-"""How dlt loads: its configuration and replace strategy, and a DuckDB file kept open, with memory for large rows."""
+"""Configures dlt for a load: settings, replace strategy, DuckDB's memory limit, and a connection that stays open."""
 
 import os
 import warnings
@@ -31,44 +31,44 @@ from letters_source.destination.waiting import when_free
 from letters_source.errors import LoadFailed
 
 NOTHING_REPLACED = "Delete operation did not match any records"
-"""pyiceberg's warning for an empty table that is replaced."""
+"""pyiceberg's warning when a load replaces an empty table."""
 OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
 """Our subclasses of dlt's destinations."""
-# up to this size, as Parquet encodes them, rows fit into the usual limit, however many there are
+# rows up to this size in Parquet fit into the usual limit, in any number
 SMALL_ROW_BYTES = 1024
-# DuckDB holds a row group of large rows before it writes them
+# DuckDB buffers a row group before it writes it
 ROW_GROUP = 122_880
-# memory for them, as a multiple of their size: from 3 for rows of 20 kB to 8 for rows of 4 MB
+# memory for large rows, as a multiple of their size: measured 3 for rows of 20 kB, 8 for rows of 4 MB
 TIMES = 8
 
 
 def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, Any]]:
-    """The values of dlt's configuration that a load depends on, by section."""
+    """Return the dlt configuration that a load requires, by section."""
     load: dict[str, Any] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
     if not is_files(pipeline):
         load["truncate_staging_dataset"] = True
     if engine(pipeline) == "postgres":
-        # a job whose connection broke may have been committed: a retry would load its rows twice
+        # a job whose connection broke may have committed: a retry would load its rows twice
         load["raise_on_max_retries"] = 1
-        # parallel jobs can exceed the server's limit of connections
+        # parallel jobs can exceed the server's connection limit
         load["workers"] = 1
     return {"load": load}
 
 
 class FirstProvider(CustomLoaderDocProvider):
-    """A provider of dlt's configuration that `dlt.config[...] = value` does not write to."""
+    """A dlt configuration provider that `dlt.config[...] = value` does not write to."""
 
     @property
     def is_writable(self) -> bool:
-        """Whether `dlt.config` writes here."""
+        """Return whether `dlt.config` writes here."""
         return False
 
 
 @contextmanager
 def enforced(config: Mapping[str, Any], pipeline_name: str) -> Iterator[None]:
-    """Put values before environment variables and files of dlt's configuration, for one pipeline, while the block runs.
+    """Override environment variables and dlt's configuration files, for one pipeline, while the block runs.
 
-    dlt has no arguments for them. It looks up keys that begin with the pipeline's name before all others.
+    dlt has no arguments for these values. It looks up keys that begin with the pipeline's name before all others.
     """
     providers = Container()[PluggableRunContext].providers.providers
     provider = FirstProvider("letters_source", lambda: {pipeline_name: config}, supports_secrets=False)
@@ -80,10 +80,10 @@ def enforced(config: Mapping[str, Any], pipeline_name: str) -> Iterator[None]:
 
 
 def replace_strategy(pipeline: dlt.Pipeline) -> str:
-    """dlt's replace strategy: through staging, so that old rows stay until all new rows are there.
+    """Return dlt's replace strategy: through staging where it exists, so that old rows stay until all new ones arrive.
 
     Staging writes every row twice, so a new DuckDB file, which has no old rows to keep, is loaded directly. dlt has no
-    staging for plain files; it replaces a Delta or Iceberg table in one commit, which has the same name.
+    staging for plain files; for Delta and Iceberg, insert-from-staging replaces a table in one commit.
     """
     file = duckdb_file(pipeline)
     is_new = file is not None and not os.path.exists(file)
@@ -92,14 +92,14 @@ def replace_strategy(pipeline: dlt.Pipeline) -> str:
 
 
 def for_loading(destination: Any, strategy: str, *, last_statement: str = "", memory_mb: int = MEMORY_MB) -> Any:
-    """A copy of a destination of dlt's, with all that a load needs.
+    """Return a copy of a dlt destination, configured for a load.
 
     Args:
-        destination: the pipeline's. DuckDB and PostgreSQL become those whose tables change in one transaction; others
-            get a transaction per table where dlt knows how.
-        strategy: dlt's `replace_strategy`; as a parameter of the destination it outranks all settings.
-        last_statement: SQL at the end of PostgreSQL's transaction.
-        memory_mb: DuckDB's limit, if it has ours.
+        destination: the pipeline's destination. DuckDB and PostgreSQL get one transaction for all tables; others one
+            per table if the database supports it.
+        strategy: dlt's `replace_strategy`, set as a destination parameter because those override all settings.
+        last_statement: SQL that ends PostgreSQL's transaction.
+        memory_mb: DuckDB's memory limit, applied unless the user configured DuckDB.
     """
     parameters, capabilities = dict(destination.config_params), dict(destination.caps_params)
     if hasattr(destination.spec, "replace_strategy"):
@@ -121,19 +121,19 @@ def for_loading(destination: Any, strategy: str, *, last_statement: str = "", me
 
 
 def memory_for(files: Iterable[pq.FileMetaData]) -> int:
-    """DuckDB's memory limit in megabytes for the rows of Parquet files: more than usual where rows are large."""
+    """Return DuckDB's memory limit in megabytes for loading Parquet files; large rows raise it."""
     return MEMORY_MB + TIMES * (sum(map(large_bytes, files)) // 10**6)
 
 
 def large_bytes(file: pq.FileMetaData) -> int:
-    """By how many bytes the rows of a file that DuckDB holds at once exceed small rows."""
+    """Return by how many bytes the rows that DuckDB buffers from a file exceed small rows."""
     size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
     large = max(0, size - SMALL_ROW_BYTES * file.num_rows)
     return int(large * ROW_GROUP // max(ROW_GROUP, file.num_rows))
 
 
 def package_files(pipeline: dlt.Pipeline) -> Iterator[pq.FileMetaData]:
-    """The metadata of the Parquet files that are ready to load."""
+    """Return the metadata of the Parquet files that are ready to load."""
     for load_id in pipeline.list_normalized_load_packages():
         for job in pipeline.get_load_package_info(load_id).jobs["new_jobs"]:
             if job.job_file_info.file_format == "parquet":
@@ -141,9 +141,9 @@ def package_files(pipeline: dlt.Pipeline) -> Iterator[pq.FileMetaData]:
 
 
 def restore_tables(pipeline: dlt.Pipeline) -> None:
-    """Create tables anew that somebody dropped and that the load replaces: dlt trusts its record of having made them.
+    """Recreate tables that the load replaces and that were dropped: dlt trusts its record that they exist.
 
-    Other tables are not restored, because rows that a load leaves alone would not come back: that load must fail.
+    Other tables are not recreated: a load that keeps old rows must fail if those rows are gone.
     """
     if engine(pipeline) not in ("duckdb", "postgres"):
         return
@@ -157,19 +157,19 @@ def restore_tables(pipeline: dlt.Pipeline) -> None:
 
 
 def restore(client: Any, tables: list[str]) -> None:
-    """Create what is missing of these tables in a dataset that was loaded before."""
+    """Create missing tables in a dataset that was loaded before."""
     if tables and client.is_storage_initialized():
         client.update_stored_schema(tables, force=True)
 
 
 def file_format(pipeline: dlt.Pipeline) -> Any:
-    """dlt's format for rows on their way, None for its default: in CSV an empty text would become null."""
+    """Return dlt's loader file format, None for its default: PostgreSQL's CSV would turn empty text into null."""
     return "insert_values" if engine(pipeline) == "postgres" else None
 
 
 @contextmanager
 def without_false_alarms() -> Iterator[None]:
-    """Suppress pyiceberg's warning in every first load, while the block runs."""
+    """Suppress pyiceberg's warning that every first load triggers, while the block runs."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", NOTHING_REPLACED, UserWarning)
         yield
@@ -179,29 +179,29 @@ def without_false_alarms() -> Iterator[None]:
 def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
     """Keep a connection to the file of a DuckDB destination while the block runs.
 
-    So no other process can take the file between preflight and load, and DuckDB does not checkpoint whenever dlt closes
-    a connection, a third of the time of a small load. A new file is removed when the block fails, unless others filled
-    it too.
+    This keeps other processes from opening the file between preflight and load, and DuckDB from running a checkpoint
+    each time dlt closes a connection, a third of the time of a small load. If the block fails, a new file is removed,
+    unless another pipeline also wrote to it.
 
     Raises:
-        DestinationInUse: another process took the file since the preflight, and held it for `wait` seconds.
-        LoadFailed: somebody removed the file meanwhile.
+        DestinationInUse: another process opened the file since the preflight, and held it for `wait` seconds.
+        LoadFailed: the file was removed during the load.
     """
     file = duckdb_file(pipeline)
     if file is None:
         yield
         return
     is_new = not os.path.exists(file)
-    # DuckDB imports it for its first time with a zone, and would call it missing if interrupted
+    # DuckDB imports pytz for its first zoned timestamp; an interrupt there would be reported as a missing pytz
     import_module("pytz")
     with ExitStack() as stack:
-        # a file that another load creates meanwhile is not waited for: it would be taken for a new one
+        # do not wait for a file that another load has just created: it would be taken for a new one
         client: Any = pipeline.sql_client()
         when_free(lambda: stack.enter_context(client), 0 if is_new else wait)
         try:
             yield
         except BaseException:
-            # only once it is open, and so locked, may we remove it
+            # removing it is safe only while we hold its lock
             if is_new and not holds_others(pipeline):
                 discard_duckdb(file)
             raise
@@ -210,12 +210,12 @@ def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
 
 
 def holds_others(pipeline: dlt.Pipeline) -> bool:
-    """Whether an open DuckDB file holds tables of others: concurrent loads in one process share it."""
+    """Return whether an open DuckDB file has tables of other datasets: concurrent loads in one process share it."""
     query = "SELECT DISTINCT schema_name FROM duckdb_tables() WHERE database_name = current_database()"
     try:
         with pipeline.sql_client() as client:
             held = {schema for (schema,) in client.execute_sql(query) or ()}
     except DestinationException as error:
-        # DuckDB has shut the file down for all its users
+        # "invalidated": DuckDB has closed the file for all its connections
         return "invalidated" not in str(error)
     return not held <= {client.dataset_name, client.staging_dataset_name}

@@ -1,4 +1,4 @@
-"""Locks: one load at a time per pipeline, folder and PostgreSQL dataset; and files that only their owner can read."""
+"""Locks that allow one load at a time per pipeline, folder and PostgreSQL dataset, and a umask for private files."""
 
 import fcntl
 import os
@@ -21,17 +21,17 @@ from letters_source.errors import DestinationError, DestinationInUse
 
 @contextmanager
 def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
-    """Hold a pipeline with an empty working folder, and its destination, while the block runs.
+    """Lock the pipeline and its destination, check both, and empty the working directory, for the block.
 
-    Two runs of a pipeline would share its working folder, two pipelines may load into one folder, and two machines into
-    one database. DuckDB locks its files itself.
+    Two runs of a pipeline would share its working directory, two pipelines can load into one folder, and two machines
+    into one database. DuckDB locks its own files.
 
     Yields:
-        SQL that fails once PostgreSQL's lock is lost; empty for other destinations.
+        SQL that fails if PostgreSQL's lock is lost; empty for other destinations.
 
     Raises:
         DestinationError: the destination cannot be written.
-        DestinationInUse: another load uses it and did not end within `wait` seconds.
+        DestinationInUse: another load is using it and did not end within `wait` seconds.
     """
     name = str(pipeline.pipeline_name)
     with ExitStack() as stack:
@@ -42,7 +42,7 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
         patiently(partial(check_destination, pipeline), wait)
         lock_check = stack.enter_context(locked_dataset(pipeline, wait)) if engine(pipeline) == "postgres" else ""
         folder = local_folder(pipeline)
-        # a new folder belongs to nobody else, and is made by a load that ends well
+        # a folder that does not exist yet needs no lock; dlt creates it during the load
         if folder and folder.is_dir():
             stack.enter_context(locked(folder, f"A load into {folder}", wait))
             if not table_format(pipeline):
@@ -52,10 +52,10 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
 
 @contextmanager
 def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
-    """Empty the pipeline's working folder, and again if the block fails.
+    """Empty the pipeline's working directory, and again if the block fails, so that no rows stay on disk.
 
-    It may belong to another destination, or hold packages of an earlier run, which dlt would load instead of asking the
-    service. All state that counts is in the destination. A failed load leaves no rows behind.
+    It may be from another destination, or contain load packages of an earlier run, which dlt would load instead of
+    reading the service. The state that matters is in the destination.
     """
     try:
         pipeline.drop()
@@ -73,10 +73,10 @@ def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
 def locked(place: Path, name: str, wait: float) -> Iterator[None]:
     """Hold the lock of a file or a folder while the block runs.
 
-    The lock ends with its process, however that ends. A lock file stays, with the id of the last process.
+    The operating system releases the lock when the process ends. The lock file stays, with the last process id.
 
     Raises:
-        DestinationInUse: another process holds it; the message has its name and id.
+        DestinationInUse: another process holds it; the message has `name` and the process id.
     """
     is_folder = place.is_dir()
     try:
@@ -96,10 +96,10 @@ def locked(place: Path, name: str, wait: float) -> Iterator[None]:
 
 
 def take(descriptor: int, name: str) -> None:
-    """Lock what is open.
+    """Lock an open file or folder.
 
     Raises:
-        DestinationInUse: it is locked.
+        DestinationInUse: it is locked already.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,7 +108,7 @@ def take(descriptor: int, name: str) -> None:
 
 
 def holder(descriptor: int) -> str:
-    """The process that has locked a file, for a message; empty for folders, which have no place for its id."""
+    """Return the process that holds a lock file, for a message; empty for folders, which cannot store an id."""
     try:
         return f", pid {os.pread(descriptor, 20, 0).decode()}"
     except IsADirectoryError:
@@ -119,9 +119,9 @@ OWNER_ALONE = 0o077
 
 
 class PrivateFiles:
-    """The process's umask, restricted to the owner while loads run.
+    """Restricts the umask to the owner while loads run.
 
-    DuckDB's write-ahead log and other new files have no other setting. Existing files keep their modes.
+    DuckDB has no setting for the mode of its WAL and other new files. Existing files keep their modes.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where may a load go? Pipelines for the command's destinations."""
+"""Creates dlt pipelines for the destinations of the command, and validates dataset names and paths."""
 
 import os
 import re
@@ -21,22 +21,22 @@ Kind = Literal["duckdb", "parquet", "delta", "iceberg", "postgres"]
 
 
 def schema_of_views(dataset: str = DATASET) -> str:
-    """The schema of the views that unite accounts, beside their datasets."""
+    """Return the schema of the views that combine accounts."""
     return f"{dataset}_all"
 
 
 RESERVED = ("temp", "system", "information_schema", "pg_catalog", schema_of_views())
-# dlt's names of pipelines hold 64, with what else is in them
+# dlt allows 64 characters for a pipeline name, which also contains other parts
 LONGEST_NAME = 48
 DEFAULT_PLACES: dict[Kind, str] = {
     "duckdb": "letters.duckdb",
     "parquet": "letters_parquet",
     "delta": "letters_delta",
     "iceberg": "letters_iceberg",
-    # a server and its password are dlt's configuration, and no path
+    # the server and its password come from dlt's configuration
     "postgres": "",
 }
-# each file of rows that is loaded at once needs a share too; dlt, told to write smaller ones, would load twenty
+# each file loaded in parallel needs a share of the memory limit; dlt's default is twenty
 FILES_AT_ONCE = 2
 
 
@@ -44,23 +44,23 @@ FILES_AT_ONCE = 2
 def make_pipeline(
     kind: Kind = "duckdb", to: Path | str | None = None, dataset: str = DATASET, name: str = "letters"
 ) -> dlt.Pipeline:
-    """A dlt pipeline into a DuckDB file, a folder or a bucket of files, or PostgreSQL.
+    """Return a dlt pipeline into a DuckDB file, files in a folder or a bucket, or PostgreSQL.
 
-    Credentials of buckets and of PostgreSQL are dlt's configuration: DESTINATION__FILESYSTEM__CREDENTIALS__... and
+    Credentials for buckets and PostgreSQL come from dlt's configuration: DESTINATION__FILESYSTEM__CREDENTIALS__... and
     DESTINATION__POSTGRES__CREDENTIALS.
 
     Args:
         kind: duckdb, parquet, delta, iceberg or postgres.
-        to: the file, or for files the folder or the URL of a bucket (s3://bucket/folder); `letters.duckdb`,
-            `letters_parquet` and so on in the working directory when None.
-        dataset: the schema in the database, or the folder in the folder, that the tables go to.
-        name: dlt's name of the pipeline and its working folder; other datasets than the usual one and other kinds than
-            DuckDB add their own, as dlt keeps one dataset and one destination a name.
+        to: the DuckDB file, the folder, or the URL of a bucket (s3://bucket/folder); when None, `letters.duckdb`,
+            `letters_parquet` and so on in the current directory.
+        dataset: the schema, or the subfolder, that contains the tables.
+        name: the name of dlt's pipeline and its working directory. Names of other datasets than the default, and of
+            other kinds than DuckDB, are appended, because dlt stores one dataset and one destination per name.
 
     Raises:
-        DestinationError: there is no such kind or no such place for it, no dataset can have that name, the file's stem
-            is the dataset's name, which DuckDB could not tell apart, or dlt's own folder cannot be used.
-        SettingsError: a file of dlt's settings cannot be read.
+        DestinationError: the kind, the place or the dataset's name is invalid, the file's stem is the dataset's name,
+            which DuckDB cannot tell apart, or dlt's working directory cannot be used.
+        SettingsError: a dlt configuration file cannot be read.
     """
     check_dataset(kind, dataset)
     place = absolute_place(kind, to)
@@ -74,42 +74,41 @@ def make_pipeline(
         raise unusable(error) from error
     except JSONDecodeError as error:
         folder = Path(get_dlt_pipelines_dir()) / full_name
-        raise DestinationError(f"dlt's working folder holds a file that was cut off: remove {folder}.") from error
+        raise DestinationError(f"dlt's working directory contains a truncated file: remove {folder}.") from error
 
 
 def unusable(error: OSError) -> DestinationError:
-    """The error of a folder of dlt's, or a file in it, that cannot be read or written."""
-    return DestinationError(
-        f"dlt's working folder cannot be used: {error.strerror}: {error.filename}; set DLT_DATA_DIR to another."
-    )
+    """Return the error for a working directory of dlt, or a file in it, that cannot be read or written."""
+    what = f"dlt's working directory cannot be used: {error.strerror}: {error.filename}"
+    return DestinationError(f"{what}; set DLT_DATA_DIR to another directory.")
 
 
 def check_dataset(kind: Kind, dataset: str) -> None:
-    """See that a destination of that kind may have a dataset of that name.
+    """Check the kind of a destination and the name of a dataset in it.
 
     Raises:
-        DestinationError: it may not, or there is no such kind.
+        DestinationError: there is no such kind, or the name is invalid or reserved.
     """
     if kind not in DEFAULT_PLACES:
         raise DestinationError(f"The destination must be one of {', '.join(DEFAULT_PLACES)}, got {kind}.")
     if not re.fullmatch("[a-z][a-z0-9]*(_[a-z0-9]+)*", dataset) or len(dataset) > LONGEST_NAME:
         raise DestinationError(
-            "The dataset's name must be words of small letters and digits with single underscores between them, "
-            f"{LONGEST_NAME} characters at most, got {dataset}."
+            "The dataset's name must start with a letter and contain only lowercase letters, digits and single "
+            f"underscores between them, at most {LONGEST_NAME} characters (got {dataset})."
         )
     if dataset.endswith("_staging"):
-        raise DestinationError(f"{dataset} ends in _staging, which is where dlt keeps rows under way: choose another.")
+        raise DestinationError(f"{dataset} ends in _staging, like dlt's staging datasets: choose another dataset.")
     if kind == "duckdb" and dataset in RESERVED:
-        raise DestinationError(f"{dataset} is taken, by DuckDB or views that unite accounts: choose another dataset.")
+        raise DestinationError(f"{dataset} is reserved for DuckDB or for views over accounts: choose another dataset.")
 
 
 def absolute_place(kind: Kind, to: Path | str | None) -> str:
-    """Where a load of that kind goes: an absolute path, the URL of a bucket as it is, nothing for a server.
+    """Return the place of a load: an absolute path, the URL of a bucket unchanged, or an empty string for a server.
 
-    Links are followed: DuckDB would open a file twice at once, and keep its log beside a link to it.
+    Links are resolved: through a link, DuckDB could open a file twice and would write its WAL next to the link.
 
     Raises:
-        DestinationError: a load of that kind cannot go there.
+        DestinationError: the kind cannot load into that place.
     """
     place = str(to or DEFAULT_PLACES[kind])
     if kind == "postgres":
@@ -120,42 +119,42 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
     if not is_url:
         return os.path.realpath(place)
     if not rest.strip("/"):
-        raise DestinationError(f"{place} names no bucket: write {scheme}://bucket/folder.")
+        raise DestinationError(f"{place} has no bucket name: write {scheme}://bucket/folder.")
     if kind == "duckdb":
         raise DestinationError(
-            f"{place} is no path of this machine: buckets are for --destination parquet, delta and iceberg; "
-            "to load elsewhere, give run() a pipeline of dlt's own."
+            f"{place} is not a local path: use buckets with --destination parquet, delta or iceberg; "
+            "to load elsewhere, pass your own dlt pipeline to run()."
         )
     return place
 
 
 def catalog_of(file: Path | str) -> str:
-    """What DuckDB calls the database of a file: what stands before the first dot, whatever the case."""
+    """Return DuckDB's name for the database in a file, in lower case: the file name up to the first dot."""
     return Path(file).name.partition(".")[0].lower()
 
 
 def account_pipelines(
     kind: Kind, to: Path | str | None, dataset: str, accounts: Sequence[str]
 ) -> dict[str, dlt.Pipeline]:
-    """A pipeline for each account, into a dataset of its own: `<dataset>_<account>`.
+    """Return a pipeline for each account, into a dataset of its own: `<dataset>_<account>`.
 
     Raises:
         DestinationError: as for `make_pipeline`, or two accounts would share a dataset.
     """
-    # schedulers may give numbers
+    # schedulers may pass numbers
     names = {account: re.sub("[^0-9a-z]+", "_", str(account).lower()).strip("_") for account in accounts}
     datasets = {account: f"{dataset}_{name}" for account, name in names.items()}
     if len(set(datasets.values())) < len(accounts):
-        told = ", ".join(map(str, accounts))
-        raise DestinationError(f"The accounts {told} would not each have a dataset of their own.")
+        shown = ", ".join(map(str, accounts))
+        raise DestinationError(f"Two of the accounts {shown} would share a dataset; load one into another dataset.")
     views = schema_of_views(dataset)
     if kind == "duckdb" and views in (*datasets.values(), catalog_of(absolute_place(kind, to))):
-        raise DestinationError(f"{views} is the schema of the views that unite accounts: no account or file can be it.")
+        raise DestinationError(f"{views} is reserved for views over accounts: no account or file can use this name.")
     return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
 
 
 def make_destination(kind: Kind, place: str) -> Any:
-    """dlt's destination of a kind at an absolute place."""
+    """Return dlt's destination for a kind and an absolute place."""
     if kind == "postgres":
         return Postgres()
     if kind == "duckdb":

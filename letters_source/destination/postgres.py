@@ -1,4 +1,4 @@
-"""The lock of a dataset in PostgreSQL: one load at a time across machines, which fails if it loses the lock."""
+"""An advisory lock per PostgreSQL dataset: one load at a time across machines, which fails if it loses the lock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from dlt.pipeline.exceptions import PipelineStepFailed
 from letters_source.destination.waiting import patiently
 from letters_source.errors import DestinationInUse, LoadFailed, causes
 
-# PostgreSQL 17 also has one for each whole transaction
+# transaction_timeout exists since PostgreSQL 17
 NO_TIMEOUTS = (
     "SELECT set_config(name, '0', true) FROM pg_settings "
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
@@ -21,19 +21,20 @@ NO_TIMEOUTS = (
 
 @contextmanager
 def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
-    """Hold a dataset in PostgreSQL while the block runs: loads from several machines would share its staging.
+    """Lock a PostgreSQL dataset while the block runs: loads from several machines would share its staging schema.
 
-    An otherwise idle transaction holds an advisory lock, which ends with its connection, also behind a pooler.
+    An otherwise idle transaction holds an advisory lock; the server releases it when the connection ends, also behind
+    a connection pooler.
 
     Yields:
-        A statement that fails once the lock is lost.
+        A statement that fails if the lock is lost.
 
     Raises:
         DestinationInUse: another load holds it.
-        LoadFailed: the block failed, and the lock was lost.
+        LoadFailed: the block failed because the lock was lost.
     """
     with pipeline.sql_client() as client:
-        # the server must not end it for being idle, but soon when its machine is gone
+        # no idle timeout may end the transaction, but keepalives end it soon after the client machine is gone
         for statement in ("BEGIN", NO_TIMEOUTS, "SET LOCAL tcp_keepalives_idle = 60"):
             client.execute_sql(statement)
         backend = patiently(partial(take_dataset, client), wait)
@@ -42,15 +43,15 @@ def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
 
 
 def check_held(backend: int) -> str:
-    """A statement that divides by zero unless a process of the server holds an advisory lock."""
+    """Return a statement that divides by zero unless a server process holds an advisory lock."""
     return f"SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {backend};"
 
 
 def take_dataset(client: Any) -> int:
-    """Lock the dataset of a client; returns the id of the server's process that holds the lock.
+    """Lock the dataset of a client; return the id of the server process that holds the lock.
 
     Raises:
-        DestinationInUse: it is locked.
+        DestinationInUse: it is locked already.
     """
     query = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)), pg_backend_pid()"
     [[taken, backend]] = client.execute_sql(query, f"letters_source {client.dataset_name}")
@@ -61,10 +62,10 @@ def take_dataset(client: Any) -> int:
 
 @contextmanager
 def loss_told(client: Any) -> Iterator[None]:
-    """Explain a failure of the database in the block by the lost lock, where the lock's connection has ended.
+    """If the database fails in the block, check whether the lock's connection was lost.
 
     Raises:
-        LoadFailed: it has.
+        LoadFailed: it was lost.
     """
     try:
         yield
@@ -74,7 +75,7 @@ def loss_told(client: Any) -> Iterator[None]:
                 client.execute_sql("SELECT 1")
             except DestinationException:
                 raise LoadFailed(
-                    f"The connection to PostgreSQL that holds the lock on the dataset {client.dataset_name} ended, "
-                    "through a restart, the network, or a limit on idle transactions; load again."
+                    f"The PostgreSQL connection that held the lock on the dataset {client.dataset_name} was lost "
+                    "(server restart, network, or a limit on idle transactions); load again."
                 ) from error
         raise

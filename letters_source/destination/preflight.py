@@ -1,4 +1,4 @@
-"""Can a load go where it shall? Asked before the service is asked for anything."""
+"""Checks that a destination can be used, before the first request to the service."""
 
 import os
 import shutil
@@ -21,9 +21,9 @@ from letters_source.errors import DestinationError, DestinationInUse, Destinatio
 from letters_source.tables import TABLES
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
-# an empty account's load takes 5 MiB in DuckDB, and as much in the working folder and the log together
+# a load of an empty account takes 5 MiB in DuckDB, and 5 MiB in the working directory and the WAL
 LEAST_ROOM = 16 * 2**20
-# foreign keys that do something to somebody else's rows when rows of a dataset go: cascade, set null, set default
+# foreign keys that change other tables when rows of a dataset are deleted: cascade, set null, set default
 FOLLOWING_KEYS = """
     SELECT conname, conrelid::regclass::text FROM pg_constraint JOIN pg_class ON pg_class.oid = confrelid
     WHERE contype = 'f' AND confdeltype IN ('c', 'n', 'd') AND relnamespace = to_regnamespace(quote_ident(%s))
@@ -32,10 +32,10 @@ EXTRAS = {"filesystem": "letters-source[lake]", "postgres": "letters-source[post
 
 
 def check_destination(pipeline: dlt.Pipeline) -> None:
-    """See that the destination can be used: a file or a folder written, a bucket or a server reached.
+    """Check that the destination can be used: a file or folder is writable, a bucket or server is reachable.
 
     Raises:
-        DestinationError: with the plain cause.
+        DestinationError: it cannot; the message has the cause.
     """
     check_space(Path(pipeline.working_dir))
     if file := duckdb_file(pipeline):
@@ -53,14 +53,14 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
 
 
 def check_configured(pipeline: dlt.Pipeline) -> None:
-    """See that there is such a destination, that what it needs is installed, and that it has its credentials.
+    """Check that the pipeline has a destination, its libraries are installed, and its credentials are set.
 
     Raises:
-        DestinationError: there is none, it is not, or has not; names the extra to install, or the setting.
+        DestinationError: something is missing; the message names the extra to install or the setting.
     """
     if not pipeline.destination:
         raise DestinationError(
-            f"The pipeline {pipeline.pipeline_name} has no destination: give it one, or make_pipeline()."
+            f"The pipeline {pipeline.pipeline_name} has no destination: pass one to dlt, or use make_pipeline()."
         )
     name = engine(pipeline)
     try:
@@ -69,16 +69,16 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         pipeline.destination_client()
     except MissingDependencyException as error:
         wanted = EXTRAS.get(name, f"dlt[{name}]")
-        raise DestinationError(f'{table_format(pipeline) or name} needs more: pip install "{wanted}"') from error
+        raise DestinationError(f'{table_format(pipeline) or name} is not installed: pip install "{wanted}"') from error
     except ConfigFieldMissingException as error:
         keys = ", ".join(setting(pipeline, field) for field in error.fields)
         raise DestinationError(f"The destination {name} is not configured: set {keys}.") from error
     except ValueError as error:
-        raise DestinationError(f"No load can go there: {reason(error)}; choose another --to.") from error
+        raise DestinationError(f"The destination cannot be used: {reason(error)}; choose another --to.") from error
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
-    """Connect to a database, and see that it can be written.
+    """Check that a database is reachable and writable.
 
     Raises:
         DestinationError: it cannot be reached, refuses the credentials, or cannot be written.
@@ -88,12 +88,12 @@ def check_server(pipeline: dlt.Pipeline) -> None:
     except SqlClientNotAvailable:
         return
     try:
-        # dlt's client for PostgreSQL lets its driver's own errors through
+        # dlt's PostgreSQL client does not translate its driver's errors
         raise_open_connection_error(type(client).open_connection)(client)
     except DestinationConnectionError as error:
         place, key, words = shown_place(pipeline), setting(pipeline), reason(error.inner_exc)
-        # what cannot be read is quoted, its password too
-        cause = "its address cannot be read" if words.startswith("invalid dsn") else words
+        # psycopg2 quotes an invalid address, including its password
+        cause = "its address is invalid" if words.startswith("invalid dsn") else words
         raise DestinationUnreachable(f"{place} cannot be reached: {cause}; set {key}.") from error
     try:
         if engine(pipeline) == "postgres":
@@ -107,53 +107,53 @@ def check_server(pipeline: dlt.Pipeline) -> None:
 
 
 def check_rights(pipeline: dlt.Pipeline, client: Any) -> None:
-    """See that a PostgreSQL database can be written, its schemas used or made, and that only our rows go.
+    """Check that a PostgreSQL database and its schemas are writable, and that no foreign key cascades to other tables.
 
     Raises:
-        DestinationError: it cannot, they may not, or rows of others would be deleted or changed with ours.
+        DestinationError: one of these does not hold.
     """
     [[read_only, may_create]] = client.execute_sql(
         "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')"
     )
     if read_only:
-        raise DestinationError(f"{shown_place(pipeline)} is read only; set {setting(pipeline)} to what can be written.")
+        raise DestinationError(f"{shown_place(pipeline)} is read-only; set {setting(pipeline)} to a writable server.")
     if keys := client.execute_sql(FOLLOWING_KEYS, client.dataset_name):
         names = ", ".join(f"{name} of {table}" for name, table in keys)
         raise DestinationError(
-            f"{shown_place(pipeline)}: a load would delete or change the rows that the foreign key {names} ties to "
-            "ours: make it ON DELETE NO ACTION, DEFERRABLE INITIALLY DEFERRED."
+            f"{shown_place(pipeline)}: a load would delete or change rows through the foreign key {names}: "
+            "make it ON DELETE NO ACTION, DEFERRABLE INITIALLY DEFERRED."
         )
     there = dict(client.execute_sql("SELECT nspname, has_schema_privilege(oid, 'USAGE') FROM pg_namespace"))
     schemas = {client.dataset_name, client.staging_dataset_name}
     if lacking := " and ".join(sorted(name for name in schemas if not there.get(name, may_create))):
         raise DestinationError(
-            f"{shown_place(pipeline)}: {lacking} may neither be used nor made: make such schemas for the user, or "
-            "grant CREATE on the database."
+            f"{shown_place(pipeline)}: the user can neither use nor create {lacking}: create these schemas for the "
+            "user, or grant CREATE on the database."
         )
 
 
 def setting(pipeline: dlt.Pipeline, field: str = "credentials") -> str:
-    """The variable that holds a setting of a destination."""
+    """Return the environment variable for a destination setting."""
     return f"DESTINATION__{pipeline.destination.destination_name}__{field}".upper()
 
 
 def check_duckdb(file: Path) -> None:
-    """Open a DuckDB file for writing; one that does not exist yet is not made.
+    """Open a DuckDB file for writing; do not create a new one.
 
     Raises:
-        DestinationError: its folder is missing or not writable, the file cannot be reached, another process holds it,
-            or it is no DuckDB file, or no file at all.
+        DestinationError: its folder is missing or not writable, or the file is inaccessible or not a DuckDB file.
+        DestinationInUse: another process has it open.
     """
     if not os.path.isdir(file.parent):
         raise DestinationError(
-            f"{file}: the folder {file.parent} does not exist, or may not be entered; make it, or choose another --to."
+            f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another --to."
         )
     if not is_there(file):
         check_writable(file.parent)
         return
-    # DuckDB would wait at a pipe for ever
+    # DuckDB would wait forever on a pipe
     if not file.is_file():
-        raise DestinationError(f"{file} cannot be opened for writing: it is no regular file; choose another --to.")
+        raise DestinationError(f"{file} cannot be opened for writing: it is not a regular file; choose another --to.")
     check_space(file.parent)
     try:
         duckdb.connect(str(file)).close()
@@ -165,10 +165,10 @@ def check_duckdb(file: Path) -> None:
 
 
 def is_there(file: Path) -> bool:
-    """Whether a path leads to anything.
+    """Return whether a path exists.
 
     Raises:
-        DestinationError: it cannot be reached: its name is too long, or a link leads nowhere.
+        DestinationError: it is inaccessible: its name is too long, or a link is broken.
     """
     try:
         file.stat()
@@ -180,12 +180,12 @@ def is_there(file: Path) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """See that a folder, or the nearest that exists above it, can be written.
+    """Check that a folder, or its nearest existing parent, is writable.
 
     Raises:
-        DestinationError: it cannot.
+        DestinationError: it is not.
     """
-    # os.path answers no where pathlib raises: below a folder that may not be entered
+    # os.path.exists returns False below an inaccessible folder, where pathlib raises
     nearest = next(place for place in (folder, *folder.parents) if os.path.exists(place))
     if not os.path.isdir(nearest):
         raise DestinationError(f"{nearest} is a file, not a folder; choose another --to.")
@@ -193,24 +193,25 @@ def check_folder(folder: Path) -> None:
 
 
 def check_spelling(folder: Path, form: str | None) -> None:
-    """See that a folder can be named: dlt looks for files by pattern, and Iceberg writes to a URL, escapes and all.
+    """Check that a folder's path has no character that dlt or Iceberg misreads as a glob pattern or a URL escape.
 
     Raises:
-        DestinationError: it cannot.
+        DestinationError: it has one.
     """
     if set(str(folder)) & set("[]*?"):
-        raise DestinationError(f"{folder}: dlt takes [, ], * and ? for a pattern of names; choose another --to.")
+        raise DestinationError(f"{folder}: dlt reads [, ], * and ? as wildcards; choose another --to.")
     if form == "iceberg" and folder.as_uri() != f"file://{folder}":
         raise DestinationError(
-            f"{folder}: Iceberg cannot write below a name with spaces or signs that URLs escape; choose another --to."
+            f"{folder}: Iceberg cannot write to a path with spaces or other characters that URLs escape; "
+            "choose another --to."
         )
 
 
 def check_format(dataset: Path, form: str | None) -> None:
-    """See that a folder's tables are in the format of the load: rows of two would be mixed up.
+    """Check that existing tables have the format of the load.
 
     Raises:
-        DestinationError: one is in another.
+        DestinationError: one has another format.
     """
     for table in TABLES:
         found = format_of(dataset / table.name)
@@ -221,10 +222,10 @@ def check_format(dataset: Path, form: str | None) -> None:
 
 
 def check_bucket(pipeline: dlt.Pipeline) -> None:
-    """Write an empty object to a bucket on S3, and take it away again; other buckets are left alone.
+    """Check an S3 bucket by writing and removing an empty object; other kinds of buckets are not checked.
 
     Raises:
-        DestinationError: the bucket is not there or cannot be reached, or the credentials do not do.
+        DestinationUnreachable: the bucket does not exist or is unreachable, or the credentials are insufficient.
     """
     client: Any = pipeline.destination_client()
     if client.config.protocol != "s3":
@@ -241,10 +242,10 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Write a nameless file.
+    """Check that a folder is writable and its disk has space.
 
     Raises:
-        DestinationError: the folder cannot be written.
+        DestinationError: one of these does not hold.
     """
     try:
         TemporaryFile(dir=folder).close()
@@ -256,14 +257,14 @@ def check_writable(folder: Path) -> None:
 
 
 def check_space(folder: Path) -> None:
-    """See that a disk is not full; how much a load needs, nobody knows before it has been read.
+    """Check that a disk has space for the smallest load; how much this load needs is unknown until it has been read.
 
     Raises:
-        DestinationError: there is less room than the smallest load takes.
+        DestinationError: it has less.
     """
     free = shutil.disk_usage(folder).free
     if free < LEAST_ROOM:
         raise DestinationError(
-            f"{folder} has {free / 2**20:.0f} MiB of room left on its disk, and a load needs {LEAST_ROOM // 2**20} "
-            "MiB or more; make room."
+            f"{folder} has {free / 2**20:.0f} MiB of free disk space, but a load needs at least "
+            f"{LEAST_ROOM // 2**20} MiB; free some space."
         )

@@ -1,4 +1,4 @@
-"""How do readers get a file that no load ever touches? A copy beside it, renamed into place once it is whole."""
+"""Publishes a copy of a DuckDB file for readers, replaced atomically after each verified load."""
 
 import os
 from contextlib import suppress
@@ -15,37 +15,37 @@ from letters_source.destination.sql import literal
 from letters_source.errors import DestinationError, LoadFailed, reason
 
 COPY = "letters_source_copy"
-"""What DuckDB calls the copy while it is written."""
+"""DuckDB's name for the attached copy."""
 
 
 def place_of_copy(file: Path | str | None) -> Path | None:
-    """Where a copy goes, if one is wanted: a link is followed, so that readers of either name find it."""
+    """Return the path of the copy, with links resolved so that readers of either name find it; None for no copy."""
     return Path(os.path.realpath(file)) if file else None
 
 
 def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
-    """See that a copy of what a pipeline loads can be published there.
+    """Check that a copy of a pipeline's database can be published to a file.
 
     Raises:
-        DestinationError: the destination is not DuckDB, the file is the one that is loaded, has a dataset's name, is a
-            folder, or cannot be written.
+        DestinationError: the destination is not DuckDB, or the file is the loaded one, has a dataset's name, is a
+            folder, is not a DuckDB file, or cannot be written.
     """
     if not is_duckdb(pipeline):
-        raise DestinationError("Only DuckDB files are published: leave publish out, or load into duckdb.")
+        raise DestinationError("Only DuckDB files can be published: remove --publish, or load into duckdb.")
     loaded = duckdb_file(pipeline)
     if loaded and loaded.resolve() == file.resolve():
-        raise DestinationError(f"{file} is loaded itself: publish another file, which readers open.")
+        raise DestinationError(f"--publish must differ from the database being loaded: {file}.")
     if catalog_of(file) in (pipeline.dataset_name, f"{pipeline.dataset_name}_staging", *RESERVED):
-        raise DestinationError(f"DuckDB could not tell {file.name} from a dataset of that name: publish another file.")
+        raise DestinationError(f"DuckDB cannot tell {file.name} from a dataset of that name: publish another file.")
     if os.path.isdir(file) or not os.path.isdir(file.parent):
-        raise DestinationError(f"{file} cannot be published: publish a file, in a folder that exists.")
+        raise DestinationError(f"{file} cannot be published: choose a file in an existing folder.")
     if os.path.exists(file) and not is_duckdb_file(file):
-        raise DestinationError(f"{file} is no DuckDB file, and would be lost: publish another file.")
+        raise DestinationError(f"{file} is not a DuckDB file and would be overwritten: publish another file.")
     check_writable(file.parent)
 
 
 def is_duckdb_file(file: Path) -> bool:
-    """Whether a path is a file that begins as DuckDB's do, with a checksum and a word."""
+    """Return whether a path is a file that starts like DuckDB's, with a checksum and a magic word."""
     if not file.is_file():
         return False
     with file.open("rb") as opened:
@@ -53,13 +53,13 @@ def is_duckdb_file(file: Path) -> bool:
 
 
 def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
-    """Copy all that the DuckDB destination holds into a new file, and put that in the place of the old one.
+    """Copy the DuckDB database into a new file, and replace the old file with it.
 
-    Who has the old file open goes on reading it; who opens the file from now on reads the new one. What a copy that
-    was killed left behind, the next one removes.
+    Readers with the old copy open keep reading it; new readers get the new copy. A killed run can leave an unfinished
+    copy, which the next run removes.
 
     Raises:
-        LoadFailed: it could not be copied; the old file is as it was.
+        LoadFailed: the copy failed; the old file is unchanged.
     """
     copy = file.with_name(f".{file.name}.copy")
     try:
@@ -67,20 +67,20 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
         write_copy(pipeline, copy)
         if os.path.exists(file):
             copymode(file, copy)
-        # logs beside the old file belong to who wrote into that, and would be taken for the new one's
+        # DuckDB would apply a WAL of the old file to the new one
         for log in logs_of(file):
             log.unlink(missing_ok=True)
         copy.replace(file)
     except (DestinationException, OSError) as error:
         with suppress(OSError):
             discard_duckdb(copy)
-        raise LoadFailed(f"{file} was not published, though the load is verified: {reason(error)}") from error
+        raise LoadFailed(f"{file} was not published, but the load is verified: {reason(error)}") from error
 
 
 def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:
-    """Write all that a DuckDB destination holds into a new file, and see it on the disk.
+    """Write the DuckDB database into a new file, and flush it to disk.
 
-    Where rows are so large that the limit of memory does not do, DuckDB's own is taken.
+    If large rows exceed our memory limit, the copy is repeated with DuckDB's default limit.
     """
     try:
         copy_database(pipeline, copy)
@@ -94,10 +94,10 @@ def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:
 
 
 def copy_database(pipeline: dlt.Pipeline, copy: Path, *, enlarged: bool = False) -> None:
-    """Write all that a DuckDB destination holds into a new file; `enlarged`, with DuckDB's own limit of memory."""
+    """Write the DuckDB database into a new file; `enlarged` uses DuckDB's default memory limit."""
     with pipeline.sql_client() as client:
         if enlarged:
-            # resetting alone changes what DuckDB says of its limit, and not what it takes
+            # RESET changes only the limit that DuckDB reports; SET applies it
             client.execute_sql("RESET memory_limit")
             [[limit]] = client.execute_sql("SELECT current_setting('memory_limit')") or [[""]]
             client.execute_sql(f"SET memory_limit = {literal(limit)}")

@@ -1,4 +1,4 @@
-"""Opens SQL on a destination, and quotes text in it."""
+"""Opens a SQL client on a destination, and quotes SQL literals."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_sql(pipeline: "dlt.Pipeline") -> Iterator[Any]:
-    """A SQL client while the block runs: dlt's own, or ours where tables are files."""
-    # the report, which quotes text, need not wait for dlt
+    """Open a SQL client: dlt's own, or ours for tables in files."""
+    # imported here, so that the report, which only quotes text, does not import dlt
     from letters_source.destination.kinds import is_files
 
     if is_files(pipeline):
@@ -25,5 +25,5 @@ def open_sql(pipeline: "dlt.Pipeline") -> Iterator[Any]:
 
 
 def literal(text: str) -> str:
-    """A SQL string literal, for statements that take no bound values."""
+    """Return a SQL string literal, for statements that do not accept parameters."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Verifies that the destination holds exactly what was read."""
+"""Verifies that the destination contains exactly the rows that were read."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was counted in a table, by name, and what is wrong with it in one line; empty when nothing is."""
+    """The counts of a check, by name, and the problem in one line; empty if there is none."""
 
     counts: Mapping[str, int]
     problem: str = ""
 
 
 def verify_load(client: Any, load_id: str, tables: Collection[Table], *, keys: bool) -> tuple[Row, ...]:
-    """The audits of a load, once the tables that it loaded are shown to hold what the audits say.
+    """Check that the loaded tables match the load's audits; return the audits.
 
     Args:
         client: SQL on the destination.
         load_id: the load.
         tables: the tables that it loaded.
-        keys: whether to look for repeated keys of children too.
+        keys: whether to also look for repeated keys of children.
 
     Raises:
-        LoadFailed: a listing has no audit; rows, distinct ids and the audit disagree; or a child has no parent, or is
-            there twice.
+        LoadFailed: a listing has no audit; rows, distinct ids and the audit disagree; or a child has no parent or
+            occurs twice.
     """
     audits = read_audits(client, load_id)
     check_audited(audits, tables)
@@ -41,7 +41,7 @@ def verify_load(client: Any, load_id: str, tables: Collection[Table], *, keys: b
 
 
 def find_all(client: Any, tables: Collection[Table], audits: Collection[Row], *, keys: bool) -> Iterator[Finding]:
-    """Count everything that a load answers for, one after the other; the keys of children only if wanted."""
+    """Yield one finding per check; repeated keys of children are checked only with `keys`."""
     for table in tables:
         yield find_rows(client, table, audits)
         if keys and table.part in ("object", "list"):
@@ -52,7 +52,7 @@ def find_all(client: Any, tables: Collection[Table], audits: Collection[Row], *,
 
 
 def check_audited(audits: Collection[Row], tables: Collection[Table]) -> None:
-    """Each listing has its audit; a facet that is asked for no value, and mailings of no window, have none."""
+    """Raise if a listing has no audit; a facet without values, and mailings without a window, need none."""
     audited = {audit["listing"] for audit in audits}
     listings = {table.name for table in tables if table.part == "row"}
     if not listings <= audited <= {table.name for table in tables}:
@@ -62,7 +62,7 @@ def check_audited(audits: Collection[Row], tables: Collection[Table]) -> None:
 
 
 def read_audits(client: Any, load_id: str) -> tuple[Row, ...]:
-    """The rows of `listing_audit` that a load brought."""
+    """Return the rows of `listing_audit` that a load wrote."""
     names = [*LISTING_AUDIT.schema.names, LOAD_ID.name]
     audits = qualified(client, LISTING_AUDIT)
     query = f"SELECT {', '.join(names)} FROM {audits} WHERE {LOAD_ID.name} = %s ORDER BY started_at"
@@ -70,16 +70,16 @@ def read_audits(client: Any, load_id: str) -> tuple[Row, ...]:
 
 
 def find_rows(client: Any, table: Table, audits: Collection[Row]) -> Finding:
-    """Whether a listing's own table holds as many rows and ids as were read, a facet and mailings as many rows.
+    """Compare a table with the rows read: rows and ids of a listing, rows of a facet or of mailings.
 
-    Of a child, whether each row has its parent.
+    For a child, check that each row has its parent.
     """
     if table.part in ("object", "list"):
         return find_orphans(client, table, tables_of(table.listing)[0], audits)
     own = [audit for audit in audits if audit["listing"] == table.name]
     expected, key = sum(audit["rows_yielded"] for audit in own), table.key[0]
     rows, ids = one(client, f"SELECT count(*), count(DISTINCT {key}) FROM {present(client, table, audits)}")
-    # filtered history keeps the rows that its filters leave out
+    # filtered history keeps rows outside its filters
     is_whole = rows >= expected if keeps_more(table, audits) else rows == expected
     wrong = not is_whole or (table.part == "row" and rows != ids)
     return Finding(
@@ -91,14 +91,14 @@ def find_rows(client: Any, table: Table, audits: Collection[Row]) -> Finding:
 
 
 def keeps_more(table: Table, audits: Collection[Row]) -> bool:
-    """Whether the destination may hold more present rows than were read."""
+    """Return whether the destination may have more current rows than were read."""
     return any(
         audit["listing"] == table.listing and audit["mode"] == "history" and audit["filters"] for audit in audits
     )
 
 
 def present(client: Any, table: Table, audits: Collection[Row]) -> str:
-    """The rows that a load answers for: all; with history those that are valid now; of mailings those it brought."""
+    """Return SQL for the rows to verify: all rows; with history the current ones; of mailings the load's own."""
     name = qualified(client, table)
     if table.part == "window":
         loads = ", ".join({f"'{audit[LOAD_ID.name]}'" for audit in audits}) or "''"
@@ -109,7 +109,7 @@ def present(client: Any, table: Table, audits: Collection[Row]) -> str:
 
 
 def find_orphans(client: Any, child: Table, parent: Table, audits: Collection[Row]) -> Finding:
-    """Whether every child has its parent."""
+    """Count rows of a child table without a parent."""
     parents = f"SELECT id FROM {present(client, parent, audits)}"
     query = f"SELECT count(*) FROM {present(client, child, audits)} WHERE {child.key[0]} NOT IN ({parents})"
     [orphans] = one(client, query)
@@ -118,16 +118,16 @@ def find_orphans(client: Any, child: Table, parent: Table, audits: Collection[Ro
 
 
 def find_repeated(client: Any, table: Table, audits: Collection[Row]) -> Finding:
-    """Whether a key is there twice: with history among the versions that are valid now, of mailings among all."""
+    """Count repeated keys: with history among current versions, for mailings among all rows."""
     rows = qualified(client, table) if table.part == "window" else present(client, table, audits)
     keys = f"SELECT 1 FROM {rows} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
     [repeated] = one(client, f"SELECT count(*) FROM ({keys}) AS repeated")
-    problem = f"{table.name}: {repeated} keys are there more than once; load again."
+    problem = f"{table.name}: {repeated} keys occur more than once; load again."
     return Finding({"repeated_keys": repeated}, problem if repeated else "")
 
 
 def find_rejected(client: Any, audit: Row) -> Finding:
-    """Whether the rows that were rejected were loaded as such."""
+    """Compare the number of loaded rejected rows with the audit."""
     name, expected = qualified(client, REJECTED_ROWS), audit["rows_rejected"]
     query = f"SELECT count(*) FROM {name} WHERE listing = %s AND {LOAD_ID.name} = %s"
     [rows] = one(client, query, audit["listing"], audit[LOAD_ID.name])
@@ -139,16 +139,16 @@ def find_rejected(client: Any, audit: Row) -> Finding:
 
 
 def count_rows(client: Any, tables: Iterable[Table]) -> dict[str, int]:
-    """The number of rows in each table."""
+    """Return the number of rows in each table."""
     return {table.name: one(client, f"SELECT count(*) FROM {qualified(client, table)}")[0] for table in tables}
 
 
 def one(client: Any, query: str, *values: Any) -> Any:
-    """The only row of a query."""
+    """Return the only row of a query."""
     return client.execute_sql(query, *values)[0]
 
 
 def qualified(client: Any, table: Table) -> str:
-    """The table's name, quoted, with its dataset's."""
+    """Return the table's quoted name, qualified with its dataset."""
     name: str = client.make_qualified_table_name(table.name)
     return name

@@ -1,4 +1,4 @@
-"""Waits until a destination that others use is free."""
+"""Waits for a destination that another process is using."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +9,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from letters_source.errors import DestinationInUse, LoadFailed, without_advice
 
-# seconds between attempts; a load takes seconds at least
+# seconds between attempts; loads take seconds
 LOOK_SECONDS = 0.2
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ def patiently(attempt: Callable[[], T], wait: float) -> T:
     """Retry an attempt while the destination is in use, for up to `wait` seconds.
 
     Raises:
-        DestinationInUse: it was still in use.
+        DestinationInUse: it is still in use after that.
     """
     retrying = Retrying(
         retry=retry_if_exception_type(DestinationInUse),
@@ -31,26 +31,26 @@ def patiently(attempt: Callable[[], T], wait: float) -> T:
 
 
 def when_free(attempt: Callable[[], T], wait: float) -> T:
-    """Retry an attempt that opens a DuckDB file while another process holds it, for up to `wait` seconds.
+    """Retry an attempt to open a DuckDB file while another process has it open, for up to `wait` seconds.
 
     Raises:
-        DestinationInUse: it was still held.
+        DestinationInUse: it is still open after that.
     """
     return patiently(partial(tell_holder, attempt), wait)
 
 
 def tell_holder(attempt: Callable[[], T]) -> T:
-    """Make an attempt that opens a DuckDB file.
+    """Attempt to open a DuckDB file.
 
     Raises:
-        DestinationInUse: another process holds it; the message has DuckDB's reason.
+        DestinationInUse: another process has it open; the message has DuckDB's reason.
     """
     try:
         return attempt()
     except (DestinationException, LoadFailed) as error:
-        words, mark, who = str(error).partition("Could not set lock")
+        before, mark, after = str(error).partition("Could not set lock")
         if not mark:
             raise
-        # our text begins with what was not done, dlt's with its credentials
-        begun = words if isinstance(error, LoadFailed) else ""
-        raise DestinationInUse(f"{begun}{without_advice(mark + who)}") from None
+        # our message starts with what failed, dlt's with its credentials
+        prefix = before if isinstance(error, LoadFailed) else ""
+        raise DestinationInUse(f"{prefix}{without_advice(mark + after)}") from None

@@ -1,4 +1,4 @@
-"""How a row is written that the destination may hold already: dlt's write dispositions for the modes of a load."""
+"""Maps the modes of a load to dlt's write dispositions, and checks that the destination supports them."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from letters_source.tables import MERGE, Mode, Table
 from letters_source.transform.row_hash import LISTED, ROW_HASH
 
 STRATEGIES = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
-"""dlt's ways to merge that serve a mode, any of them."""
+"""dlt's merge strategies for each mode; the destination must support one of them."""
 
 
 def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> Any:
-    """How dlt shall write a table of a listing.
+    """Return dlt's write disposition for a table of a listing.
 
-    - replace: all rows anew.
-    - sync: rows by their key; those that did not change are left untouched, those that are gone are deleted.
-    - history: a row for each version, valid from and to. With filters, only versions of what is listed end: what is not
-      may just be left out.
+    - replace: rewrites all rows.
+    - sync: merges by key; unchanged rows stay untouched, rows gone from the service are deleted.
+    - history: keeps row history (SCD type 2). With filters, only versions of listed rows end, because rows that are
+      not listed may just be filtered out.
     """
     if mode == "replace":
         return {"disposition": "replace"}
@@ -33,15 +33,15 @@ def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> An
 
 
 def check_mode(pipeline: Any, name: str, mode: str) -> None:
-    """See that the destination can be written in that mode; where it cannot merge so, dlt would append, or break off.
+    """Check that the destination supports a mode; otherwise dlt would append, or fail during the load.
 
     Raises:
-        SettingsError: it cannot; the message begins with the name of what is to be loaded.
+        SettingsError: it does not; the message begins with `name`, the listing or `mailings`.
     """
-    # rows may be extracted before it is known where to
+    # dlt can extract before a destination is set
     if mode == "replace" or not pipeline.destination or STRATEGIES[mode] & merge_strategies(pipeline):
         return
     files = f"{table_format(pipeline) or 'plain'} files"
     place = files if is_files(pipeline) else pipeline.destination.destination_name
-    wish = "loading mailings" if mode == MERGE else mode
-    raise SettingsError(f"{name}: {place} cannot be merged into as {wish} needs; choose another destination.")
+    what = "loading mailings" if mode == MERGE else mode
+    raise SettingsError(f"{name}: {what} is not supported for {place}; choose another destination.")

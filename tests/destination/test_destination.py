@@ -121,8 +121,8 @@ def test_a_dataset_s_name_is_of_words_with_single_underscores_between_them(work:
     before = sorted(work.iterdir())
     for kind in get_args(Kind):
         assert refusal(partial(make_pipeline, kind, "there", dataset)) == (
-            "The dataset's name must be words of small letters and digits with single underscores between them, "
-            f"48 characters at most, got {dataset}."
+            "The dataset's name must start with a letter and contain only lowercase letters, digits and single "
+            f"underscores between them, at most 48 characters (got {dataset})."
         )
     assert sorted(work.iterdir()) == before
 
@@ -132,7 +132,7 @@ def test_a_dataset_named_as_dlt_s_own_is_refused(dataset: str) -> None:
     """dlt empties it, and takes its tables for its own."""
     for kind in get_args(Kind):
         assert refusal(partial(make_pipeline, kind, "there", dataset)) == (
-            f"{dataset} ends in _staging, which is where dlt keeps rows under way: choose another."
+            f"{dataset} ends in _staging, like dlt's staging datasets: choose another dataset."
         )
 
 
@@ -161,7 +161,7 @@ def test_accounts_that_would_share_a_dataset_are_refused(accounts: list[str]) ->
     """Each would replace the other's rows."""
     for kind in get_args(Kind):
         assert refusal(partial(account_pipelines, kind, None, "letters_data", accounts)) == (
-            f"The accounts {', '.join(accounts)} would not each have a dataset of their own."
+            f"Two of the accounts {', '.join(accounts)} would share a dataset; load one into another dataset."
         )
 
 
@@ -169,8 +169,8 @@ def test_accounts_that_would_share_a_dataset_are_refused(accounts: list[str]) ->
 def test_an_account_that_no_dataset_can_be_named_after_is_refused(account: str, dataset: str) -> None:
     """It has neither letter nor digit, or too many."""
     assert refusal(lambda: account_pipelines("duckdb", None, "letters_data", ["501", account])) == (
-        "The dataset's name must be words of small letters and digits with single underscores between them, "
-        f"48 characters at most, got {dataset}."
+        "The dataset's name must start with a letter and contain only lowercase letters, digits and single "
+        f"underscores between them, at most 48 characters (got {dataset})."
     )
 
 
@@ -186,7 +186,7 @@ def test_an_account_that_no_dataset_can_be_named_after_is_refused(account: str, 
 def test_no_account_and_no_file_is_named_as_the_views_that_unite_accounts(accounts: list[str], to: str) -> None:
     """DuckDB could not tell them apart."""
     assert refusal(lambda: account_pipelines("duckdb", to, "letters_data", accounts)) == (
-        "letters_data_all is the schema of the views that unite accounts: no account or file can be it."
+        "letters_data_all is reserved for views over accounts: no account or file can use this name."
     )
     account_pipelines("duckdb", to, "mine", ["501"])
 
@@ -249,7 +249,7 @@ def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["temp", "system", "information_schema", "pg_catalog", "letters_data_all"])
 def test_schemas_that_are_taken_are_no_datasets(name: str) -> None:
     """They would fail when the service has been read; folders of Parquet files may have those names."""
-    message = f"{name} is taken, by DuckDB or views that unite accounts: choose another dataset."
+    message = f"{name} is reserved for DuckDB or for views over accounts: choose another dataset."
     assert refusal(lambda: make_pipeline("duckdb", dataset=name)) == message
     make_pipeline("parquet", dataset=name)
 
@@ -306,7 +306,7 @@ def test_a_working_folder_that_cannot_be_used_is_named(work: Path, taken: str) -
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(place)
     with pytest.raises(
-        DestinationError, match=f"^dlt's working folder cannot be used: .+: {work}/dlt.*; set DLT_DATA_DIR"
+        DestinationError, match=f"^dlt's working directory cannot be used: .+: {work}/dlt.*; set DLT_DATA_DIR"
     ):
         make_pipeline()
 
@@ -316,7 +316,9 @@ def test_a_working_folder_with_a_file_that_was_cut_off_is_named(work: Path) -> N
     state = work / "dlt/pipelines/letters/state.json"
     make_pipeline()
     state.write_bytes(b"")
-    with pytest.raises(DestinationError, match=rf"^dlt's working folder holds .+ cut off: remove {state.parent}\.$"):
+    with pytest.raises(
+        DestinationError, match=rf"^dlt's working directory contains a truncated file: remove {state.parent}\.$"
+    ):
         make_pipeline()
 
 
@@ -325,7 +327,7 @@ def test_a_folder_that_dlt_would_take_for_a_pattern_is_refused(work: Path, sign:
     """It would not find what it has written there."""
     (work / f"a{sign}b").mkdir()
     message = refusal(lambda: check_destination(make_pipeline("parquet", f"a{sign}b/c")))
-    assert message.startswith(f"{work}/a{sign}b/c: dlt takes [, ], * and ? for a pattern")
+    assert message.startswith(f"{work}/a{sign}b/c: dlt reads [, ], * and ? as wildcards")
 
 
 @pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])
@@ -485,8 +487,8 @@ def test_local_places_of_the_users_own_pipelines_are_looked_at_too(work: Path) -
     )
     file = pipeline_to(dlt.destinations.duckdb(str(work / "none/new.duckdb")))
     assert refusal(lambda: check_destination(file)) == (
-        f"{work / 'none/new.duckdb'}: the folder {work / 'none'} does not exist, or may not be entered; "
-        "make it, or choose another --to."
+        f"{work / 'none/new.duckdb'}: the folder {work / 'none'} does not exist or is not accessible; "
+        "create it, or choose another --to."
     )
 
 
@@ -509,7 +511,7 @@ def test_a_duckdb_file_in_a_missing_folder_is_refused(work: Path) -> None:
     for folder in (work / "none", work / "notes.txt"):
         file = folder / "new.duckdb"
         assert refusal(partial(check_duckdb, file)) == (
-            f"{file}: the folder {folder} does not exist, or may not be entered; make it, or choose another --to."
+            f"{file}: the folder {folder} does not exist or is not accessible; create it, or choose another --to."
         )
     assert not (work / "none").exists()
 

@@ -191,7 +191,7 @@ def test_one_account_alone_goes_to_the_usual_dataset(letters: Letters, world: Wo
 def test_accounts_that_would_share_a_dataset_are_refused(letters: Letters, world: World) -> None:
     """One line names them; nothing is asked for, and no file is made."""
     assert letters("load", "--account-id", "A", "--account-id", "a") == Outcome(
-        2, "", "letters: The accounts A, a would not each have a dataset of their own.\n"
+        2, "", "letters: Two of the accounts A, a would share a dataset; load one into another dataset.\n"
     )
     assert world.emulator.hits == []
     assert not Path("letters.duckdb").exists()
@@ -202,7 +202,10 @@ def test_names_that_are_one_to_a_database_collide(accounts: Sequence[str]) -> No
     """Small letters and digits alone tell datasets apart."""
     with pytest.raises(DestinationError) as caught:
         account_pipelines("duckdb", "letters.duckdb", "letters_data", accounts)
-    assert str(caught.value) == f"The accounts {', '.join(accounts)} would not each have a dataset of their own."
+    assert (
+        str(caught.value)
+        == f"Two of the accounts {', '.join(accounts)} would share a dataset; load one into another dataset."
+    )
 
 
 def test_an_account_s_name_may_be_anything(begin: Begin) -> None:

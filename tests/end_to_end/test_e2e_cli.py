@@ -288,7 +288,7 @@ def test_the_demo_does_not_wait_at_a_pipe(letters: Letters, tmp_path: Path) -> N
     os.mkfifo(pipe)
     done = letters("demo", "--to", pipe)
     assert (done.code, done.err) == (
-        2, f"letters: {pipe} cannot be opened for writing: it is no regular file; choose another --to.\n"
+        2, f"letters: {pipe} cannot be opened for writing: it is not a regular file; choose another --to.\n"
     )  # fmt: skip
 
 
@@ -406,8 +406,8 @@ def test_a_wrong_place_ends_with_2(letters: Letters, world: World, tmp_path: Pat
     assert letters("load", "--to", place) == Outcome(
         2,
         "",
-        f"letters: {place}: the folder {place.parent} does not exist, or may not be entered; "
-        "make it, or choose another --to.\n",
+        f"letters: {place}: the folder {place.parent} does not exist or is not accessible; "
+        "create it, or choose another --to.\n",
     )
     assert letters("load", "--destination", "parquet", "--to", tmp_path / "notes.txt") == Outcome(
         2, "", f"letters: {tmp_path / 'notes.txt'} is a file, not a folder; choose another --to.\n"

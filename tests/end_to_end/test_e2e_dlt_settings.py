@@ -117,6 +117,6 @@ def test_a_method_that_dlt_renamed_is_told_of() -> None:
         check_hook(renamed)
     assert str(caught.value) == (
         f"dlt {dlt.__version__} has no SqlJobClient.create_table_chain_completed_followup_jobs, so loads would not "
-        "change all tables in one transaction; install the dlt that letters-source asks for: "
+        "change all tables in one transaction; install the dlt that letters-source requires: "
         "pip install --force-reinstall letters-source."
     )

@@ -616,7 +616,7 @@ def test_the_last_hours_of_a_day_bring_it(begin: Begin) -> None:
 def test_plain_files_are_refused(begin: Begin, today: date) -> None:
     """dlt would append the lag's mailings to them once more with every load; nothing is asked for."""
     world = begin(Emulator(20, 5), "parquet")
-    with pytest.raises(SettingsError, match=r"^mailings: plain files cannot be merged into") as caught:
+    with pytest.raises(SettingsError, match=r"^mailings: loading mailings is not supported for plain files") as caught:
         world.load(only=ONLY, mailings_since=today)
     assert caught.value.exit_code == 2
     assert world.emulator.hits == []

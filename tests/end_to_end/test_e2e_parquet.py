@@ -110,7 +110,7 @@ def test_a_file_of_a_finished_load_that_cannot_be_read_is_told(begin: Begin) -> 
     [load] = (world.place / "letters_data/_dlt_loads").glob("*.jsonl")
     noted = load.read_bytes()
     load.write_bytes(b"")
-    with pytest.raises(LoadFailed, match=rf"{load.name} was cut off: remove it, and load again\.$"):
+    with pytest.raises(LoadFailed, match=rf"{load.name} is truncated: remove it, and load again\.$"):
         world.load()
     load.write_bytes(noted)
     audit.write_bytes(audit.read_bytes()[:100])

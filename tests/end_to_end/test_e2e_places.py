@@ -211,8 +211,8 @@ def test_tables_of_a_first_load_that_broke_off_are_loaded_in_their_mode_alone(be
     with pytest.raises(SettingsError) as caught:
         world.load(only=("contacts",))
     assert str(caught.value) == (
-        "contacts: the dataset letters_data holds tables of another mode than replace, from a load that broke off or "
-        "was not ours; load in that mode, or choose another dataset with --dataset."
+        "contacts: the dataset letters_data holds tables of another mode than replace, from an unfinished load or "
+        "another program; load in that mode, or choose another dataset with --dataset."
     )
     assert caught.value.exit_code == 2
     assert everything(world.place) == before
@@ -246,8 +246,8 @@ def test_tables_without_an_audit_are_of_the_mode_of_their_columns(begin: Begin, 
     with pytest.raises(SettingsError) as caught:
         world.load(**in_mode(wanted))
     assert str(caught.value) == (
-        f"contacts: the dataset letters_data holds tables of another mode than {wanted}, from a load that broke off or "
-        "was not ours; load in that mode, or choose another dataset with --dataset."
+        f"contacts: the dataset letters_data holds tables of another mode than {wanted}, from an unfinished load or "
+        "another program; load in that mode, or choose another dataset with --dataset."
     )
     assert everything(world.place) == before
     assert world.emulator.hits[asked:] == []
@@ -333,8 +333,8 @@ def test_a_first_replacement_into_a_new_file_needs_no_staging(begin: Begin) -> N
 
 # names that are taken
 
-VIEWS = "{}_all is the schema of the views that unite accounts: no account or file can be it."
-STAGING = "{} ends in _staging, which is where dlt keeps rows under way: choose another."
+VIEWS = "{}_all is reserved for views over accounts: no account or file can use this name."
+STAGING = "{} ends in _staging, like dlt's staging datasets: choose another dataset."
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_names_that_are_taken_are_refused(
 def test_accounts_whose_datasets_are_taken_are_refused_in_python_too(begin: Begin, accounts: tuple[str, ...]) -> None:
     """No pipeline is made for any of them."""
     world = begin(Emulator(3, 2))
-    with pytest.raises(DestinationError, match=r"views that unite accounts|ends in _staging"):
+    with pytest.raises(DestinationError, match=r"views over accounts|ends in _staging"):
         account_pipelines("duckdb", world.place, DATASET, accounts)
 
 

@@ -220,7 +220,7 @@ def test_a_step_that_drops_tables_fails_the_load(world: World, method: str, step
 def test_what_reads_pages_takes_no_steps(world: World, method: str) -> None:
     """It reads for several tables, and for the audit."""
     hidden = letters(**world.settings).resources["contacts_pages"]
-    with pytest.raises(SettingsError, match=r"^contacts_pages takes no steps, as it reads for several tables"):
+    with pytest.raises(SettingsError, match=r"^contacts_pages accepts no steps, because it reads for several tables"):
         getattr(hidden, method)(texan)
 
 
@@ -277,7 +277,7 @@ def test_incremental_would_end_what_sync_and_history_keep(world: World, mode: st
     world.load()
     source = letters(**world.settings)
     source.resources["contacts"].apply_hints(incremental=dlt.sources.incremental("created_at"))
-    assert refusal(world, source).startswith("contacts: incremental keeps only rows that are new")
+    assert refusal(world, source).startswith("contacts: incremental keeps only new rows")
 
 
 @pytest.mark.parametrize("strategy", ["scd2", "upsert"])
@@ -287,8 +287,8 @@ def test_merge_strategies_of_dlts_own_are_refused(world: World, strategy: Any) -
     source = letters(**world.settings)
     source.resources["contacts"].apply_hints(write_disposition={"disposition": "merge", "strategy": strategy})
     assert refusal(world, source) == (
-        f'contacts: {strategy} does not fit; write_disposition may be "replace", "append" or "merge". For changed rows '
-        "set sync, for former versions history."
+        f'contacts: {strategy} is not supported; write_disposition must be "replace", "append" or "merge". To write '
+        "only changed rows, set sync; to keep row history, set history."
     )
 
 
@@ -305,8 +305,8 @@ def test_an_incremental_table_that_is_replaced_is_refused(world: World) -> None:
     source = letters(**world.settings)
     source.resources["contacts"].apply_hints(incremental=dlt.sources.incremental("created_at"))
     assert refusal(world, source) == (
-        "contacts: incremental keeps only rows that are new, so replace, sync and history would lose or close all "
-        'others; set write_disposition to "merge" or "append", or leave incremental out.'
+        "contacts: incremental keeps only new rows, so replace, sync and history would delete or close all "
+        'others; set write_disposition to "merge" or "append", or remove incremental.'
     )
     source.resources["contacts"].apply_hints(write_disposition="merge")
     for _ in range(2):
@@ -358,8 +358,8 @@ def test_limited_pages_are_refused(world: World) -> None:
         world.pipeline.run(source.with_resources("contacts"))
     [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
     assert str(error) == (
-        "add_limit would load a part of contacts as if it were the whole, so it is refused; "
-        "to try things out, load from the emulator: letters serve."
+        "add_limit is not supported: it would load part of contacts as if it were complete; "
+        "to experiment, load from the emulator: letters serve."
     )
     assert world.tables() == before
     assert world.emulator.hits[asked:] == []

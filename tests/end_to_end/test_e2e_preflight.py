@@ -91,7 +91,8 @@ def test_a_duckdb_target_that_is_a_folder_or_a_pipe_is_refused(
     place = tmp_path / "other.duckdb"
     make(place)
     assert (
-        refuse("duckdb", place) == f"{place} cannot be opened for writing: it is no regular file; choose another --to."
+        refuse("duckdb", place)
+        == f"{place} cannot be opened for writing: it is not a regular file; choose another --to."
     )
 
 
@@ -99,7 +100,7 @@ def test_a_missing_folder_is_refused(refuse: Refuse, tmp_path: Path) -> None:
     """It may be a slip of the pen, and is not made."""
     place = tmp_path / "missing/letters.duckdb"
     assert refuse("duckdb", place) == (
-        f"{place}: the folder {place.parent} does not exist, or may not be entered; make it, or choose another --to."
+        f"{place}: the folder {place.parent} does not exist or is not accessible; create it, or choose another --to."
     )
     assert not place.parent.exists()
 
@@ -109,7 +110,7 @@ def test_a_file_below_a_file_is_refused(refuse: Refuse, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     place = tmp_path / "notes.txt/letters.duckdb"
     assert refuse("duckdb", place) == (
-        f"{place}: the folder {place.parent} does not exist, or may not be entered; make it, or choose another --to."
+        f"{place}: the folder {place.parent} does not exist or is not accessible; create it, or choose another --to."
     )
 
 

@@ -193,8 +193,8 @@ def test_a_policy_that_was_forgotten_is_an_error(world: World) -> None:
     with pytest.raises(SettingsError) as caught:
         world.load(pii={"phone_no": "hash"}, pii_key="k" * 16)
     assert str(caught.value) == (
-        "templates: the last load had the policy drop for email, and this one has none; to treat values so again, or "
-        "with keep to write them as they are, set SOURCES__LETTERS__PII__EMAIL in the environment, or email under "
+        "templates: the last load used the policy drop for email, but this one sets none; to use it again, or keep to "
+        "write values unchanged, set SOURCES__LETTERS__PII__EMAIL in the environment, or email under "
         "[sources.letters.pii] in .dlt/config.toml."
     )
     with pytest.raises(SettingsError, match=r"policy mask for phone_no and 1 more, .* SOURCES__LETTERS__PII__ALL "):
@@ -210,7 +210,7 @@ def test_what_was_forgotten_is_told_by_the_last_load(world: World, first: str | 
     """Whether it named its environment or not."""
     world.load(pii={"undocumented": "drop"}, environment=first)
     world.load(pii={"undocumented": "keep", "email": "mask"}, environment=second)
-    with pytest.raises(SettingsError, match="the policy mask for email, and this one has none"):
+    with pytest.raises(SettingsError, match="the policy mask for email, but this one sets none"):
         world.load()
 
 
@@ -224,7 +224,7 @@ def test_another_policy_than_before_is_told(world: World, caplog: pytest.LogCapt
 
 def treated_differently(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The listings whose personal data the log says is treated differently than before."""
-    ending = ": personal data is treated differently than in the last load"
+    ending = ": the policies for personal data differ from the last load's"
     told = (record.getMessage() for record in caplog.records)
     return [message.removesuffix(ending) for message in told if message.endswith(ending)]
 

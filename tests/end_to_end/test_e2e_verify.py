@@ -147,9 +147,7 @@ def test_a_child_that_is_there_twice_is_noticed_in_files(tmp_path: Path) -> None
         [file] = labels.glob("*.parquet")
         copyfile(file, labels / f"other.{file.name}")
         twice = result.tables[labels.name]
-        with pytest.raises(
-            LoadFailed, match=rf"^contacts__contact_labels: {twice} keys are there more than once; load"
-        ):
+        with pytest.raises(LoadFailed, match=rf"^contacts__contact_labels: {twice} keys occur more than once; load"):
             verify(world.pipeline, result.load_id, BOTH)
 
 
@@ -162,4 +160,4 @@ def test_mailings_that_are_there_twice_are_noticed_whichever_load_brought_them(t
         change(world.place, "insert into letters_data.mailings from letters_data.mailings limit 2")
         with open_sql(world.pipeline) as client:
             found = find_repeated(client, MAILINGS, audits)
-        assert found == Finding({"repeated_keys": 2}, "mailings: 2 keys are there more than once; load again.")
+        assert found == Finding({"repeated_keys": 2}, "mailings: 2 keys occur more than once; load again.")

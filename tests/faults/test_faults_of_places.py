@@ -188,7 +188,7 @@ def test_f70_a_disk_without_room_is_refused_before_the_first_request(tmp_path: P
     with pytest.raises(DestinationError) as caught:
         check_space(Path("/proc"))
     assert str(caught.value) == (
-        f"/proc has 0 MiB of room left on its disk, and a load needs {LEAST_ROOM // 2**20} MiB or more; make room."
+        f"/proc has 0 MiB of free disk space, but a load needs at least {LEAST_ROOM // 2**20} MiB; free some space."
     )
 
 

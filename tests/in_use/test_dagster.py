@@ -183,7 +183,7 @@ def test_a_resource_without_settings_takes_dlt_s(world: World, monkeypatch: pyte
 def test_a_place_that_cannot_be_is_a_failure_of_one_line(world: World) -> None:
     """Nothing is asked for then."""
     [reason] = failures(materialize(everything(to="nowhere/letters.duckdb"), OWN, "templates"))
-    assert "nowhere does not exist, or may not be entered" in reason
+    assert "nowhere does not exist or is not accessible" in reason
     assert world.emulator.hits == []
 
 

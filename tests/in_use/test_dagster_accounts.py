@@ -113,7 +113,9 @@ def test_without_a_loaded_account_checks_fail(world: World, instance: dg.Dagster
 def test_accounts_that_would_share_a_dataset_are_refused(world: World, instance: dg.DagsterInstance) -> None:
     """Before anything is loaded."""
     instance.add_dynamic_partitions("letters_accounts", ["a"])
-    assert failures(load(instance, "A")) == ["The accounts A, B, a would not each have a dataset of their own."]
+    assert failures(load(instance, "A")) == [
+        "Two of the accounts A, B, a would share a dataset; load one into another dataset."
+    ]
     assert not world.place.exists()
 
 

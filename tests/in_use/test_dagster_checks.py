@@ -48,12 +48,12 @@ SPOILT = {
         "insert into letters_data.templates from letters_data.templates limit 1",
         {
             ("templates", "complete"): "templates: read 7 rows, but the destination holds 8 with 7 ids; load again.",
-            ("templates", "unique_keys"): "templates: 1 keys are there more than once; load again.",
+            ("templates", "unique_keys"): "templates: 1 keys occur more than once; load again.",
         },
     ),
     "a label is there twice": (
         "insert into letters_data.contacts__contact_labels from letters_data.contacts__contact_labels limit 1",
-        {(LABELS, "unique_keys"): "contacts__contact_labels: 1 keys are there more than once; load again."},
+        {(LABELS, "unique_keys"): "contacts__contact_labels: 1 keys occur more than once; load again."},
     ),
     "a product's template is gone": (
         "update letters_data.templates__product set template_id = 'gone' where template_id = '{template}'",

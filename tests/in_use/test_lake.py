@@ -174,9 +174,7 @@ def test_what_dlt_cannot_merge_is_refused_before_the_first_request(begin: Begin,
     with pytest.raises(SettingsError) as caught:
         world.load(**{mode: True})
     what = form if form != "parquet" else "plain"
-    assert str(caught.value) == (
-        f"templates: {what} files cannot be merged into as {mode} needs; choose another destination."
-    )
+    assert str(caught.value) == (f"templates: {mode} is not supported for {what} files; choose another destination.")
     assert world.emulator.hits == []
     assert not world.place.exists()
 
@@ -257,7 +255,7 @@ def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
     """Before the service is asked for anything."""
     world = begin(Emulator(3, 3))
     place = world.place.parent / "my lake"
-    with pytest.raises(SettingsError, match=r"my lake: Iceberg cannot write below a name with spaces"):
+    with pytest.raises(SettingsError, match=r"my lake: Iceberg cannot write to a path with spaces"):
         run(make_pipeline("iceberg", place), **world.settings)
     run(make_pipeline("delta", place), **world.settings)
     assert world.emulator.hits
@@ -325,7 +323,7 @@ def test_a_missing_extra_is_a_line(begin: Begin, monkeypatch: pytest.MonkeyPatch
     world.configure(monkeypatch)
     done = run_python("-c", WITHOUT.format(module=module), "load", "--destination", form, "--quiet")
     assert (done.code, done.out) == (2, "")
-    assert done.err == f'letters: {form} needs more: pip install "letters-source[lake]"\n'
+    assert done.err == f'letters: {form} is not installed: pip install "letters-source[lake]"\n'
     assert world.emulator.hits == []
 
 

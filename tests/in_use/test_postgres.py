@@ -202,7 +202,7 @@ def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> Non
     def end_lock(*_: object) -> None:
         change(load.url, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'")
 
-    with pytest.raises(LoadFailed, match=r"^The connection to PostgreSQL that holds the lock of the dataset letters"):
+    with pytest.raises(LoadFailed, match=r"^The PostgreSQL connection that held the lock on the dataset letters"):
         load(watch=end_lock, **settings)
     assert load.tables() == before
     load(**settings)
@@ -343,7 +343,7 @@ def test_rows_of_others_are_not_deleted_or_changed_with_ours(load: Load, action:
         f"on delete {action}); insert into mine.notes values ('1')",
     )
     asked = len(load.world.emulator.hits)
-    with pytest.raises(SettingsError, match=r"rows that the foreign key about of mine\.notes ties to ours: make it ON"):
+    with pytest.raises(SettingsError, match=r"rows through the foreign key about of mine\.notes: make it ON"):
         load()
     assert len(load.world.emulator.hits) == asked
     change(
@@ -438,15 +438,17 @@ def test_a_database_that_cannot_be_written_is_a_line(
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", f"{clerk}?options=-cdefault_transaction_read_only%3Don")
     done = letters("load", "--destination", "postgres")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert "is read only; set DESTINATION__POSTGRES__CREDENTIALS to what can be written." in done.err
+    assert "is read-only; set DESTINATION__POSTGRES__CREDENTIALS to a writable server." in done.err
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", clerk)
     done = letters("load", "--destination", "postgres")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert ": letters_data and letters_data_staging may neither be used nor made: make such schemas" in done.err
+    assert (
+        ": the user can neither use nor create letters_data and letters_data_staging: create these schemas" in done.err
+    )
     change(configured, "create schema letters_data authorization clerk; create schema letters_data_staging")
     done = letters("load", "--destination", "postgres")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert ": letters_data_staging may neither be used nor made" in done.err
+    assert ": the user can neither use nor create letters_data_staging" in done.err
     assert world.emulator.hits == []
 
 
@@ -480,4 +482,4 @@ def test_a_missing_extra_is_a_line(configured: str, world: World) -> None:
     code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli.main import main; main()"
     done = run_python("-c", code, "load", "--destination", "postgres")
     assert (done.code, done.out) == (2, "")
-    assert done.err == 'letters: postgres needs more: pip install "letters-source[postgres]"\n'
+    assert done.err == 'letters: postgres is not installed: pip install "letters-source[postgres]"\n'

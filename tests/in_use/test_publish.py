@@ -184,7 +184,7 @@ def test_a_copy_that_fails_leaves_the_old_file(world: World, readers: Path) -> N
     before = readers.read_bytes()
     readers.with_name(f".{readers.name}.copy").mkdir()
     world.emulator.contacts.insert({"id": "new"})
-    with pytest.raises(LoadFailed, match=r"readers.duckdb was not published, though the load is verified: "):
+    with pytest.raises(LoadFailed, match=r"readers.duckdb was not published, but the load is verified: "):
         world.load(publish=readers)
     assert readers.read_bytes() == before
     assert len(read_tables(world.place)["contacts"]) == 31
@@ -193,7 +193,7 @@ def test_a_copy_that_fails_leaves_the_old_file(world: World, readers: Path) -> N
 def test_a_copy_that_fails_is_taken_away(world: World, readers: Path) -> None:
     """It holds all that the file holds, and the room that the next load needs."""
     readers.with_name(f"{readers.name}.wal").mkdir()
-    with pytest.raises(LoadFailed, match="though the load is verified"):
+    with pytest.raises(LoadFailed, match="but the load is verified"):
         world.load(publish=readers)
     assert [path for path in readers.parent.iterdir() if path.name.startswith(f".{readers.name}")] == []
 
@@ -201,7 +201,7 @@ def test_a_copy_that_fails_is_taken_away(world: World, readers: Path) -> None:
 def test_a_first_load_stays_when_its_copy_fails(world: World, readers: Path) -> None:
     """It is verified, and the file that it made is kept."""
     readers.with_name(f".{readers.name}.copy").mkdir()
-    with pytest.raises(LoadFailed, match="though the load is verified"):
+    with pytest.raises(LoadFailed, match="but the load is verified"):
         world.load(publish=readers)
     assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
 
@@ -209,11 +209,11 @@ def test_a_first_load_stays_when_its_copy_fails(world: World, readers: Path) -> 
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("letters.duckdb", "is loaded itself: publish another file"),
-        ("letters_data.duckdb", "DuckDB could not tell letters_data.duckdb from a dataset of that name"),
-        ("letters_data_staging.v2.duckdb", "DuckDB could not tell"),
-        ("missing/readers.duckdb", "publish a file, in a folder that exists"),
-        (".", "publish a file, in a folder that exists"),
+        ("letters.duckdb", "--publish must differ from the database being loaded: "),
+        ("letters_data.duckdb", "DuckDB cannot tell letters_data.duckdb from a dataset of that name"),
+        ("letters_data_staging.v2.duckdb", "DuckDB cannot tell"),
+        ("missing/readers.duckdb", "choose a file in an existing folder"),
+        (".", "choose a file in an existing folder"),
     ],
 )
 def test_a_file_that_cannot_be_published_is_refused_at_once(world: World, place: str, reason: str) -> None:
@@ -228,7 +228,7 @@ def test_a_file_that_cannot_be_published_is_refused_at_once(world: World, place:
 def test_a_file_that_is_no_database_is_not_replaced(world: World, readers: Path) -> None:
     """It would be lost."""
     readers.write_text("something important")
-    assert "is no DuckDB file, and would be lost" in refusal(lambda: world.load(publish=readers))
+    assert "is not a DuckDB file and would be overwritten" in refusal(lambda: world.load(publish=readers))
     assert readers.read_text() == "something important"
     assert world.emulator.hits == []
 
@@ -236,14 +236,14 @@ def test_a_file_that_is_no_database_is_not_replaced(world: World, readers: Path)
 def test_a_pipe_is_not_replaced(world: World, readers: Path) -> None:
     """Nor is it read, which would wait for ever."""
     os.mkfifo(readers)
-    assert "is no DuckDB file, and would be lost" in refusal(lambda: world.load(publish=readers))
+    assert "is not a DuckDB file and would be overwritten" in refusal(lambda: world.load(publish=readers))
 
 
 def test_parquet_is_not_published(begin: Begin, readers: Path) -> None:
     """Only DuckDB files are."""
     kind: Kind = "parquet"
     world = begin(Emulator(1, 1), kind)
-    assert "Only DuckDB files are published" in refusal(lambda: world.load(publish=readers))
+    assert "Only DuckDB files can be published" in refusal(lambda: world.load(publish=readers))
     assert world.emulator.hits == []
 
 

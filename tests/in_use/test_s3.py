@@ -186,9 +186,9 @@ def test_a_server_that_is_not_there_is_a_line(
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("s3://", "s3:// names no bucket: write s3://bucket/folder."),
-        ("s3:///", "s3:/// names no bucket: write s3://bucket/folder."),
-        ("foo://bucket/x", "No load can go there: Protocol not known: foo; choose another --to."),
+        ("s3://", "s3:// has no bucket name: write s3://bucket/folder."),
+        ("s3:///", "s3:/// has no bucket name: write s3://bucket/folder."),
+        ("foo://bucket/x", "The destination cannot be used: Protocol not known: foo; choose another --to."),
     ],
 )
 def test_a_url_that_leads_nowhere_is_a_line(world: World, letters: Letters, place: str, message: str) -> None:
@@ -202,4 +202,4 @@ def test_duckdb_files_are_not_for_buckets(world: World, letters: Letters) -> Non
     """A file must be one of this machine."""
     done = letters("load", "--to", "s3://bucket/letters.duckdb")
     assert done.code == 2
-    assert "s3://bucket/letters.duckdb is no path of this machine" in done.err
+    assert "s3://bucket/letters.duckdb is not a local path" in done.err
