@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from measure import Entry, Run, child_environment, measure
-from report import decode_section, describe_machine, section_of, write_sections
 from scenarios import SCENARIOS, Line, Scenario
+
+from report import decode_section, describe_machine, section_of, write_sections
 from service import Service, serve
 
 HERE = Path(__file__).parent

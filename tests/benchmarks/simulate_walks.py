@@ -16,9 +16,8 @@ from typing import get_args
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from report import write_block
-
 from letters_source.pagination.walk import Proof
+from report import write_block
 from simulated_service import Kind, Outcome, Place, Scenario, Weather, simulate
 
 RATES = (0, 0.01, 0.05, 0.1, 0.2)

@@ -28,10 +28,10 @@ from fingerprints import State, state_of
 from hostile import standing
 from measure import child_environment
 from records import Record
-from report import describe_machine, table_of, write_block
 from weather import SHARES, Weather
 
-from letters_source.emulator import Behaviour, Drift, Emulator
+from programmable_emulator import Behavior, Drift, Emulator
+from report import describe_machine, table_of, write_block
 
 HERE = Path(__file__).parent
 SEED = 5
@@ -133,7 +133,7 @@ def main() -> None:
 
 def soak(folder: Path, wanted: int, contacts: int) -> str:
     """The tables of so many loads that ended well, and of what happened to them."""
-    emulator = Emulator(contacts, TEMPLATES, behaviour=Behaviour(drift=DRIFT))
+    emulator = Emulator(contacts, TEMPLATES, behavior=Behavior(drift=DRIFT))
     (folder / ".dlt").mkdir()
     service = Service(emulator, folder / ".dlt/secrets.toml")
     service.rotate()

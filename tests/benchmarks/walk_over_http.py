@@ -16,9 +16,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from report import write_block
-
 from drifting_walks import Case, Kind, Place, Walked, walk_over_http
+from report import write_block
 
 RATES = (0.01, 0.05, 0.1)
 # where rows enter at one end a fence is enough; where they enter anywhere the certificate is asked for

@@ -19,7 +19,7 @@ from letters_source.destination.dlt_hooks import Together
 from letters_source.destination.engines import DLT_RELEASE, with_mixins
 from letters_source.destination.loading import outranking
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 TRUNCATE = "truncate-and-insert"
 

@@ -17,7 +17,7 @@ from worlds import Begin, World
 
 from letters_source import run
 from letters_source.destination.writing import FEW_ROWS, ROWS_TOGETHER, limits_for
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 EARLY, LATE = "16.0 MiB", "953.6 MiB"
 """DuckDB's own threshold for writing out its log, and dlt's 1gb as DuckDB tells it."""

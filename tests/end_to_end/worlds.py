@@ -14,7 +14,7 @@ from holdings import LISTED, Rows, held_tables, read_tables
 
 from letters_source import Result, make_pipeline, run
 from letters_source.destination.pipeline import DEFAULT_PLACES, Kind
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 ACCESS, REFRESH = "canary-access-81c2", "canary-refresh-5d07"
 

@@ -31,9 +31,9 @@ from refusals import CONTACTS, refused
 from worlds import World
 
 from letters_source import LettersError, MalformedResponse, ServiceRejected, ServiceUnreachable, SettingsError
-from letters_source.emulator import Reply, When
 from letters_source.service.client import MAX_BODY_BYTES
 from pages import page_of
+from programmable_emulator import Reply, When
 from recording_server import Recorder, answer, record
 
 AT_ONCE = {"Retry-After": "0"}

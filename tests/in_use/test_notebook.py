@@ -11,9 +11,9 @@ from terminals import run_python
 from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
 from letters_source.report.charts import PICTURES
 from letters_source.report.dataset import open_tables
+from programmable_emulator import Emulator
 
 # DuckDB 1.5 makes pandas' frames in a way that pandas 3.1 deprecates
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")

@@ -13,11 +13,11 @@ from shelves import amend, refill
 from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator, Row
 from letters_source.report.charts import PICTURES
 from letters_source.report.queries import read
 from letters_source.report.svg import draw_svg
 from letters_source.service.listings import ContactFilters
+from programmable_emulator import Emulator, Row
 
 HOSTILE = "</script><script>alert(1)</script><img src=https://example.org/x onerror=alert(1)>\"'&\x01\u202e"
 NOT_LOADED = "\u2013"
