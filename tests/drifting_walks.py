@@ -6,7 +6,6 @@ from typing import Literal
 from urllib.parse import parse_qs
 
 from letters_source.config.settings import Settings
-from letters_source.emulator import Behaviour, Drift, Emulator
 from letters_source.errors import IncompleteListing
 from letters_source.extract.listing import read_until_whole
 from letters_source.extract.task import Task
@@ -16,6 +15,7 @@ from letters_source.pagination.walk import Proof, Verdict
 from letters_source.service.listings import LISTINGS
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
+from programmable_emulator import Behavior, Drift, Emulator
 from simulated_service import accepted_rows
 
 Kind = Literal["insert", "delete", "swap"]
@@ -79,7 +79,7 @@ class Record:
 def walk_over_http(case: Case, seed: int) -> Walked:
     """Walk the contacts of a served emulator; the same case and seed drift alike."""
     drift = Drift(case.kind, case.place, case.rate)
-    emulator = Emulator(case.rows, 1, seed=seed, behaviour=Behaviour(drift=[drift]))
+    emulator = Emulator(case.rows, 1, seed=seed, behavior=Behavior(drift=[drift]))
     record = Record(case.page_size)
     emulator.before_answer = record.watch
     with emulator.serve() as base_url:

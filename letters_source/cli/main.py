@@ -179,9 +179,9 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
 def serve(port: int, contacts: int, latency_ms: float) -> None:
     """Serve an emulator of the service on this machine until Ctrl-C."""
     from letters_source.cli.display import show_service
-    from letters_source.emulator import Behaviour, Emulator
+    from letters_source.emulator import Emulator
 
-    emulator = Emulator(contacts, behaviour=Behaviour(latency_ms=latency_ms))
+    emulator = Emulator(contacts, latency_ms=latency_ms)
     try:
         emulator.run_forever(port, lambda base_url: show_service(base_url, emulator))
     except OSError as error:

@@ -1,10 +1,6 @@
-"""A stand-in for the service over real HTTP on loopback, for the demo and the tests."""
+"""An emulator of the service: real HTTP on loopback, sample rows. For `letters demo`, `letters serve` and the tests."""
 
-from letters_source.emulator.app import Hit
-from letters_source.emulator.behaviour import Behaviour, Drift
-from letters_source.emulator.canned import Reply, When
-from letters_source.emulator.rows import Row, Traits
-from letters_source.emulator.server import Emulator
-from letters_source.emulator.shelf import Shelf
+from letters_source.emulator.emulator import Emulator
+from letters_source.emulator.listing import Listing, Row, Traits
 
-__all__ = ["Behaviour", "Drift", "Emulator", "Hit", "Reply", "Row", "Shelf", "Traits", "When"]
+__all__ = ["Emulator", "Listing", "Row", "Traits"]

@@ -1,6 +1,6 @@
-"""Which rows does a request ask for?
+"""The filters of the two listings.
 
-Section 4 says which parameters there are; where it does not say how they match, this is our reading of it.
+Section 4 names the parameters; where it does not say how they match, this is an assumption.
 """
 
 from collections.abc import Callable
@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 
 from starlette.datastructures import QueryParams
 
-from letters_source.emulator import parameters
-from letters_source.emulator.rows import Row, Traits
-from letters_source.emulator.shelf import Predicate
+from letters_source.emulator import query_parameters as parameters
+from letters_source.emulator.listing import Predicate, Row, Traits
 
 ReadFilter: TypeAlias = Callable[[QueryParams], Predicate | None]
 
@@ -22,7 +21,7 @@ SEARCHED = ("firstName", "lastName", "fullName", "companyName", "email", "city")
 
 @dataclass(frozen=True, slots=True)
 class ContactFilter:
-    """The contacts that agree with every parameter given: one of the statuses, one of the tags, days inclusive."""
+    """Contacts that match all given parameters: any of the statuses, any of the tags, days inclusive."""
 
     search: str = ""
     address_status: frozenset[str] = frozenset()
@@ -34,7 +33,7 @@ class ContactFilter:
     return_address: bool | None = None
 
     def __call__(self, row: Row) -> bool:
-        """Whether the row is asked for."""
+        """Return whether the row matches."""
         return self._fits_traits(row.traits) and self._fits_document(row)
 
     def _fits_traits(self, traits: Traits) -> bool:
@@ -43,7 +42,7 @@ class ContactFilter:
             and self.return_address in (None, traits.is_return_address)
             and (not self.address_status or traits.address_status in self.address_status)
             and (not self.last_mailed_status or traits.last_mailed_status in self.last_mailed_status)
-            # "Whether property addresses are included": only a false leaves rows out.
+            # "Whether property addresses are included": only false excludes rows
             and not (self.property_addresses is False and traits.has_property_address)
             and self._fits_day(traits.last_mailed_date)
         )
@@ -70,7 +69,7 @@ class ContactFilter:
 
 @dataclass(frozen=True, slots=True)
 class TemplateFilter:
-    """The templates that agree with every parameter given; a creator is found by id or by a part of the full name."""
+    """Templates that match all given parameters; `creator` is an id or part of a full name."""
 
     product_types: frozenset[str] = frozenset()
     creator: str = ""
@@ -78,7 +77,7 @@ class TemplateFilter:
     account_id: str = ""
 
     def __call__(self, row: Row) -> bool:
-        """Whether the row is asked for."""
+        """Return whether the row matches."""
         return (
             self.account_id in ("", row.traits.account_id)
             and self.shared in (None, row.traits.is_shared)
@@ -93,12 +92,12 @@ class TemplateFilter:
 
 
 def _object(value: object) -> dict[str, Any]:
-    # Tests put rows of any shape on the shelf.
+    # tests serve rows of any shape
     return value if isinstance(value, dict) else {}
 
 
 def read_contact_filter(params: QueryParams) -> ContactFilter | None:
-    """The filter of a contacts request (section 4.2); None when it asks for all."""
+    """Return the filter of a contacts request (section 4.2), or None if there is none."""
     asked = ContactFilter(
         search=params.get("search", "").casefold(),
         address_status=parameters.read_texts(params, "addressStatus", ADDRESS_STATUSES),
@@ -113,9 +112,9 @@ def read_contact_filter(params: QueryParams) -> ContactFilter | None:
 
 
 def read_template_filter(params: QueryParams) -> TemplateFilter | None:
-    """The filter of a templates request (section 4.1); None when it asks for all."""
-    # How the search flag matches is not shown: it must be a number and changes nothing.
-    parameters.read_whole(params, "search", default=1)
+    """Return the filter of a templates request (section 4.1), or None if there is none."""
+    # how the search flag matches is not shown: it must be an integer and changes nothing
+    parameters.read_integer(params, "search", default=1)
     kinds = params.get("productTypes", "").split(",")
     asked = TemplateFilter(
         product_types=frozenset(kind.strip() for kind in kinds if kind.strip()),
@@ -124,3 +123,6 @@ def read_template_filter(params: QueryParams) -> TemplateFilter | None:
         account_id=params.get("meta.account_id", ""),
     )
     return None if asked == TemplateFilter() else asked
+
+
+READ_FILTER: dict[str, ReadFilter] = {"templates": read_template_filter, "contacts": read_contact_filter}

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 from holdings import COLUMNS, DATASET, LISTED
 
-from letters_source.emulator import Row
+from programmable_emulator import Row
 
 Fingerprint = tuple[int, int]
 """How many rows a table has, and the sum of their hashes, in which order does not matter."""

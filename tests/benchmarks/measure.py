@@ -54,7 +54,7 @@ class Entry:
     contestant: str
     label: str = ""
     page_size: int = 1000
-    behaviour: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    behavior: Mapping[str, Any] = field(default_factory=dict, hash=False)
     runs: int | None = None
     warm_up: bool = True
     options: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def measure(entry: Entry, service: Service) -> Run:
         environment = child_environment(folder, service.settings)
         if entry.again:
             subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
-        service.behave(**entry.behaviour)
+        service.behave(**entry.behavior)
         with output.open("w") as sink:
             start = perf_counter()
             process = subprocess.Popen(command, cwd=folder, env=environment, stdout=sink, stderr=subprocess.STDOUT)

@@ -7,7 +7,7 @@ import duckdb
 from fingerprints import state_held, state_of
 from holdings import DATASET
 
-from letters_source.emulator import Emulator, Row
+from programmable_emulator import Emulator, Row
 
 LISTINGS = ("contacts", "templates")
 

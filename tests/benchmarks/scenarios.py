@@ -160,9 +160,9 @@ SCENARIOS = (
         f"{{contacts:,}} contacts, pages of 100, {LATENCY_MS} ms latency, {WORKERS} workers",
         100_000,
         (
-            Entry("ours", page_size=100, behaviour={"latency_ms": LATENCY_MS}),
+            Entry("ours", page_size=100, behavior={"latency_ms": LATENCY_MS}),
             Entry("ours", "ours, no latency", page_size=100),
-            Entry("rest_api parquet", page_size=100, behaviour={"latency_ms": LATENCY_MS}, runs=1, warm_up=False),
+            Entry("rest_api parquet", page_size=100, behavior={"latency_ms": LATENCY_MS}, runs=1, warm_up=False),
         ),
         compare_with_ideal,
     ),
@@ -170,7 +170,7 @@ SCENARIOS = (
         "clamp",
         f"{{contacts:,}} contacts, pages of 1,000 asked for, pages of {CLAMP} given",
         5_000,
-        (Entry("ours", behaviour={"max_page_size": CLAMP}),),
+        (Entry("ours", behavior={"max_page_size": CLAMP}),),
         count_clamped,
     ),
     Scenario(
@@ -179,7 +179,7 @@ SCENARIOS = (
         100_000,
         (
             Entry("ours", "clean", page_size=100),
-            Entry("ours", f"one 500 in {FAULT_EVERY}", page_size=100, behaviour={"fault_every": FAULT_EVERY}),
+            Entry("ours", f"one 500 in {FAULT_EVERY}", page_size=100, behavior={"fault_every": FAULT_EVERY}),
         ),
         weigh_faults,
     ),
@@ -188,8 +188,8 @@ SCENARIOS = (
         f"{{contacts:,}} contacts, pages of 10, {RATE} requests a second allowed, Retry-After: 1",
         4_000,
         (
-            Entry("ours", "bucket", page_size=10, behaviour={**LIMIT, "rate_style": "bucket"}, warm_up=False),
-            Entry("ours", "windows", page_size=10, behaviour={**LIMIT, "rate_style": "windows"}, warm_up=False),
+            Entry("ours", "bucket", page_size=10, behavior={**LIMIT, "rate_style": "bucket"}, warm_up=False),
+            Entry("ours", "windows", page_size=10, behavior={**LIMIT, "rate_style": "windows"}, warm_up=False),
         ),
         weigh_limits,
         templates=10,

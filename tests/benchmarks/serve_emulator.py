@@ -2,7 +2,7 @@
 
     python tests/benchmarks/serve_emulator.py --contacts 100000 --templates 500
 
-The first lines out are the settings that reach it and the rows it holds. Each line in is a behaviour to take on, as
+The first lines out are the settings that reach it and the rows it holds. Each line in is a behavior to take on, as
 JSON; the line out that answers it tells what was asked for since the line before.
 """
 
@@ -10,11 +10,14 @@ import argparse
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import orjson
 
-from letters_source.emulator import Behaviour, Emulator, Hit
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from programmable_emulator import Behavior, Emulator, Hit
 
 
 def main() -> None:
@@ -29,7 +32,7 @@ def main() -> None:
         say({"base_url": base_url, **tokens})
         say(count_rows(emulator))
         for line in sys.stdin:
-            emulator.behaviour = Behaviour(**json.loads(line))
+            emulator.behavior = Behavior(**json.loads(line))
             hits, emulator.hits = emulator.hits, []
             say(traffic(hits))
 

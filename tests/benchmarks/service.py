@@ -19,10 +19,10 @@ class Service:
         self.settings: dict[str, str] = self._hear()
         self.rows: dict[str, int] = self._hear()
 
-    def behave(self, **behaviour: Any) -> dict[str, int]:
-        """Take on a behaviour from now on; returns what was asked for until now, by listing and by status."""
+    def behave(self, **behavior: Any) -> dict[str, int]:
+        """Take on a behavior from now on; returns what was asked for until now, by listing and by status."""
         assert self._process.stdin
-        self._process.stdin.write(json.dumps(behaviour) + "\n")
+        self._process.stdin.write(json.dumps(behavior) + "\n")
         self._process.stdin.flush()
         asked: dict[str, int] = self._hear()
         return asked

@@ -133,7 +133,7 @@ def main() -> None:
 
 def soak(folder: Path, wanted: int, contacts: int) -> str:
     """The tables of so many loads that ended well, and of what happened to them."""
-    emulator = Emulator(contacts, TEMPLATES, behaviour=Behaviour(drift=DRIFT))
+    emulator = Emulator(contacts, TEMPLATES, behavior=Behavior(drift=DRIFT))
     (folder / ".dlt").mkdir()
     service = Service(emulator, folder / ".dlt/secrets.toml")
     service.rotate()

@@ -7,7 +7,7 @@ import pytest
 import requests
 from served import Client, Serve
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 
 @pytest.fixture

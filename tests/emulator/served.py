@@ -6,7 +6,7 @@ from typing import Any
 
 import requests
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 
 @dataclass(frozen=True)

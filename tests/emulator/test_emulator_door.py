@@ -4,7 +4,7 @@ import pytest
 import requests
 from served import Serve
 
-from letters_source.emulator import Emulator, Hit
+from programmable_emulator import Emulator, Hit
 
 NO_ACCESS = (401, {"message": "Access token missing or invalid"})
 NO_REFRESH = (401, {"message": "Refresh token missing or invalid"})

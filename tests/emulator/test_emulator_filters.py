@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 from served import Client, Serve
 
-from letters_source.emulator import Emulator, Row, Shelf, Traits
+from programmable_emulator import ChangingListing, Emulator, Row, Traits
 
 Query = str | Mapping[str, str | list[str]]
 
@@ -24,7 +24,7 @@ def templates(serve: Serve) -> Client:
     return serve(Emulator(contacts=0, templates=200))
 
 
-def expected(shelf: Shelf, chosen: Callable[[Row], object]) -> list[str]:
+def expected(shelf: ChangingListing, chosen: Callable[[Row], object]) -> list[str]:
     """The ids of the rows that a plain comparison chooses; some, but not all."""
     found = [row.id for row in shelf.rows() if chosen(row)]
     assert 0 < len(found) < shelf.count

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from served import Serve
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])

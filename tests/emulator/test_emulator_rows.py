@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from letters_source.emulator import Emulator, Row, Traits
+from programmable_emulator import Emulator, Row, Traits
 
 CONTACT_FIELDS = [
     "id", "firstName", "lastName", "fullName", "companyName", "address1", "address2", "city", "state", "zip", "phoneNo",

@@ -14,8 +14,8 @@ import pytest
 import requests
 from served import Client, Serve
 
-from letters_source.emulator import Behaviour, Emulator, Reply, When
-from letters_source.emulator.loopback import serve_in_background
+from letters_source.emulator.http_server import serve_in_background
+from programmable_emulator import Behavior, Emulator, Reply, When
 
 
 def port_of(base_url: str) -> int:
@@ -83,7 +83,7 @@ def test_a_taken_port_is_an_error() -> None:
 
 def test_stopping_cuts_off_an_answer_under_way() -> None:
     """A request that waits for a minute does not hold up the end of the block."""
-    emulator = Emulator(behaviour=Behaviour(latency_ms=60_000))
+    emulator = Emulator(behavior=Behavior(latency_ms=60_000))
     arrived = threading.Event()
     emulator.before_answer = lambda _served, _number: arrived.set()
     with ThreadPoolExecutor(1) as pool:

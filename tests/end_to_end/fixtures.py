@@ -15,7 +15,7 @@ from worlds import ACCESS, REFRESH, Begin, World, serve_world
 
 from letters_source.cli.main import main
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 Rows = list[dict[str, Any]]
 DATASET = "letters_data"

@@ -10,7 +10,7 @@ from terminals import Letters, Outcome
 from worlds import Begin, World
 
 from letters_source import account_pipelines, run_accounts
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 OWNERS = {"1": "A", "2": "B", "3": "C"}
 """The account of each contact and of each template."""

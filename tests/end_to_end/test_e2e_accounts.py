@@ -15,8 +15,8 @@ from worlds import Begin, World, serve_world
 from letters_source import DestinationError, NotAuthorised, Result
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.pipeline import Kind, account_pipelines
-from letters_source.emulator import Emulator
 from letters_source.load import run_accounts
+from programmable_emulator import Emulator
 
 DATASETS = {"A": "letters_data_a", "B": "letters_data_b"}
 FACETS = {

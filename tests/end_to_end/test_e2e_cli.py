@@ -180,7 +180,7 @@ def test_quiet_writes_nothing(letters: Letters, world: World) -> None:
 
 def test_quiet_still_warns(letters: Letters, world: World) -> None:
     """What was not understood is said."""
-    world.emulator.behaviour = Behaviour(extra_fields={"x": 1})
+    world.emulator.behavior = Behavior(extra_fields={"x": 1})
     done = letters("load", "--quiet", "--only", "templates")
     assert (done.code, done.out) == (0, "")
     assert " ".join(done.err.split()) == (
@@ -226,7 +226,7 @@ def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> No
 
 def test_check_tells_the_largest_page_where_it_is_asked_to(letters: Letters, world: World) -> None:
     """The one that the service gives, or the whole listing's size where that is smaller."""
-    world.emulator.behaviour = Behaviour(max_page_size=20)
+    world.emulator.behavior = Behavior(max_page_size=20)
     done = letters("check", "--probe")
     rows = rows_shown(done.out)
     assert done.code == 0
@@ -253,7 +253,7 @@ def test_check_asks_for_an_account(letters: Letters, world: World) -> None:
 
 def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:
     """The service may clamp."""
-    world.emulator.behaviour = Behaviour(max_page_size=4)
+    world.emulator.behavior = Behavior(max_page_size=4)
     rows = rows_shown(letters("check").out)[1:]
     assert [row[:4] for row in rows] == [["templates", "7", "4", "4"], ["contacts", "45", "4", "14"]]
 
@@ -449,7 +449,7 @@ def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> No
         "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks.\n",
     )
     world.emulator.canned.clear()
-    world.emulator.behaviour = Behaviour(drift=[Drift("swap")])
+    world.emulator.behavior = Behavior(drift=[Drift("swap")])
     assert letters("load", "--quiet", "--page-size", 5).code == 4
     assert read_tables(Path("letters.duckdb")) == before
 
@@ -525,7 +525,7 @@ def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> No
         if number == last + 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    world.emulator.behaviour = Behaviour(latency_ms=20)
+    world.emulator.behavior = Behavior(latency_ms=20)
     world.emulator.before_answer = interrupt
     # what runs in a shell's background ignores Ctrl-C
     former = signal.signal(signal.SIGINT, signal.default_int_handler)

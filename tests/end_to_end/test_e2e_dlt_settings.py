@@ -18,7 +18,7 @@ from letters_source import DestinationError, LoadFailed, run
 from letters_source.destination.dlt_hooks import check_hook
 from letters_source.destination.loading import enforced
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 TRUNCATE = "truncate-and-insert"
 

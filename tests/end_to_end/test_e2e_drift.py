@@ -26,8 +26,8 @@ DRIFTS: dict[str, tuple[Any, ...]] = {
 
 def drifting(kind: Any, place: Any, rate: float, seed: int) -> tuple[Emulator, set[frozenset[str]]]:
     """An emulator whose contacts drift, and every set of ids that it holds at an answer."""
-    behaviour = Behaviour(drift=[Drift(kind, place, rate)], latency_ms=1)
-    emulator = Emulator(150, 1, seed=seed, behaviour=behaviour)
+    behavior = Behavior(drift=[Drift(kind, place, rate)], latency_ms=1)
+    emulator = Emulator(150, 1, seed=seed, behavior=behavior)
     moments: set[frozenset[str]] = set()
     emulator.before_answer = lambda served, _: moments.add(frozenset(served.contacts.ids()))
     return emulator, moments

@@ -11,8 +11,8 @@ from holdings import COLUMNS, KEYS, LISTED, PARENTS, held_tables, query, table_n
 from worlds import Begin, World, serve_world
 
 from letters_source import Result
-from letters_source.emulator import Emulator
 from letters_source.tables import LOAD_ID, TABLES
+from programmable_emulator import Emulator
 
 DESCRIBED = [table for table in TABLES if table.name in COLUMNS]
 COMMENTS = {

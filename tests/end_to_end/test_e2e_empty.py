@@ -6,8 +6,8 @@ from holdings import COLUMNS, query, typed_columns
 from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
 from letters_source.tables import LOAD_ID, TABLES
+from programmable_emulator import Emulator
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])

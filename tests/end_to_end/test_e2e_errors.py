@@ -22,7 +22,7 @@ from letters_source import (
     ServiceUnreachable,
     SettingsError,
 )
-from letters_source.emulator import Behaviour, Emulator, Reply, When
+from programmable_emulator import Behavior, Emulator, Reply, When
 
 CONTACTS = When("contacts")
 
@@ -47,7 +47,7 @@ def occupy(world: World) -> None:
 
 def ignore_pages(world: World) -> None:
     """Let the service answer each page with the first."""
-    world.emulator.behaviour = Behaviour(ignore_page=True)
+    world.emulator.behavior = Behavior(ignore_page=True)
 
 
 def hide(world: World) -> None:

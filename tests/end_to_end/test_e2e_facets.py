@@ -17,8 +17,8 @@ from worlds import Begin, World, serve_world
 
 from letters_source import Result
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator, Hit, Reply, Row, Traits, When
 from letters_source.service.listings import ContactFilters, TemplateFilters
+from programmable_emulator import Emulator, Hit, Reply, Row, Traits, When
 
 Pairs = set[tuple[Any, ...]]
 

@@ -18,7 +18,6 @@ from worlds import Begin, World
 
 from letters_source import account_pipelines, run_accounts
 from letters_source import letters as source
-from letters_source.emulator import Emulator, Reply, Row, Shelf, Traits, When
 from letters_source.service.listings import (
     LISTINGS,
     ContactFilters,
@@ -28,6 +27,7 @@ from letters_source.service.listings import (
     Form,
     TemplateFilters,
 )
+from programmable_emulator import ChangingListing, Emulator, Reply, Row, Traits, When
 
 PERIOD: dict[str, Any] = {"last_mailed_from": date(2024, 3, 1), "last_mailed_to": date(2024, 6, 30)}
 SEARCHED = ("firstName", "lastName", "fullName", "companyName", "email", "city")
@@ -261,7 +261,7 @@ def matching_tables(world: World, case: Case) -> dict[str, Rows]:
     }
 
 
-def shelves(world: World) -> Iterator[tuple[str, Shelf]]:
+def shelves(world: World) -> Iterator[tuple[str, ChangingListing]]:
     """The rows of each listing."""
     yield "templates", world.emulator.templates
     yield "contacts", world.emulator.contacts

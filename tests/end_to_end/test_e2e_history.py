@@ -19,6 +19,7 @@ from letters_source import IncompleteListing, LoadFailed, Result
 from letters_source.emulator import Behaviour, Drift, Emulator, Traits
 from letters_source.service.listings import ContactFilters, TemplateFilters
 from letters_source.tables import tables_of
+from programmable_emulator import Behavior, Drift, Emulator, Traits
 
 Chains = dict[tuple[Any, ...], list[tuple[int, int | None]]]
 """The versions of each row by its key, each as the numbers of the loads that began and ended it."""
@@ -291,8 +292,8 @@ def test_an_incomplete_listing_ends_no_version(begin: Begin) -> None:
     story = Story(begin(Emulator(9, 3)), [])
     story.load(only=("contacts",))
     before = raw_tables(story.world.place)
-    for behaviour in (Behaviour(ignore_page=True), Behaviour(drift=[Drift("swap")])):
-        story.world.emulator.behaviour = behaviour
+    for behavior in (Behavior(ignore_page=True), Behavior(drift=[Drift("swap")])):
+        story.world.emulator.behavior = behavior
         with pytest.raises(IncompleteListing):
             story.load(only=("contacts",), page_size=2)
     assert raw_tables(story.world.place) == before

@@ -22,8 +22,8 @@ from terminals import COMMAND, open_process
 from worlds import Begin, World
 
 from letters_source import LoadFailed, ServiceError, ServiceRejected, SettingsError, letters, make_pipeline, run
-from letters_source.emulator import Emulator, Hit, Reply, Traits, When
 from letters_source.service.listings import LONG_AGO, ContactFilters
+from programmable_emulator import Emulator, Hit, Reply, Traits, When
 
 Mailing = tuple[str, date, date]
 Span = tuple[date, date]

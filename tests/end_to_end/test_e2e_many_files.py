@@ -7,7 +7,7 @@ import sys
 from worlds import Begin
 
 from letters_source.destination.sql import open_sql
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 READ_AGAIN_AND_AGAIN = """
 import sys

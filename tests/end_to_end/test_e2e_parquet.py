@@ -10,7 +10,7 @@ from holdings import COLUMNS, KEYS, LISTED, held_tables, typed_columns
 from worlds import Begin, World, serve_world
 
 from letters_source import IncompleteListing, LoadFailed, Result, ServiceUnreachable
-from letters_source.emulator import Behaviour, Emulator
+from programmable_emulator import Behavior, Emulator
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,10 @@ def test_a_failed_load_leaves_the_files_as_they_were(loaded: tuple[World, Result
     """None is added, taken away or written to, and nothing is pending."""
     world, _ = loaded
     before = contents(world.place)
-    world.emulator.behaviour = Behaviour(ignore_page=True)
+    world.emulator.behavior = Behavior(ignore_page=True)
     with pytest.raises(IncompleteListing):
         world.load()
-    world.emulator.behaviour = Behaviour(fault_every=1)
+    world.emulator.behavior = Behavior(fault_every=1)
     with pytest.raises(ServiceUnreachable):
         world.load(retry_budget=1)
     assert contents(world.place) == before

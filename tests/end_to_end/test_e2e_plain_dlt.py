@@ -329,7 +329,7 @@ def dlt_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_plain_load_makes_dlt_warn_of_nothing(world: World, dlt_log: pytest.LogCaptureFixture) -> None:
     """Of JSON columns it would say that their hints differ: Arrow has no JSON. Of other resources it still does."""
-    world.emulator.behaviour = Behaviour(extra_fields={"countryCode": "US"})
+    world.emulator.behavior = Behavior(extra_fields={"countryCode": "US"})
     world.pipeline.run(letters(**world.settings))
     assert [record.message for record in dlt_log.records if record.name == "dlt"] == []
     mine = dlt.resource([pa.table({"note": ["{}"]})], name="contacts", columns={"note": {"data_type": "json"}})
@@ -386,7 +386,7 @@ def test_a_resource_can_be_read_without_a_pipeline(world: World) -> None:
 
 def test_an_incomplete_listing_raises_without_a_pipeline(world: World) -> None:
     """No row comes before the verdict."""
-    world.emulator.behaviour = Behaviour(ignore_page=True)
+    world.emulator.behavior = Behavior(ignore_page=True)
     rows = iter(letters(**world.settings).resources["contacts"])
     with pytest.raises(ResourceExtractionError) as caught:
         next(rows)
@@ -397,7 +397,7 @@ def test_a_plain_pipeline_keeps_the_tables_when_a_listing_is_incomplete(world: W
     """Extracting is all or nothing in dlt's hands too."""
     world.pipeline.run(letters(**world.settings))
     before = world.tables()
-    world.emulator.behaviour = Behaviour(ignore_page=True)
+    world.emulator.behavior = Behavior(ignore_page=True)
     with pytest.raises(PipelineStepFailed):
         world.pipeline.run(letters(**world.settings))
     assert world.tables() == before

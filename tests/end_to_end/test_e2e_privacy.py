@@ -16,9 +16,9 @@ from terminals import run_command
 from worlds import Begin, World
 
 from letters_source import LettersError, SettingsError
-from letters_source.emulator import Behaviour, Emulator, Reply, When
 from letters_source.service.listings import LISTINGS
 from letters_source.transform.privacy import PERSONAL, Policy
+from programmable_emulator import Behavior, Emulator, Reply, When
 
 KEY = "a key of more than sixteen bytes"
 CANARY = "canary5b7e"
@@ -76,7 +76,7 @@ def hashed(text: str) -> str:
 def world(begin: Begin, request: pytest.FixtureRequest) -> World:
     """Marked rows among others, into the destination of the test."""
     world = begin(
-        Emulator(30, 5, behaviour=Behaviour(extra_fields={"secret": CANARY})), getattr(request, "param", "duckdb")
+        Emulator(30, 5, behavior=Behavior(extra_fields={"secret": CANARY})), getattr(request, "param", "duckdb")
     )
     mark(world.emulator)
     return world

@@ -8,7 +8,7 @@ from holdings import held_tables
 from worlds import Begin, World
 
 from letters_source import letters
-from letters_source.emulator import Behaviour, Emulator, Reply, When
+from programmable_emulator import Behavior, Emulator, Reply, When
 
 
 def requests_of(world: World) -> Counter[str]:
@@ -18,7 +18,7 @@ def requests_of(world: World) -> Counter[str]:
 
 def test_a_clamped_page_size_is_learned_from_the_first_page(begin: Begin) -> None:
     """250 rows by 37 are 7 pages, each asked for once, and two requests for the fence; 40 rows by 37 are 2 and two."""
-    world = begin(Emulator(250, 40, behaviour=Behaviour(max_page_size=37)))
+    world = begin(Emulator(250, 40, behavior=Behavior(max_page_size=37)))
     result = world.load(page_size=100)
     assert requests_of(world) == {"contacts": 7 + 2, "templates": 2 + 2}
     assert Counter(hit.query for hit in world.emulator.hits if "contacts" in hit.path) == {
@@ -62,7 +62,7 @@ def test_one_worker_reads_the_same_rows(begin: Begin) -> None:
 
 def test_one_failure_in_twenty_requests_is_overcome(begin: Begin) -> None:
     """Each failed request is sent once more; the audit counts them."""
-    world = begin(Emulator(200, 1, behaviour=Behaviour(fault_every=20)))
+    world = begin(Emulator(200, 1, behavior=Behavior(fault_every=20)))
     [audit] = world.load(only=("contacts",), page_size=5, max_workers=4).audits
     failed = [hit for hit in world.emulator.hits if hit.status == 500]
     assert len(failed) == audit["retries"] == 2

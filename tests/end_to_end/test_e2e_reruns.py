@@ -8,7 +8,7 @@ from worlds import Begin, World
 
 from letters_source import NotAuthorised, SettingsError
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 
 def loads(world: World) -> dict[str, int]:

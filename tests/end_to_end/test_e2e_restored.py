@@ -5,8 +5,8 @@ from holdings import change
 from worlds import Begin, World
 
 from letters_source import LoadFailed
-from letters_source.emulator import Emulator
 from letters_source.tables import tables_of
+from programmable_emulator import Emulator
 
 CONTACTS = "letters_data.contacts"
 LOADED = [table.name for name in ("templates", "contacts") for table in tables_of(name)]

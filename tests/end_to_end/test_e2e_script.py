@@ -10,7 +10,7 @@ from holdings import LISTED, held_tables, read_tables
 from terminals import run_python
 from worlds import ACCESS, Begin, World
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 SCRIPT = str(Path(__file__).parents[2] / "pipelines/letters_pipeline.py")
 

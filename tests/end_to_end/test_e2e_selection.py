@@ -20,6 +20,7 @@ from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.errors import causes
 from letters_source.service.listings import ContactFilters, TemplateFilters
+from programmable_emulator import Behavior, Emulator
 
 VARIED = ContactFilters(
     search="a", address_status=("Failed", "Verified"), last_mailed_status=("Mailed",), tags=("4", "house")
@@ -277,10 +278,10 @@ def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -
     """Nothing was loaded, so there is nothing to be kept apart, and no trace of the other mode."""
     world = begin(Emulator(9, 2))
     world.load(only=("templates",))
-    world.emulator.behaviour = Behaviour(ignore_page=True)
+    world.emulator.behavior = Behavior(ignore_page=True)
     with pytest.raises(IncompleteListing):
         world.load(only=("contacts",), history=True, account_id="501", page_size=2)
-    world.emulator.behaviour = Behaviour()
+    world.emulator.behavior = Behavior()
     world.load()
     tables = world.tables()
     assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)

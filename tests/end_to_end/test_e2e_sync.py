@@ -10,8 +10,8 @@ from terminals import Letters, Outcome
 from worlds import Begin, World
 
 from letters_source import LoadFailed, SettingsError, make_pipeline, run
-from letters_source.emulator import Emulator, Traits
 from letters_source.service.listings import ContactFilters
+from programmable_emulator import Emulator, Traits
 
 NOTES, GREEN = {"id": "1", "title": "notes"}, {"id": "2", "title": "green"}
 FACETS = {

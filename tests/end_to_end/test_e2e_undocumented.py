@@ -10,7 +10,7 @@ from worlds import Begin, World
 
 from letters_source.decode.row_schema import MOST_NAMES
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Behaviour, Emulator
+from programmable_emulator import Behavior, Emulator
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def surprising(emulator: Emulator) -> None:
 def test_undocumented_fields_can_be_asked_for(begin: Begin) -> None:
     """They are JSON in the column `undocumented`, whatever their type, and other columns are as ever."""
     fields = {"x": "7", "score": 1.5, "tags": ["a", {"b": None}], "weird name": True, "_dlt_id": "mine"}
-    world = begin(Emulator(30, 7, behaviour=Behaviour(extra_fields=fields)))
+    world = begin(Emulator(30, 7, behavior=Behavior(extra_fields=fields)))
     world.load()
     tables, held = world.tables(), held_tables(world.emulator)
     assert [row["undocumented"] for row in tables["contacts"]] == [fields] * 30
@@ -51,7 +51,7 @@ def test_undocumented_fields_are_counted_and_warned_of_once_each(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One line a field and listing, however many rows hold it."""
-    world = begin(Emulator(30, 7, behaviour=Behaviour(extra_fields={"x": "7", "score": 1.5})))
+    world = begin(Emulator(30, 7, behavior=Behavior(extra_fields={"x": "7", "score": 1.5})))
     world.load(page_size=10)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
         f"{listing}: {field} did not fit in {rows} rows and was kept in the column undocumented"
@@ -68,7 +68,7 @@ def test_undocumented_fields_are_counted_and_warned_of_once_each(
 def test_names_that_no_field_has_are_not_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """They may be values, or move the cursor of a terminal; the rows keep them."""
     fields = {"someone@example.org": 1, "a\nletters: all good": 2, "x": 3}
-    world = begin(Emulator(30, 0, behaviour=Behaviour(extra_fields=fields)))
+    world = begin(Emulator(30, 0, behavior=Behavior(extra_fields=fields)))
     world.load(only=("contacts",))
     assert [record.getMessage().partition(" and")[0] for record in caplog.records if record.levelno >= 30] == [
         "contacts: other fields did not fit in 60 rows",
@@ -209,7 +209,7 @@ def test_each_value_is_counted_once_however_often_it_was_read(
     begin: Begin, caplog: pytest.LogCaptureFixture, proof: str, walks: int
 ) -> None:
     """A quiet listing reads pages again to prove itself; only those whose rows are loaded are counted."""
-    world = begin(Emulator(36, 1, behaviour=Behaviour(extra_fields={"x": "7"})))
+    world = begin(Emulator(36, 1, behavior=Behavior(extra_fields={"x": "7"})))
     for at in (2, 15, 33):
         world.emulator.contacts.insert({"id": f"odd-{at}", "isVerified": "yes", "zip": 7030}, at=at)
     world.emulator.contacts.insert({"firstName": "No id"}, at=20)

@@ -8,7 +8,7 @@ from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, run
 from letters_source.destination.combine import own_pipeline, unite_account
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 ACCOUNTS = ("501", "502")
 

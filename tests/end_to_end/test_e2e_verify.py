@@ -15,6 +15,7 @@ from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import Finding, find_repeated
 from letters_source.emulator import Emulator
 from letters_source.tables import MAILINGS, tables_of
+from programmable_emulator import Emulator
 
 CONTACTS = tables_of("contacts")
 BOTH = (*tables_of("templates"), *CONTACTS)

@@ -7,7 +7,7 @@ from fixtures import begin, letters, project
 from shelves import refill
 from worlds import World, serve_world
 
-from letters_source.emulator import Behaviour, Emulator
+from programmable_emulator import Behavior, Emulator
 
 __all__ = ["begin", "letters", "loaded", "project", "world"]
 
@@ -28,7 +28,7 @@ def world(loaded: World) -> Iterator[World]:
     tokens = emulator.access_token, emulator.refresh_token
     yield loaded
     emulator.canned.clear()
-    emulator.behaviour = Behaviour()
+    emulator.behavior = Behavior()
     emulator.before_answer = None
     emulator.access_token, emulator.refresh_token = tokens
     for shelf, rows in shelves.items():

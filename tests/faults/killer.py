@@ -13,7 +13,7 @@ from typing import Any
 from holdings import LISTED, held_tables, query, read_tables
 from shelves import amend
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 SCRIPT = Path(__file__).parents[1] / "killed_loads.py"
 KILLED = -9

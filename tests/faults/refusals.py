@@ -6,7 +6,7 @@ import pytest
 from worlds import World
 
 from letters_source import LettersError
-from letters_source.emulator import Emulator, Reply, When
+from programmable_emulator import Emulator, Reply, When
 
 PAGE_SIZE = 10
 CONTACTS = When("contacts")

@@ -15,7 +15,7 @@ from letters_source import (
     ServiceRejected,
     ServiceUnreachable,
 )
-from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
+from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 
 def test_f41_a_count_that_is_too_high_is_incomplete(world: World) -> None:
@@ -72,7 +72,7 @@ def test_f36_a_page_empty_once_is_read_again(world: World) -> None:
 
 def test_f38_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) -> None:
     """Two requests show that the service answers every page with page 0."""
-    world.emulator.behaviour = Behaviour(ignore_page=True)
+    world.emulator.behavior = Behavior(ignore_page=True)
     asked = len(world.emulator.hits)
     error = refused(world, ListingUnpaged)
     assert "page 3 repeats page 0, so the service ignores the page parameter: count 40" in str(error)
@@ -81,7 +81,7 @@ def test_f38_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) 
 
 def test_f44_rows_that_come_and_go_with_every_answer_are_incomplete(world: World) -> None:
     """The count is always right, and the rows read are nobody's."""
-    world.emulator.behaviour = Behaviour(drift=[Drift("swap", "anywhere", 1.0)])
+    world.emulator.behavior = Behavior(drift=[Drift("swap", "anywhere", 1.0)])
     error = refused(world, IncompleteListing)
     assert isinstance(error, IncompleteListing)
     assert (error.listing, error.count, error.walks) == ("contacts", 40, 4)

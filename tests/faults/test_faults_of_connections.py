@@ -34,6 +34,7 @@ from letters_source import LettersError, MalformedResponse, ServiceRejected, Ser
 from letters_source.emulator import Reply, When
 from letters_source.service.client import CHUNK_BYTES, MAX_BODY_BYTES
 from pages import page_of
+from programmable_emulator import Reply, When
 from recording_server import Recorder, answer, record
 
 AT_ONCE = {"Retry-After": "0"}

@@ -7,7 +7,7 @@ import pytest
 from holdings import LISTED
 from killer import KILLED, Killer, killing
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 REPLACING = 'before execute_query DELETE FROM "letters_data"."contacts" '
 # as many as a suite has time for, at steps all over a load

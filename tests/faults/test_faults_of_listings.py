@@ -12,12 +12,12 @@ from worlds import Begin, World
 
 from drifting_walks import Case, walk_over_http
 from letters_source import ContactFilters, IncompleteListing, ListingShrank, ServiceRejected
-from letters_source.emulator import Behaviour, Emulator, Reply, Row, When
+from programmable_emulator import Behavior, Emulator, Reply, Row, When
 
 
 def test_f39_a_page_size_that_the_service_clamps_loads_all(world: World) -> None:
     """Asked for 500 rows a page it gives 12."""
-    world.emulator.behaviour = Behaviour(max_page_size=12)
+    world.emulator.behavior = Behavior(max_page_size=12)
     audits = world.load(page_size=500).audits
     assert [audit["page_size_given"] for audit in audits] == [None, 12]
     assert world.is_exact()

@@ -28,7 +28,7 @@ from letters_source.destination.pipeline import Kind
 from letters_source.destination.preflight import LEAST_ROOM, check_space
 from letters_source.destination.publish import publish_copy
 from letters_source.destination.waiting import when_free
-from letters_source.emulator import Behaviour, Emulator
+from programmable_emulator import Behavior, Emulator
 from recording_server import answer, record
 
 WAIT_SECONDS = 120
@@ -283,14 +283,14 @@ def test_f69_a_load_that_is_told_to_end_leaves_the_old_tables(begin: Begin, how:
     begun = Event()
     world.emulator.contacts.delete(0)
     world.emulator.before_answer = lambda *_: begun.set()
-    world.emulator.behaviour = Behaviour(latency_ms=200)
+    world.emulator.behavior = Behavior(latency_ms=200)
     command = [COMMAND, "load", "--to", str(world.place), "--quiet", "--page-size", "1"]
     with open_process(*command, env=variables(world), stderr=subprocess.PIPE) as process:
         assert begun.wait(WAIT_SECONDS)
         process.send_signal(how)
         process.communicate(timeout=WAIT_SECONDS)
     assert process.returncode in (130, -signal.SIGTERM)
-    world.emulator.behaviour = Behaviour()
+    world.emulator.behavior = Behavior()
     tables = world.tables()
     assert {name: tables[name] for name in LISTED} == before
     world.load()

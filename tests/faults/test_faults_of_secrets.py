@@ -17,7 +17,7 @@ from shelves import clear
 from terminals import Outcome, open_process, run_process
 from worlds import ACCESS, REFRESH, Begin, World
 
-from letters_source.emulator import Emulator, Reply, When
+from programmable_emulator import Emulator, Reply, When
 
 ROW = "canary-row-93f0"
 CANARIES = [text.encode() for text in (ACCESS, REFRESH, ROW)]

@@ -12,8 +12,8 @@ from worlds import Begin, World
 
 from letters_source import IncompleteListing, MalformedResponse
 from letters_source.decode.page import MAX_ROW_BYTES
-from letters_source.emulator import Emulator, Reply
 from pages import page_of
+from programmable_emulator import Emulator, Reply
 
 Loaded = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from shelves import refill
 
-from letters_source.emulator import Emulator, Row, Traits
+from programmable_emulator import Emulator, Row, Traits
 
 STATES = {
     "New Jersey": 21, "New York": 18, "Pennsylvania": 12, "Florida": 9, "Massachusetts": 7, "Connecticut": 6,

@@ -14,9 +14,9 @@ from airflows import Airflow, started_airflow
 from holdings import DATASET, query, read_tables, table_names
 from worlds import ACCESS, REFRESH, Begin, World
 
-from letters_source.emulator import Behaviour, Drift, Emulator
 from letters_source.extract.mailings import far_ahead
 from letters_source.service.listings import LONG_AGO
+from programmable_emulator import Behavior, Drift, Emulator
 
 LOAD = ("letters", "load", -1)
 POOLS = {"letters_service": 2, "letters_writer": 1}
@@ -108,7 +108,7 @@ def test_the_daily_load_and_what_follows_it(airflow: Airflow, begin: Begin) -> N
 def test_an_incomplete_listing_fails_at_once_and_nothing_follows(airflow: Airflow, begin: Begin) -> None:
     """No second try, our line as the reason, and no event that would wake other DAGs; no file is left."""
     drift = Drift("swap", "anywhere", 1.0)
-    world = begin(Emulator(130, 7, behaviour=Behaviour(drift=[drift])))
+    world = begin(Emulator(130, 7, behavior=Behavior(drift=[drift])))
     ran = airflow.schedule("letters", "letters_follow", environment=environment(world, page_size=10, max_walks=1))
     assert ran.tasks == {(*LOAD, "failed", 1, "default_pool")}
     assert ran.runs == {("letters", "scheduled", "failed")}
@@ -137,7 +137,7 @@ def test_a_setting_that_is_missing_fails_at_once(airflow: Airflow, begin: Begin)
 def test_a_service_that_is_away_is_tried_again(airflow: Airflow, begin: Begin) -> None:
     """The task waits for its next try."""
     world = begin()
-    world.emulator.behaviour = Behaviour(fault_every=1, fault_status=503)
+    world.emulator.behavior = Behavior(fault_every=1, fault_status=503)
     ran = airflow.schedule("letters", environment=environment(world, retry_budget=0.1))
     assert ran.tasks == {(*LOAD, "up_for_retry", 1, "default_pool")}
     assert ran.runs == {("letters", "scheduled", "running")}

@@ -19,8 +19,8 @@ from worlds import ACCESS, Begin, World
 
 from letters_source.config.messages import where_to_set
 from letters_source.dagster import LettersResource, asset_specs
-from letters_source.emulator import Behaviour, Drift, Emulator
 from letters_source.tables import TABLES
+from programmable_emulator import Behavior, Drift, Emulator
 
 ALWAYS = {*LISTED, "rejected_rows", "listing_audit"}
 FACETS = {table.name for table in TABLES if table.part == "facet"}
@@ -38,7 +38,7 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def make_incomplete(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contacts come and go while they are read, and are read once only."""
-    world.emulator.behaviour = Behaviour(drift=[Drift("delete"), Drift("insert", "end")])
+    world.emulator.behavior = Behavior(drift=[Drift("delete"), Drift("insert", "end")])
     monkeypatch.setenv("SOURCES__LETTERS__MAX_WALKS", "1")
     monkeypatch.setenv("SOURCES__LETTERS__PAGE_SIZE", "10")
 
@@ -154,12 +154,12 @@ def test_what_comes_after_runs_once_the_tables_are_whole(world: World) -> None:
 def test_an_unreachable_service_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the policy says, and no other failure is."""
     monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "0.1")
-    world.emulator.behaviour = Behaviour(fault_every=1)
+    world.emulator.behavior = Behavior(fault_every=1)
     result = materialize(everything(), OWN, "templates")
     assert not result.success
     assert retries(result) == 2
     assert "templates page 0: " in failures(result)[0]
-    world.emulator.behaviour = Behaviour()
+    world.emulator.behavior = Behavior()
     world.emulator.access_token = "another"
     assert retries(materialize(everything(), OWN, "templates")) == 0
 

@@ -20,7 +20,7 @@ from holdings import change, query
 from shelves import retrait
 from worlds import Begin, World
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 COUNT = "select account_id, count(*) from letters_data_all.contacts group by account_id order by account_id"
 

@@ -14,7 +14,7 @@ from shelves import amend
 from worlds import Begin, World, serve_world
 
 from letters_source.dagster import LettersResource
-from letters_source.emulator import Behaviour, Emulator
+from programmable_emulator import Behavior, Emulator
 
 LABELS, PRODUCT = "contacts__contact_labels", "templates__product"
 REJECTED = "rejected_rows: 0 rows of templates were rejected, but the destination holds 1; load again."
@@ -139,7 +139,7 @@ def test_undocumented_fields_are_warned_of(world: World) -> None:
 
 def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their JSON comes as objects there, and as text from DuckDB."""
-    world.emulator.behaviour = Behaviour(extra_fields={"score": 1.5})
+    world.emulator.behavior = Behavior(extra_fields={"score": 1.5})
     defs = load_definitions()
     there = dg.Definitions(
         defs.assets, asset_checks=defs.asset_checks, resources={"letters": LettersResource(destination="postgres")}

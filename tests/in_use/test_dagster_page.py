@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, expect
 from terminals import run_process
 from worlds import ACCESS, REFRESH, serve_world
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 SECTION = (FILE.parent / "README.md").read_text().split("\n## Dagster\n")[1].partition("\n## ")[0]
 GRAPH = "/locations/dagster_defs.py/asset-groups/letters/lineage"

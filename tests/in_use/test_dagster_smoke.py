@@ -5,7 +5,7 @@ import pytest
 from dagster_runs import OWN, checked, load_definitions, materialize, materialized, reach
 from worlds import Begin
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 
 def test_templates_are_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:

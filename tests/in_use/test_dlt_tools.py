@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from terminals import run_process, run_python
 from worlds import ACCESS, REFRESH, Begin, World
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 ROOT = Path(__file__).parents[2]
 DLT = str(Path(sys.executable).with_name("dlt"))

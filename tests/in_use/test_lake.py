@@ -25,9 +25,9 @@ from letters_source.destination.annotate import describe_lake
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import verify_load
-from letters_source.emulator import Behaviour, Emulator
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import tables_of
+from programmable_emulator import Behavior, Emulator
 
 Form = Literal["delta", "iceberg"]
 FORMS: tuple[Form, ...] = ("delta", "iceberg")
@@ -105,10 +105,10 @@ def test_a_failed_load_leaves_the_tables_as_they_were(loaded: Loaded) -> None:
     """No file is added, taken away or written to."""
     world = loaded.world
     before = {file: file.stat().st_mtime_ns for file in world.place.rglob("*")}
-    world.emulator.behaviour = Behaviour(ignore_page=True)
+    world.emulator.behavior = Behavior(ignore_page=True)
     with pytest.raises(IncompleteListing):
         world.load()
-    world.emulator.behaviour = Behaviour()
+    world.emulator.behavior = Behavior()
     assert {file: file.stat().st_mtime_ns for file in world.place.rglob("*")} == before
 
 

@@ -14,8 +14,8 @@ from pyiceberg.table import StaticTable
 from worlds import Begin, World
 
 from letters_source import run
-from letters_source.emulator import Emulator
 from letters_source.tables import MAILINGS, TABLES, Table
+from programmable_emulator import Emulator
 
 DESCRIBED = [table for table in TABLES if table.name in COLUMNS]
 LISTED_TABLES = [table for table in DESCRIBED if table.name in LISTED]

@@ -14,6 +14,7 @@ from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Emulator
 from letters_source.report.charts import CHARTS
 from letters_source.report.dataset import open_tables
+from programmable_emulator import Emulator
 
 # DuckDB 1.5 makes pandas' frames in a way that pandas 3.1 deprecates
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")

@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 from traitlets.config import Config
 from worlds import Begin
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 NOTEBOOK = Path(__file__).parents[2] / "pipelines/notebooks/first_queries.ipynb"
 

@@ -30,6 +30,7 @@ from letters_source.destination.postgres import locked_dataset
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import TABLES, tables_of
+from programmable_emulator import Behavior, Emulator
 
 KINDS = {
     "VARCHAR": "character varying",
@@ -168,7 +169,7 @@ def test_readers_see_the_old_rows_until_all_new_ones_are_there(load: Load) -> No
         done.set()
         reader.join()
     assert {60, 63} <= seen <= {60, 61, 62, 63}
-    load.world.emulator.behaviour = Behaviour(ignore_page=True)
+    load.world.emulator.behavior = Behavior(ignore_page=True)
     before = load.tables()
     with pytest.raises(IncompleteListing):
         load(page_size=10)

@@ -16,7 +16,7 @@ from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, account_pipelines, run_accounts
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 State = tuple[int, ...]
 NOON = "2024-01-31T12:00:00.000Z"

@@ -10,7 +10,7 @@ from holdings import held_tables, read_tables
 from terminals import Outcome, run_process
 from worlds import Begin, World
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 PIPELINES = Path(__file__).parents[2] / "pipelines"
 HOME = "/srv/letters"

@@ -18,6 +18,7 @@ from letters_source.report.charts import CHARTS
 from letters_source.report.queries import read
 from letters_source.report.svg import draw_svg
 from letters_source.service.listings import ContactFilters
+from programmable_emulator import Emulator, Row
 
 HOSTILE = "</script><script>alert(1)</script><img src=https://example.org/x onerror=alert(1)>\"'&\x01\u202e"
 NOT_LOADED = "\u2013"

@@ -20,9 +20,9 @@ from worlds import Begin, World
 
 from letters_source import Result, SettingsError, make_pipeline, run
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import CONTACTS
+from programmable_emulator import Emulator
 
 KEY, SECRET, REGION = "canary-key-11c8", "canary-secret-77aa", "us-east-1"
 KINDS: tuple[Kind, ...] = ("parquet", "delta", "iceberg")

@@ -18,7 +18,6 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from letters_source.decode.page import Page, decode_page
-from letters_source.emulator import Behaviour, Emulator, Reply, When
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
 from letters_source.service import deadline as timed
 from letters_source.service.client import FIRST_WAIT_SECONDS, MAX_BODY_BYTES, READ_SECONDS, Client, describe
@@ -36,6 +35,7 @@ from letters_source.service.listings import (
 from letters_source.service.throttle import EASE, GROWTH, Stopped, Throttle
 from letters_source.service.tokens import Tokens, TokenSource
 from pages import page_of
+from programmable_emulator import Behavior, Emulator, Reply, When
 from recording_server import RESET, Recorder, answer, chunked, record
 
 TOKENS = Tokens("emulator-access-token", "emulator-refresh-token")
@@ -696,6 +696,6 @@ def test_tokens_and_rows_are_seen_nowhere(
 
 def test_a_slow_service_is_asked_no_faster_than_it_takes(emulator: Emulator) -> None:
     """A rate limit costs pauses, never a page."""
-    emulator.behaviour = Behaviour(rate_limit=20, retry_after=0)
+    emulator.behavior = Behavior(rate_limit=20, retry_after=0)
     with emulator.serve() as base_url, client_of(base_url) as client:
         assert [get(client, page=page).rows.num_rows for page in range(3)] == [2, 2, 2]

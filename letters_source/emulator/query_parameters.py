@@ -1,7 +1,4 @@
-"""What does the text of a query parameter mean?
-
-Section 4 and its encoding rules; what means nothing is answered 400.
-"""
+"""Parse query parameters by section 4 and its encoding rules; invalid ones are answered with 400."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -10,17 +7,16 @@ from typing import Any, NoReturn
 
 import orjson
 from starlette.datastructures import QueryParams
-
-from letters_source.emulator.refusal import Refusal
+from starlette.exceptions import HTTPException
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-# Section 4.2 gives examples in two formats and does not say which one counts.
+# section 4.2 shows both formats and does not say which one is valid
 DATE_FORMATS = ("%Y-%m-%d", "%d-%m-%Y")
 LONGEST_NUMBER = 9
 
 
-def read_whole(params: QueryParams, name: str, default: int, least: int = 0) -> int:
-    """A whole number of at least `least`."""
+def read_integer(params: QueryParams, name: str, default: int, least: int = 0) -> int:
+    """Return an integer of at least `least`."""
     text = params.get(name)
     if text is None:
         return default
@@ -29,7 +25,7 @@ def read_whole(params: QueryParams, name: str, default: int, least: int = 0) -> 
 
 
 def read_flag(params: QueryParams, name: str) -> bool | None:
-    """True, False, or None when it was not asked."""
+    """Return True or False, or None if the parameter is absent."""
     text = params.get(name, "").lower()
     if not text:
         return None
@@ -37,7 +33,7 @@ def read_flag(params: QueryParams, name: str) -> bool | None:
 
 
 def read_texts(params: QueryParams, name: str, allowed: Sequence[str] = ()) -> frozenset[str]:
-    """The strings of an array: a bracketed JSON list, or the parameter repeated, its values quoted or not."""
+    """Return the strings of an array: a JSON list, or the parameter repeated, its values quoted or not."""
     items = _read_items(params, name)
     if not all(isinstance(item, str) for item in items):
         _refuse(name, "a list of strings")
@@ -47,16 +43,16 @@ def read_texts(params: QueryParams, name: str, allowed: Sequence[str] = ()) -> f
 
 
 def read_tags(params: QueryParams, name: str) -> frozenset[str]:
-    """Label ids and label titles, all as text."""
+    """Return label ids and label titles, all as text."""
     items = _read_items(params, name)
-    # A bool is an int to Python, but no tag.
+    # bool is a subclass of int, but not a tag
     if not all(type(item) in (int, str) for item in items):
         _refuse(name, "a list of label ids or quoted titles")
     return frozenset(str(item) for item in items)
 
 
 def read_period(params: QueryParams, name: str) -> tuple[date | None, date | None]:
-    """The first and the last day of an object with startDate and endDate; either may be left out."""
+    """Return the first and the last day of an object with startDate and endDate; either may be absent."""
     text = params.get(name, "")
     if not text:
         return None, None
@@ -96,4 +92,4 @@ def _read_day(name: str, text: object) -> date | None:
 
 
 def _refuse(name: str, expected: str) -> NoReturn:
-    raise Refusal(400, f"{name} must be {expected}")
+    raise HTTPException(400, f"{name} must be {expected}")

@@ -1,11 +1,11 @@
-"""May one more request be answered now?"""
+"""Rate limits: whether a request is admitted."""
 
 import time
 from collections.abc import Callable
 from math import floor
 from typing import Protocol, TypeAlias
 
-from letters_source.emulator.behaviour import Behaviour
+from programmable_emulator.behavior import Behavior
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -14,19 +14,19 @@ class Limiter(Protocol):
     """Counts requests as they come."""
 
     def admits(self) -> bool:
-        """Whether this request is within the limit; asking counts it."""
+        """Count a request and return whether it is within the limit."""
 
 
 class Unlimited:
     """Every request is admitted."""
 
     def admits(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
 
 class TokenBucket:
-    """Holds a second's requests (at least one) and refills all the time; a refused request costs nothing."""
+    """Holds one second of requests (at least one) and refills continuously; a refused request costs nothing."""
 
     def __init__(self, rate: float, clock: Clock) -> None:
         self._rate = rate
@@ -36,7 +36,7 @@ class TokenBucket:
         self._filled_at = clock()
 
     def admits(self) -> bool:
-        """Whether a token was left."""
+        """Take a token and return whether there was one."""
         now = self._clock()
         self._tokens = min(self._capacity, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
@@ -56,7 +56,7 @@ class FixedWindows:
         self._admitted = 0
 
     def admits(self) -> bool:
-        """Whether this second's requests are not yet used up."""
+        """Count a request and return whether this second still had one."""
         window = floor(self._clock())
         if window != self._window:
             self._window, self._admitted = window, 0
@@ -64,9 +64,9 @@ class FixedWindows:
         return self._admitted <= self._rate
 
 
-def build_limiter(behaviour: Behaviour, clock: Clock = time.monotonic) -> Limiter:
-    """The limiter that a behaviour asks for."""
-    if behaviour.rate_limit is None:
+def build_limiter(behavior: Behavior, clock: Clock = time.monotonic) -> Limiter:
+    """Return the limiter of a behavior."""
+    if behavior.rate_limit is None:
         return Unlimited()
-    style = TokenBucket if behaviour.rate_style == "bucket" else FixedWindows
-    return style(behaviour.rate_limit, clock)
+    style = TokenBucket if behavior.rate_style == "bucket" else FixedWindows
+    return style(behavior.rate_limit, clock)

@@ -3,8 +3,8 @@
 import pytest
 from served import Serve
 
-from letters_source.emulator import Behaviour, Drift, Emulator
-from letters_source.emulator.limits import FixedWindows, TokenBucket, Unlimited, build_limiter
+from programmable_emulator import Behavior, Drift, Emulator
+from programmable_emulator.rate_limits import FixedWindows, TokenBucket, Unlimited, build_limiter
 
 
 class Clock:
@@ -20,7 +20,7 @@ class Clock:
 
 def test_nothing_misbehaves_by_default() -> None:
     """The default is a prompt and honest service."""
-    assert Behaviour() == Behaviour(
+    assert Behavior() == Behavior(
         latency_ms=0, max_page_size=None, ignore_page=False, rate_limit=None, rate_style="bucket", retry_after=None,
         fault_every=None, fault_status=500, drift=(), extra_fields={},
     )  # fmt: skip
@@ -29,25 +29,25 @@ def test_nothing_misbehaves_by_default() -> None:
 
 def test_latency_changes_no_answer(serve: Serve) -> None:
     """A slow answer is the same answer."""
-    assert serve(Emulator(behaviour=Behaviour(latency_ms=1))).ids("contacts", {"pageSize": 2}) == ["1", "2"]
+    assert serve(Emulator(behavior=Behavior(latency_ms=1))).ids("contacts", {"pageSize": 2}) == ["1", "2"]
 
 
 def test_a_page_size_above_the_largest_is_clamped(serve: Serve) -> None:
     """Pages are those of the largest size, and smaller ones stay as asked."""
-    client = serve(Emulator(behaviour=Behaviour(max_page_size=3)))
+    client = serve(Emulator(behavior=Behavior(max_page_size=3)))
     assert client.ids("contacts", {"page": 1, "pageSize": 100}) == ["4", "5", "6"]
     assert client.ids("templates", {"page": 1, "pageSize": 2}) == ["3", "4"]
 
 
 def test_an_ignored_page_is_always_page_0(serve: Serve) -> None:
     """Whatever page is asked, the first one comes."""
-    client = serve(Emulator(behaviour=Behaviour(ignore_page=True)))
+    client = serve(Emulator(behavior=Behavior(ignore_page=True)))
     assert client.ids("contacts", {"page": 5, "pageSize": 2}) == ["1", "2"]
 
 
 def test_requests_beyond_the_rate_are_answered_429(serve: Serve) -> None:
     """The second request within the limit's time is refused, without Retry-After unless one is set."""
-    client = serve(Emulator(behaviour=Behaviour(rate_limit=0.001)))
+    client = serve(Emulator(behavior=Behavior(rate_limit=0.001)))
     assert client.get("contacts").status_code == 200
     response = client.get("contacts")
     assert (response.status_code, response.json()) == (429, {"message": "Too many requests"})
@@ -56,25 +56,25 @@ def test_requests_beyond_the_rate_are_answered_429(serve: Serve) -> None:
 
 def test_retry_after_is_sent_with_429(serve: Serve) -> None:
     """The header carries the seconds."""
-    client = serve(Emulator(behaviour=Behaviour(rate_limit=0.001, retry_after=7)))
+    client = serve(Emulator(behavior=Behavior(rate_limit=0.001, retry_after=7)))
     client.get("contacts")
     assert client.get("contacts").headers["Retry-After"] == "7"
 
 
-def test_another_behaviour_can_be_assigned_while_serving(serve: Serve) -> None:
-    """A new behaviour counts from the next request, its rate limit starting afresh."""
-    client = serve(Emulator(behaviour=Behaviour(rate_limit=0.001)))
+def test_another_behavior_can_be_assigned_while_serving(serve: Serve) -> None:
+    """A new behavior counts from the next request, its rate limit starting afresh."""
+    client = serve(Emulator(behavior=Behavior(rate_limit=0.001)))
     assert client.statuses("contacts", 2) == [200, 429]
-    client.emulator.behaviour = Behaviour(rate_limit=0.001)
+    client.emulator.behavior = Behavior(rate_limit=0.001)
     assert client.statuses("contacts", 2) == [200, 429]
-    client.emulator.behaviour = Behaviour()
+    client.emulator.behavior = Behavior()
     assert client.statuses("contacts", 3) == [200, 200, 200]
 
 
 def test_a_token_bucket_refills_all_the_time() -> None:
     """A second's requests are admitted at once, then one whenever its time has passed."""
     clock = Clock()
-    bucket = build_limiter(Behaviour(rate_limit=4), clock)
+    bucket = build_limiter(Behavior(rate_limit=4), clock)
     assert isinstance(bucket, TokenBucket)
     assert [bucket.admits() for _ in range(5)] == [True, True, True, True, False]
     clock.now += 0.25
@@ -86,7 +86,7 @@ def test_a_token_bucket_refills_all_the_time() -> None:
 def test_fixed_windows_admit_so_many_each_second() -> None:
     """What one second has not used is lost, and the next begins afresh."""
     clock = Clock()
-    windows = build_limiter(Behaviour(rate_limit=2, rate_style="windows"), clock)
+    windows = build_limiter(Behavior(rate_limit=2, rate_style="windows"), clock)
     assert isinstance(windows, FixedWindows)
     assert [windows.admits() for _ in range(3)] == [True, True, False]
     clock.now += 0.5
@@ -97,16 +97,16 @@ def test_fixed_windows_admit_so_many_each_second() -> None:
 
 def test_each_nth_request_fails_without_touching_rows(serve: Serve) -> None:
     """Every third request is answered with the fault's status, and drift waits for the others."""
-    behaviour = Behaviour(fault_every=3, fault_status=503, drift=[Drift("insert", "end")])
-    client = serve(Emulator(contacts=0, behaviour=behaviour))
+    behavior = Behavior(fault_every=3, fault_status=503, drift=[Drift("insert", "end")])
+    client = serve(Emulator(contacts=0, behavior=behavior))
     assert client.statuses("contacts", 7) == [200, 200, 503, 200, 200, 503, 200]
     assert client.emulator.contacts.count == 5
-    assert client.emulator.canned.take("contacts", 0, 8) is None
+    assert client.emulator.canned.take("contacts", "0", 8) is None
 
 
 def test_a_fault_is_a_500_with_a_message(serve: Serve) -> None:
     """Without another status the fault is an internal error."""
-    response = serve(Emulator(behaviour=Behaviour(fault_every=1))).get("templates")
+    response = serve(Emulator(behavior=Behavior(fault_every=1))).get("templates")
     assert (response.status_code, response.json()) == (500, {"message": "Something went wrong"})
 
 
@@ -123,7 +123,7 @@ def test_a_fault_is_a_500_with_a_message(serve: Serve) -> None:
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 def test_rows_drift_at_the_place_told(serve: Serve, listing: str, drift: Drift, ids: list[str]) -> None:
     """Two answers of a listing change its rows twice; the other listing stays."""
-    client = serve(Emulator(contacts=5, templates=5, behaviour=Behaviour(drift=(drift,))))
+    client = serve(Emulator(contacts=5, templates=5, behavior=Behavior(drift=(drift,))))
     client.get(listing)
     assert client.ids(listing) == ids
     other = client.emulator.templates if listing == "contacts" else client.emulator.contacts
@@ -132,7 +132,7 @@ def test_rows_drift_at_the_place_told(serve: Serve, listing: str, drift: Drift, 
 
 def test_a_swap_keeps_the_count(serve: Serve) -> None:
     """Each swap takes one row away and puts a new one at the place told."""
-    client = serve(Emulator(contacts=20, behaviour=Behaviour(drift=(Drift("swap", "end"),))))
+    client = serve(Emulator(contacts=20, behavior=Behavior(drift=(Drift("swap", "end"),))))
     assert [client.data("contacts")["count"] for _ in range(4)] == [20, 20, 20, 20]
     assert client.emulator.contacts.ids()[-1] == "24"
     assert len(set(client.emulator.contacts.ids())) == 20
@@ -140,16 +140,16 @@ def test_a_swap_keeps_the_count(serve: Serve) -> None:
 
 def test_deleting_from_an_empty_listing_does_nothing(serve: Serve) -> None:
     """Drift stops at the last row."""
-    client = serve(Emulator(contacts=1, behaviour=Behaviour(drift=(Drift("delete"), Drift("delete")))))
+    client = serve(Emulator(contacts=1, behavior=Behavior(drift=(Drift("delete"), Drift("delete")))))
     assert client.ids("contacts") == []
 
 
 def test_drift_is_the_same_for_the_same_seed(serve: Serve) -> None:
     """Rows come and go anywhere, at the same places in every run, and about as often as the rate says."""
-    behaviour = Behaviour(drift=(Drift("insert", rate=0.5), Drift("delete", rate=0.2)))
+    behavior = Behavior(drift=(Drift("insert", rate=0.5), Drift("delete", rate=0.2)))
     runs = []
     for seed in (1, 1, 2):
-        client = serve(Emulator(contacts=30, seed=seed, behaviour=behaviour))
+        client = serve(Emulator(contacts=30, seed=seed, behavior=behavior))
         client.statuses("contacts", 40)
         runs.append(client.emulator.contacts.ids())
     assert runs[0] == runs[1]
@@ -159,7 +159,7 @@ def test_drift_is_the_same_for_the_same_seed(serve: Serve) -> None:
 
 def test_a_refused_request_moves_no_rows(serve: Serve) -> None:
     """Drift comes before answers of a listing, not before refusals."""
-    client = serve(Emulator(contacts=5, behaviour=Behaviour(drift=(Drift("delete"),))))
+    client = serve(Emulator(contacts=5, behavior=Behavior(drift=(Drift("delete"),))))
     client.get("contacts", headers={})
     client.get("contacts", "page=x")
     assert client.emulator.contacts.count == 5
@@ -168,7 +168,7 @@ def test_a_refused_request_moves_no_rows(serve: Serve) -> None:
 def test_extra_fields_end_every_row(serve: Serve) -> None:
     """Undocumented fields follow the documented ones in both listings."""
     extra = {"countryCode": "US", "customFields": {"Age": 20}}
-    emulator = Emulator(contacts=3, templates=3, behaviour=Behaviour(extra_fields=extra))
+    emulator = Emulator(contacts=3, templates=3, behavior=Behavior(extra_fields=extra))
     client = serve(emulator)
     for listing, shelf in (("contacts", emulator.contacts), ("templates", emulator.templates)):
         rows = client.data(listing)["rows"]

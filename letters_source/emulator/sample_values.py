@@ -1,4 +1,4 @@
-"""Which words are the invented rows made of?  No real person, company or mailbox."""
+"""The values that sample rows are made of. No real person, company or mailbox."""
 
 FIRST_NAMES = (
     "Ada", "Alexis", "Amara", "Björn", "Cleo", "Dariush", "Elodie", "Farrah", "Gideon", "Hana", "Ilse", "Jovan",

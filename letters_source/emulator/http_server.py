@@ -1,4 +1,4 @@
-"""How is an application served on loopback, and stopped without leaving anything behind?"""
+"""Serve an ASGI application on loopback, and stop it without leaks."""
 
 import asyncio
 import socket
@@ -11,18 +11,18 @@ import uvicorn
 from starlette.types import ASGIApp
 
 HOST = "127.0.0.1"
-# A client that pauses must not find its connection closed under it.
+# must outlast the pauses of a client
 KEEP_ALIVE_SECONDS = 60
-# Answers under way may end; what still runs after ten looks of 10 ms is cut off.
-GRACE_LOOKS = 10
-LOOK_SECONDS = 0.01
+# responses in progress may finish within 10 x 10 ms
+GRACE_CHECKS = 10
+CHECK_SECONDS = 0.01
 BACKLOG = 512
-# asyncio needs three turns of its loop from a client's connect to the protocol that will know of it.
-TURNS_TO_ACCEPT = 5
+# asyncio needs three iterations of its loop from accepting a connection to calling its protocol
+ITERATIONS_TO_ACCEPT = 5
 
 
 class LoopbackServer(uvicorn.Server):
-    """A uvicorn that stops at once: the stock one looks every 0.1 s whether it should, and waits 0.1 s more."""
+    """A uvicorn server that stops at once: the original polls every 0.1 s, then waits another 0.1 s."""
 
     def __init__(self, app: ASGIApp, announce: Callable[[], None]) -> None:
         super().__init__(
@@ -43,54 +43,54 @@ class LoopbackServer(uvicorn.Server):
         self._announce = announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept, and say so."""
+        """Start to accept connections, then call `announce`."""
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         await super().startup(sockets)
         self._announce()
 
     async def main_loop(self) -> None:
-        """Wait to be stopped."""
+        """Wait for `stop`."""
         await self._stopping.wait()
 
     def stop(self) -> None:
-        """End `serve`; may be called from any thread once announced."""
+        """Stop serving; may be called from any thread after `announce`."""
         self._loop.call_soon_threadsafe(self._stopping.set)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Ctrl-C and SIGTERM."""
+        """Stop on Ctrl-C and SIGTERM."""
         super().handle_exit(sig, frame)
         if self.started:
             self.stop()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the listening socket, then idle connections, then, after a moment, the others."""
-        # A connection that is half accepted when its server closes leaks: accept no more, let them finish first.
+        """Close the listening socket, then idle connections, then, after a grace period, the others."""
+        # a connection that is half accepted when its server closes leaks: stop accepting, let those finish first
         for listener in sockets or []:
             self._loop.remove_reader(listener)
-        for _ in range(TURNS_TO_ACCEPT):
+        for _ in range(ITERATIONS_TO_ACCEPT):
             await asyncio.sleep(0)
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        await self._wait_until_quiet()
+        await self._wait_until_idle()
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         for task in list(self.server_state.tasks):
             task.cancel()
-        await self._wait_until_quiet()
+        await self._wait_until_idle()
 
-    async def _wait_until_quiet(self) -> None:
-        for _ in range(GRACE_LOOKS):
+    async def _wait_until_idle(self) -> None:
+        for _ in range(GRACE_CHECKS):
             if not (self.server_state.connections or self.server_state.tasks):
                 return
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
 
 def listen(port: int) -> socket.socket:
-    """A listening socket on loopback; port 0 takes a free one."""
-    # asyncio turns Nagle's delay off only for sockets that name their protocol; with it, small answers take 40 ms each.
+    """Return a listening socket on loopback; port 0 picks a free port."""
+    # asyncio sets TCP_NODELAY only on sockets that name their protocol; without it, small responses take 40 ms each
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,10 +104,10 @@ def listen(port: int) -> socket.socket:
 
 @contextmanager
 def serve_in_background(app: ASGIApp, port: int) -> Iterator[int]:
-    """Serve from a thread of its own while the block runs; yields the port.
+    """Serve from a background thread while the block runs, and yield the port.
 
     Raises:
-        RuntimeError: uvicorn could not start; its own log says why.
+        RuntimeError: uvicorn could not start; its log says why.
     """
     started = Event()
     server = LoopbackServer(app, started.set)
@@ -129,17 +129,17 @@ def serve_in_background(app: ASGIApp, port: int) -> Iterator[int]:
 
 
 def serve_in_foreground(app: ASGIApp, port: int, announce: Callable[[int], None]) -> None:
-    """Serve until Ctrl-C; `announce` is told the port and must not block."""
+    """Serve until Ctrl-C; `announce` is called with the port and must not block."""
     with closing(listen(port)) as listener:
         bound = int(listener.getsockname()[1])
         server = LoopbackServer(app, lambda: announce(bound))
-        # uvicorn raises the signal again when it has shut down.
+        # uvicorn raises the signal again after its shutdown
         with suppress(KeyboardInterrupt):
             _run(server, listener)
 
 
 def _run_then_release(server: LoopbackServer, listener: socket.socket, started: Event) -> None:
-    # uvicorn leaves by SystemExit when it cannot start; here it would end a thread, not the program.
+    # uvicorn raises SystemExit if it cannot start, which ends a thread without notice
     try:
         with suppress(SystemExit):
             _run(server, listener)

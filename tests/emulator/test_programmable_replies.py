@@ -4,7 +4,7 @@ import pytest
 import requests
 from served import Serve
 
-from letters_source.emulator import Behaviour, Emulator, Reply, When
+from programmable_emulator import Behavior, Emulator, Reply, When
 
 
 def test_a_reply_for_one_page_is_given_once(serve: Serve) -> None:
@@ -30,7 +30,7 @@ def test_replies_for_once_are_given_one_after_another(serve: Serve) -> None:
 
 def test_a_reply_for_always_stays_until_cleared(serve: Serve) -> None:
     """Every request gets it, before tokens, limits and faults are looked at."""
-    client = serve(Emulator(behaviour=Behaviour(fault_every=1, rate_limit=0.001)))
+    client = serve(Emulator(behavior=Behavior(fault_every=1, rate_limit=0.001)))
     client.emulator.canned.always(When(), Reply.of({"data": None}, status=201))
     answers = [client.get(listing, headers={}) for listing in ("contacts", "templates", "contacts")]
     assert [(answer.status_code, answer.json()) for answer in answers] == [(201, {"data": None})] * 3

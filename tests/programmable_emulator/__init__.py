@@ -1,0 +1,9 @@
+"""The emulator with what tests change in it: rows, canned replies, faults, rate limits, drift, and a request log."""
+
+from letters_source.emulator import Row, Traits
+from programmable_emulator.behavior import Behavior, Drift
+from programmable_emulator.canned_replies import Reply, When
+from programmable_emulator.changing_listing import ChangingListing
+from programmable_emulator.emulator import Emulator, Hit
+
+__all__ = ["Behavior", "ChangingListing", "Drift", "Emulator", "Hit", "Reply", "Row", "Traits", "When"]

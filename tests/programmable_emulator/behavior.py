@@ -1,0 +1,46 @@
+"""How the emulator misbehaves; by default it does not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Rows that are inserted or deleted while a listing is read.
+
+    `rate` is the probability of one change before each page. A `swap` deletes a row anywhere and inserts a new one at
+    `place`, so the count stays the same.
+    """
+
+    kind: Literal["insert", "delete", "swap"]
+    place: Literal["front", "end", "anywhere"] = "anywhere"
+    rate: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Behavior:
+    """Faults of the service.
+
+    Args:
+        latency_ms: wait before each response of a listing.
+        max_page_size: a larger pageSize is silently reduced to this one.
+        ignore_page: every page is page 0.
+        rate_limit: listing requests per second; requests above it are answered with 429.
+        rate_style: a token bucket that holds one second of requests (at least one), or fixed windows of one second.
+        retry_after: seconds in the Retry-After header of a 429; None omits the header.
+        fault_every: every n-th request is answered with `fault_status`; rows do not change.
+        drift: changes to the rows before each page, in this order.
+        extra_fields: undocumented fields, by wire name, of every template and contact.
+    """
+
+    latency_ms: float = 0
+    max_page_size: int | None = None
+    ignore_page: bool = False
+    rate_limit: float | None = None
+    rate_style: Literal["bucket", "windows"] = "bucket"
+    retry_after: int | None = None
+    fault_every: int | None = None
+    fault_status: int = 500
+    drift: tuple[Drift, ...] | list[Drift] = ()
+    extra_fields: Mapping[str, Any] = field(default_factory=dict)
