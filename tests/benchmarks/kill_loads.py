@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 from fingerprints import State, state_held, state_of
 from killer import KILLED, Killer, killing
 
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 from report import describe_machine, table_of, write_block
 
 SEED = 5

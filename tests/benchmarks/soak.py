@@ -30,7 +30,7 @@ from measure import child_environment
 from records import Record
 from weather import SHARES, Weather
 
-from letters_source.emulator import Behaviour, Drift, Emulator
+from programmable_emulator import Behavior, Drift, Emulator
 from report import describe_machine, table_of, write_block
 
 HERE = Path(__file__).parent

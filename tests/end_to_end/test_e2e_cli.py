@@ -17,7 +17,7 @@ from worlds import ACCESS, Begin, World
 from letters_source import Result, make_pipeline, run
 from letters_source.cli.main import INTERRUPTED, tell_unexpected
 from letters_source.config.messages import config_toml
-from letters_source.emulator import Behaviour, Drift, Emulator, Reply, When
+from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 OPTIONS = {
     "demo": {"--contacts", "--to", "--quiet", "--debug", "-h, --help"},

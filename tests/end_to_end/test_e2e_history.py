@@ -16,7 +16,6 @@ from worlds import Begin, World, serve_world, verify
 
 import letters_source
 from letters_source import IncompleteListing, LoadFailed, Result
-from letters_source.emulator import Behaviour, Drift, Emulator, Traits
 from letters_source.service.listings import ContactFilters, TemplateFilters
 from letters_source.tables import tables_of
 from programmable_emulator import Behavior, Drift, Emulator, Traits

@@ -19,7 +19,6 @@ from letters_source import DestinationError, DestinationInUse, LoadFailed, make_
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.preflight import check_destination, check_duckdb, check_folder
-from letters_source.emulator import Emulator
 from letters_source.tables import tables_of
 from programmable_emulator import Emulator
 

@@ -16,7 +16,7 @@ from worlds import Begin, World
 
 from letters_source import run
 from letters_source.destination.loading import ROW_GROUP, memory_for
-from letters_source.emulator import Emulator
+from programmable_emulator import Emulator
 
 USUAL = "114.4 MiB"
 """Our limit, as DuckDB shows 120MB."""

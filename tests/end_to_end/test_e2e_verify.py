@@ -13,7 +13,6 @@ from worlds import World, serve_world, verify
 from letters_source import LoadFailed, Result
 from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import Finding, find_repeated
-from letters_source.emulator import Emulator
 from letters_source.tables import MAILINGS, tables_of
 from programmable_emulator import Emulator
 

@@ -17,8 +17,8 @@ from letters_source.destination.kinds import is_files
 from letters_source.destination.pipeline import DEFAULT_PLACES, Kind
 from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import verify_load
-from letters_source.emulator import Emulator
 from letters_source.tables import Table
+from programmable_emulator import Emulator
 
 ACCESS, REFRESH = "canary-access-81c2", "canary-refresh-5d07"
 

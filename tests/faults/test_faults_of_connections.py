@@ -31,7 +31,6 @@ from refusals import CONTACTS, refused
 from worlds import World
 
 from letters_source import LettersError, MalformedResponse, ServiceRejected, ServiceUnreachable, SettingsError
-from letters_source.emulator import Reply, When
 from letters_source.service.client import CHUNK_BYTES, MAX_BODY_BYTES
 from pages import page_of
 from programmable_emulator import Reply, When

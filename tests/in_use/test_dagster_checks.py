@@ -117,7 +117,7 @@ def test_what_comes_after_waits_for_checks_that_pass(world: World) -> None:
 
 def test_undocumented_fields_are_warned_of(world: World) -> None:
     """They stop nothing."""
-    world.emulator.behaviour = Behaviour(extra_fields={"nickname": "Lin", "rank": 3})
+    world.emulator.behavior = Behavior(extra_fields={"nickname": "Lin", "rank": 3})
     result = materialize(load_definitions(), OWN, after=[catalog])
     assert result.success
     assert "catalog" in materialized(result)

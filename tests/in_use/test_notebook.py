@@ -11,7 +11,6 @@ from terminals import run_python
 from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator
 from letters_source.report.charts import CHARTS
 from letters_source.report.dataset import open_tables
 from programmable_emulator import Emulator

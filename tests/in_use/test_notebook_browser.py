@@ -10,8 +10,8 @@ from notebooks import serve_notebook
 from playwright.sync_api import Browser, FloatRect, Page, expect
 from worlds import Begin, World
 
-from letters_source.emulator import Emulator
 from letters_source.report.charts import CHARTS
+from programmable_emulator import Emulator
 
 # marimo and a browser begin slowly on a busy machine
 PATIENCE = 120_000

@@ -27,7 +27,6 @@ from letters_source import (
 )
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.destination.postgres import locked_dataset
-from letters_source.emulator import Behaviour, Emulator
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import TABLES, tables_of
 from programmable_emulator import Behavior, Emulator

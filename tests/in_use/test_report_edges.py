@@ -13,7 +13,6 @@ from shelves import amend, refill
 from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
-from letters_source.emulator import Emulator, Row
 from letters_source.report.charts import CHARTS
 from letters_source.report.queries import read
 from letters_source.report.svg import draw_svg
