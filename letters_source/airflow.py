@@ -122,11 +122,7 @@ def data_interval(context: Mapping[str, Any]) -> "TimeIntervalContext":
 
 
 def accounts_of(params: Mapping[str, Any]) -> list[str]:
-    """Return the accounts that a run's parameters name.
-
-    Raises:
-        AirflowFailException: there are none, so the run would load nothing and succeed.
-    """
+    """Return the accounts that a run's parameters name, or raise `AirflowFailException`."""
     accounts = params["accounts"]
     with airflow_failures():
         if not isinstance(accounts, list) or not accounts or not all(accounts):

@@ -67,11 +67,7 @@ def left_behind(client: Any, task: Task) -> list[dict[str, Any]]:
 
 
 def check_account(client: Any, dataset: str, task: Task) -> None:
-    """Check that mailings and contacts in a dataset belong to one account.
-
-    Raises:
-        SettingsError: they do not.
-    """
+    """Check that mailings and contacts in a dataset belong to one account, or raise `SettingsError`."""
     other = {MAILINGS.name: MAILINGS.listing, MAILINGS.listing: MAILINGS.name}.get(task.name)
     for audit in finished_audits(client, other)[:1] if other else ():
         if audit["account_id"] != task.filters.account_id:
@@ -83,11 +79,7 @@ def check_account(client: Any, dataset: str, task: Task) -> None:
 
 
 def check_policies(task: Task, before: dict[str, Policy]) -> None:
-    """Warn if the policies for personal data differ from the last load's.
-
-    Raises:
-        SettingsError: a policy that the last load used is omitted, perhaps by mistake.
-    """
+    """Warn if the policies for personal data differ from the last load's; raise if one is omitted."""
     privacy = task.settings.privacy
     named = {*privacy.policies, *privacy.kept}
     forgotten = [name for name in CHOICES if before.get(name, "keep") != "keep" and name not in named]
@@ -103,11 +95,7 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
 
 
 def check_columns(client: Any, dataset: str, task: Task) -> None:
-    """Check that tables without a finished load have the columns of this mode.
-
-    Raises:
-        SettingsError: they do not.
-    """
+    """Check that tables without a finished load have the columns of this mode, or raise `SettingsError`."""
     held = [read_columns(client, table.name) for table in tables_of(task.name)]
     is_versioned = task.settings.mode != "replace"
     if any(columns and (ROW_HASH.name in columns) != is_versioned for columns in held):

@@ -24,11 +24,7 @@ class TableResource(DltResource):
     """The resource of one table. Its items are Arrow tables; a step written for rows would drop whole tables."""
 
     def add_filter(self, item_filter: Any, insert_at: Any = None) -> NoReturn:  # noqa: ARG002 -- as dlt calls it
-        """Refuse: a filter would keep or drop whole Arrow tables.
-
-        Raises:
-            SettingsError: always; the message names what to use instead.
-        """
+        """Raise `SettingsError`: a filter would keep or drop whole Arrow tables."""
         raise SettingsError(f"{self.name}: add_filter would drop whole Arrow tables, not rows; {IDIOMS}.")
 
     def add_map(self, item_map: Any, insert_at: Any = None) -> Self:
@@ -42,11 +38,7 @@ class TableResource(DltResource):
         return super().add_yield_map(self.keeping_all(item_map))
 
     def refuse_place(self, method: str, insert_at: Any) -> None:
-        """Refuse a step before our own, which build the tables.
-
-        Raises:
-            SettingsError: `insert_at` is set.
-        """
+        """Raise `SettingsError` for a step before our own steps, which build the tables."""
         if insert_at is not None:
             raise SettingsError(f"{self.name}: {method} adds steps at the end only; leave insert_at out.")
 
@@ -80,11 +72,7 @@ class TableResource(DltResource):
 
     @contextmanager
     def explained(self, method: str, item: Any) -> Iterator[None]:
-        """Explain the error of a step that expects rows and gets an Arrow table.
-
-        Raises:
-            SettingsError: the step failed on an Arrow table.
-        """
+        """Explain by a `SettingsError` why a step fails that expects rows and gets an Arrow table."""
         try:
             yield
         except (TypeError, AttributeError) as error:
@@ -102,11 +90,7 @@ class HiddenResource(DltResource):
     """A resource that reads pages for several tables and accepts no steps."""
 
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse a step.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Raise `SettingsError`: no step may come between."""
         raise SettingsError(
             f"{self.name} accepts no steps, because it reads for several tables; add them to a table's resource."
         )
@@ -152,11 +136,7 @@ def check_selected_resources(part: str, mode: str) -> None:
 
 
 def check_disposition(resource: DltResource, mode: str) -> None:
-    """Check that a resource's write disposition keeps its table complete.
-
-    Raises:
-        SettingsError: dlt would reject the merge strategy late, or old rows would be lost.
-    """
+    """Check that a resource's write disposition keeps its table complete, or raise `SettingsError`."""
     given: Any = resource.write_disposition
     # dlt accepts a string or a dict
     wanted = given if isinstance(given, dict) else {"disposition": given}

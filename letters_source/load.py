@@ -198,11 +198,7 @@ def run_accounts(
 
 
 def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
-    """Return the source with the selected parts; unchanged when none is given.
-
-    Raises:
-        SettingsError: a name is not a part.
-    """
+    """Return the source with the selected parts, unchanged if none is given, or raise `SettingsError`."""
     parts = {only} if isinstance(only, str) else set(only)
     if unknown := parts - set(PARTS):
         raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")

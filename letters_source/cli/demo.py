@@ -15,11 +15,7 @@ NAME = "letters_demo"
 
 
 def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
-    """Serve the emulator, load it into a DuckDB file, and show the tables.
-
-    Raises:
-        LettersError: as `run` does, or the file contains other data.
-    """
+    """Serve the emulator, load it into a DuckDB file, and show the tables."""
     check_ours(file)
     emulator = Emulator(contacts)
     with emulator.serve() as base_url:

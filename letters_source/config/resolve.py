@@ -188,11 +188,7 @@ def is_loopback(host: str) -> bool:
 
 
 def token_source(settings: Settings, overrides: Overrides) -> TokenSource:
-    """The tokens of a run, which are read again when the service refuses them.
-
-    Raises:
-        LettersError: as `check_tokens` does.
-    """
+    """Return the tokens of a run, which are read again if the service refuses them."""
     return TokenSource(check_tokens(settings.tokens), partial(read_tokens_again, settings, overrides))
 
 

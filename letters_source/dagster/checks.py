@@ -82,11 +82,7 @@ def run_checks(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Ma
 
 
 def query_findings(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, Finding]:
-    """Return what each check finds in a dataset.
-
-    Raises:
-        LoadFailed: the DuckDB file does not exist.
-    """
+    """Return what each check finds in a dataset, or raise `LoadFailed`."""
     file = duckdb_file(pipeline)
     if file and not file.exists():
         # DuckDB would create it

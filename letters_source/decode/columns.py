@@ -75,11 +75,7 @@ def struct_field(column: Column) -> Any:
 
 
 def read_structs(rows: Sequence[Any], listing: str) -> dict[str, pa.Array]:
-    """Return the columns of rows that were decoded into structs.
-
-    Raises:
-        DoesNotFit: a text has NUL, or is not the timestamp it should be.
-    """
+    """Return the columns of rows that were decoded into structs, or raise `DoesNotFit`."""
     root, *children = tables_of(listing)
     columns = struct_columns(rows, root)
     for child in children:

@@ -68,11 +68,7 @@ def struct_page(listing: str) -> msgspec.json.Decoder[Envelope[Any]]:
 
 
 def decode_page(body: bytes, listing: str, number: int) -> Page:
-    """Return the rows of one page of a listing.
-
-    Raises:
-        MalformedResponse: the body is not the documented envelope. The message says where and quotes nothing.
-    """
+    """Return the rows of one page of a listing, or raise `MalformedResponse`."""
     where = page_title(listing, number)
     body, data, halves = read_envelope(body.removeprefix(BOM), where)
     check_rows(body, data.rows, where)

@@ -52,11 +52,7 @@ def read_text(raw: bytes) -> str:
 
 
 def read_value(raw: bytes, kind: Kind) -> str | bool | None:
-    """The value of a column; timestamps stay text here and are parsed a whole column at a time.
-
-    Raises:
-        Misfit: the value is not of the column's kind.
-    """
+    """Return the value of a column, or raise `Misfit`; timestamps stay text until their whole column is parsed."""
     if raw == b"null":
         return None
     if kind == "json":
@@ -88,11 +84,7 @@ def json_texts(raws: Sequence[msgspec.Raw]) -> list[str]:
 
 
 def check_float(text: str) -> None:
-    """See that every engine can hold a number with a fraction or an exponent.
-
-    Raises:
-        ArithmeticError: it is beyond a double, or its exponent beyond PostgreSQL.
-    """
+    """Raise `ArithmeticError` for a number with a fraction or an exponent that not every engine can hold."""
     if isinf(float(text)) or abs(int(Decimal(text).as_tuple().exponent)) > MOST_DECIMALS:
         raise OverflowError
 

@@ -99,11 +99,7 @@ def in_one_transaction(client: type[Any], last_statement: str = "") -> type[Any]
 
 
 def check_hook(base: type[Any]) -> None:
-    """Check that dlt still has the method that we override.
-
-    Raises:
-        DestinationError: dlt would never call our override.
-    """
+    """Check that dlt still has the method that we override, or raise `DestinationError`."""
     if not hasattr(base, HOOK):
         raise DestinationError(
             f"dlt {dlt.__version__} has no {base.__name__}.{HOOK}, so loads would not change all tables in one "

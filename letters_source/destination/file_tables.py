@@ -128,11 +128,7 @@ def download_rows(client: Any, files: list[str]) -> pa.Table:
 
 
 def read_document(file: str, document: bytes) -> pa.Table:
-    """Return the rows of a Parquet file.
-
-    Raises:
-        LoadFailed: it cannot be read.
-    """
+    """Return the rows of a Parquet file, or raise `LoadFailed`."""
     try:
         return read_table(BytesIO(document))
     except pa.ArrowException as error:
@@ -185,11 +181,7 @@ def json_lines(client: Any, name: str) -> pa.Table:
 
 
 def json_line(file: str, text: bytes) -> Any:
-    """Return the row in a JSON file.
-
-    Raises:
-        LoadFailed: the file is truncated.
-    """
+    """Return the row in a JSON file, or raise `LoadFailed`."""
     try:
         return json.loads(text)
     except ValueError:

@@ -96,11 +96,7 @@ def locked(place: Path, name: str, wait: float) -> Iterator[None]:
 
 
 def take(descriptor: int, name: str) -> None:
-    """Lock an open file or folder.
-
-    Raises:
-        DestinationInUse: it is locked already.
-    """
+    """Lock an open file or folder, or raise `DestinationInUse`."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -84,11 +84,7 @@ def unusable(error: OSError) -> DestinationError:
 
 
 def check_dataset(kind: Kind, dataset: str) -> None:
-    """Check the kind of a destination and the name of a dataset in it.
-
-    Raises:
-        DestinationError: there is no such kind, or the name is invalid or reserved.
-    """
+    """Check the kind of a destination and the name of a dataset in it, or raise `DestinationError`."""
     if kind not in DEFAULT_PLACES:
         raise DestinationError(f"The destination must be one of {', '.join(DEFAULT_PLACES)}, got {kind}.")
     if not re.fullmatch("[a-z][a-z0-9]*(_[a-z0-9]+)*", dataset) or len(dataset) > LONGEST_NAME:

@@ -62,11 +62,7 @@ def take_dataset(client: Any) -> int:
 
 @contextmanager
 def loss_told(client: Any) -> Iterator[None]:
-    """If the database fails in the block, check whether the lock's connection was lost.
-
-    Raises:
-        LoadFailed: it was lost.
-    """
+    """Raise `LoadFailed` if the database fails in the block and the lock's connection was lost."""
     try:
         yield
     except (PipelineStepFailed, DestinationException) as error:

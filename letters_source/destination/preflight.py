@@ -78,11 +78,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
-    """Check that a database is reachable and writable.
-
-    Raises:
-        DestinationError: it cannot be reached, refuses the credentials, or cannot be written.
-    """
+    """Check that a database is reachable and writable, or raise `DestinationError`."""
     try:
         client = pipeline.sql_client()
     except SqlClientNotAvailable:
@@ -165,11 +161,7 @@ def check_duckdb(file: Path) -> None:
 
 
 def is_there(file: Path) -> bool:
-    """Return whether a path exists.
-
-    Raises:
-        DestinationError: it is inaccessible: its name is too long, or a link is broken.
-    """
+    """Return whether a path exists, or raise `DestinationError`."""
     try:
         file.stat()
     except OSError as error:
@@ -180,11 +172,7 @@ def is_there(file: Path) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder, or its nearest existing parent, is writable.
-
-    Raises:
-        DestinationError: it is not.
-    """
+    """Check that a folder, or its nearest existing parent, is writable, or raise `DestinationError`."""
     # os.path.exists returns False below an inaccessible folder, where pathlib raises
     nearest = next(place for place in (folder, *folder.parents) if os.path.exists(place))
     if not os.path.isdir(nearest):
@@ -208,11 +196,7 @@ def check_spelling(folder: Path, form: str | None) -> None:
 
 
 def check_format(dataset: Path, form: str | None) -> None:
-    """Check that existing tables have the format of the load.
-
-    Raises:
-        DestinationError: one has another format.
-    """
+    """Check that existing tables have the format of the load, or raise `DestinationError`."""
     for table in TABLES:
         found = format_of(dataset / table.name)
         if found not in (None, form or "parquet"):
@@ -242,11 +226,7 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Check that a folder is writable and its disk has space.
-
-    Raises:
-        DestinationError: one of these does not hold.
-    """
+    """Check that a folder is writable and its disk has space, or raise `DestinationError`."""
     try:
         TemporaryFile(dir=folder).close()
     except OSError as error:

@@ -24,12 +24,7 @@ def place_of_copy(file: Path | str | None) -> Path | None:
 
 
 def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
-    """Check that a copy of a pipeline's database can be published to a file.
-
-    Raises:
-        DestinationError: the destination is not DuckDB, or the file is the loaded one, has a dataset's name, is a
-            folder, is not a DuckDB file, or cannot be written.
-    """
+    """Check that a copy of a pipeline's database can be published to a file, or raise `DestinationError`."""
     if not is_duckdb(pipeline):
         raise DestinationError("Only DuckDB files can be published: remove --publish, or load into duckdb.")
     loaded = duckdb_file(pipeline)

@@ -15,11 +15,7 @@ T = TypeVar("T")
 
 
 def patiently(attempt: Callable[[], T], wait: float) -> T:
-    """Retry an attempt while the destination is in use, for up to `wait` seconds.
-
-    Raises:
-        DestinationInUse: it is still in use after that.
-    """
+    """Retry an attempt while the destination is in use, for up to `wait` seconds, or raise `DestinationInUse`."""
     retrying = Retrying(
         retry=retry_if_exception_type(DestinationInUse),
         stop=stop_after_delay(wait),
@@ -40,11 +36,7 @@ def when_free(attempt: Callable[[], T], wait: float) -> T:
 
 
 def tell_holder(attempt: Callable[[], T]) -> T:
-    """Attempt to open a DuckDB file.
-
-    Raises:
-        DestinationInUse: another process has it open; the message has DuckDB's reason.
-    """
+    """Attempt to open a DuckDB file, or raise `DestinationInUse`."""
     try:
         return attempt()
     except (DestinationException, LoadFailed) as error:

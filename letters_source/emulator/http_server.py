@@ -104,11 +104,7 @@ def listen(port: int) -> socket.socket:
 
 @contextmanager
 def serve_in_background(app: ASGIApp, port: int) -> Iterator[int]:
-    """Serve from a background thread while the block runs, and yield the port.
-
-    Raises:
-        RuntimeError: uvicorn could not start; its log says why.
-    """
+    """Serve from a background thread while the block runs, and yield the port, or raise `RuntimeError`."""
     started = Event()
     server = LoopbackServer(app, started.set)
     with closing(listen(port)) as listener:

@@ -40,11 +40,7 @@ class Throttle:
 
     @contextmanager
     def slot(self) -> Iterator[float]:
-        """Wait until a request may start, then count it as in flight; yields when it started.
-
-        Raises:
-            Stopped: `stop` was called.
-        """
+        """Wait until a request may start, or raise `Stopped`; count it as in flight, and yield when it started."""
         began = self._enter()
         try:
             yield began
