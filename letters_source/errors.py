@@ -162,10 +162,7 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error, or its type where the text is empty or could quote a value of a row.
-
-    DuckDB's prefix, advice and links are left out. PostgreSQL's errors are named as such, with their constraint.
-    """
+    """The first line of an error, or its type where the text is empty or could quote a value of a row."""
     kind, module = type(error).__name__, type(error).__module__
     if constraint := getattr(getattr(error, "diag", None), "constraint_name", None):
         kind = f"{kind} ({constraint})"
@@ -181,11 +178,7 @@ def without_advice(words: str) -> str:
 
 @contextmanager
 def importing_extra(extra: str) -> Iterator[None]:
-    """Run imports that need an extra.
-
-    Raises:
-        SettingsError: a module is missing; the message says how to install the extra.
-    """
+    """Run imports that need an extra, or raise `SettingsError`, which says how to install it."""
     try:
         yield
     except ModuleNotFoundError as missing:

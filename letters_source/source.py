@@ -90,10 +90,7 @@ def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
 
 
 def declare_tables(schema: Schema, settings: Settings) -> None:
-    """Declare all tables in the schema, so that the order of columns does not depend on which rows arrive first.
-
-    Only tables that are loaded reach the destination.
-    """
+    """Declare all tables in the schema, so that the order of columns does not depend on which rows arrive first."""
     for table in TABLES:
         if is_wanted(table, facets=settings.facets, mailings=settings.mailings):
             schema.update_table(new_table(table.name, columns=list(column_hints(table).values())))
@@ -237,11 +234,9 @@ def stamped(rows: pa.Table, table: Table) -> pa.Table:
 # looking up dlt's configuration takes 9 ms
 @lru_cache(maxsize=1)
 def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the cache key: the answer holds for one load
-    """Return whether the running load writes plain Parquet files, whose schemas contain descriptions.
-
-    Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail.
-    """
+    """Return whether the running load writes plain Parquet files, whose schemas contain descriptions."""
     pipeline = running_pipeline()
+    # Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail
     return pipeline is not None and is_files(pipeline) and not table_format(pipeline)
 
 

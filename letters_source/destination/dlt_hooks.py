@@ -52,7 +52,7 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         return jobs[:1]
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
-        """Return the staged tables, each with its children; none until all, the `completed` ones included, are there."""
+        """Return the staged tables, each with its children; none until all, the `completed` included, are there."""
         package = Container()[LoadPackageStateInjectableContext]
         states = package.storage.list_all_jobs_with_states(package.load_id)
         # dlt counts a failed job as completed, but its staging table is empty
