@@ -36,7 +36,7 @@ logger = logging.getLogger("letters_source")
 Item = ListingRows | TableRows
 NOTHING = TableRows("", MAILINGS.schema.empty_table())
 """An item that no table uses: yielding it lets every resource run its checks before the first request."""
-NO_AUDIT = TableRows(LISTING_AUDIT.name, LISTING_AUDIT.schema.empty_table())
+
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
@@ -59,8 +59,8 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[d
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(task, days, end, audits)
     # empty tables, so that both exist with the right types even if there is no day to request
-    yield {"item": NO_AUDIT}
-    yield {"item": TableRows(MAILINGS.name, MAILINGS.schema.empty_table())}
+    for table in (LISTING_AUDIT, MAILINGS):
+        yield {"item": TableRows(table.name, table.schema.empty_table())}
     windows = plan_windows(start, end, task.settings.mailings_window)
     if windows:
         check_days_honored(task)

@@ -36,12 +36,8 @@ def own_file(to: Path, dataset: str) -> Path:
 def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None:
     """Replace a loaded account's copy in the combined file, and recreate the views over all accounts.
 
-    Readers see the previous copy or the new one. The views are in the schema `letters_data_all`.
-
-    Raises:
-        DestinationError: the file cannot be written.
-        DestinationInUse: another process has the file open.
-        LoadFailed: the account is not loaded, the copy failed (the previous one remains), or the views did.
+    Readers see the previous copy or the new one. The views are in the schema `letters_data_all`. Raise
+    `DestinationError`, `DestinationInUse`, or `LoadFailed` if the account is not loaded or cannot be copied.
     """
     pipelines = account_pipelines("duckdb", to, DATASET, accounts)
     place = Path(absolute_place("duckdb", to))

@@ -20,8 +20,6 @@ from pyarrow.parquet import read_table
 from letters_source.errors import LoadFailed, reason
 from letters_source.tables import LISTING_AUDIT
 
-PLACEHOLDER = "%s"
-
 
 class FilesSql:
     """The part of dlt's SQL client interface that we use, on an in-memory DuckDB, which scans each table in place."""
@@ -71,12 +69,13 @@ class FilesSql:
 
     def execute_sql(self, query: str, *values: Any) -> list[Any]:
         """Return the rows of a query."""
-        return self.connection.execute(query.replace(PLACEHOLDER, "?"), values).fetchall()
+        with self.execute_query(query, *values) as cursor:
+            return cursor.fetchall()
 
     @contextmanager
     def execute_query(self, query: str, *values: Any) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Run a query; yields a DB-API cursor (PEP 249)."""
-        yield self.connection.execute(query.replace(PLACEHOLDER, "?"), values)
+        """Run a query; yield a DB-API cursor (PEP 249)."""
+        yield self.connection.execute(query.replace("%s", "?"), values)
 
 
 @contextmanager

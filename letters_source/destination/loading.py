@@ -30,10 +30,8 @@ from letters_source.destination.kinds import (
 from letters_source.destination.locking import when_free
 from letters_source.errors import LoadFailed
 
-NOTHING_REPLACED = "Delete operation did not match any records"
-"""pyiceberg's warning when a load replaces an empty table."""
+# our subclasses of dlt's destinations
 OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
-"""Our subclasses of dlt's destinations."""
 # rows up to this size in Parquet fit into the usual limit, in any number
 SMALL_ROW_BYTES = 1024
 # DuckDB buffers a row group before it writes it
@@ -149,9 +147,9 @@ def restore(client: Any, tables: list[str]) -> None:
 
 @contextmanager
 def without_false_alarms() -> Iterator[None]:
-    """Suppress pyiceberg's warning that every first load triggers, while the block runs."""
+    """Suppress pyiceberg's warning about replacing an empty table, as every first load does, while the block runs."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", NOTHING_REPLACED, UserWarning)
+        warnings.filterwarnings("ignore", "Delete operation did not match any records", UserWarning)
         yield
 
 

@@ -164,8 +164,7 @@ def patiently(attempt: Callable[[], T], wait: float) -> T:
         wait=wait_fixed(min(LOOK_SECONDS, wait)),
         reraise=True,
     )
-    result: T = retrying(attempt)
-    return result
+    return retrying(attempt)
 
 
 def when_free(attempt: Callable[[], T], wait: float) -> T:

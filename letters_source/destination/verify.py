@@ -129,5 +129,4 @@ def one(client: Any, query: str, *values: Any) -> Any:
 
 def qualified(client: Any, table: Table) -> str:
     """Return the table's quoted name, qualified with its dataset."""
-    name: str = client.make_qualified_table_name(table.name)
-    return name
+    return str(client.make_qualified_table_name(table.name))
