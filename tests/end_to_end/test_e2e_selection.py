@@ -16,9 +16,9 @@ from worlds import Begin, World, serve_world
 
 import letters_source
 from letters_source import IncompleteListing, LoadFailed, SettingsError
-from letters_source.destination.error_translation import causes
 from letters_source.destination.pipeline import Kind
 from letters_source.emulator import Behaviour, Emulator
+from letters_source.errors import causes
 from letters_source.service.listings import ContactFilters, TemplateFilters
 
 VARIED = ContactFilters(
