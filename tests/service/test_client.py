@@ -167,7 +167,7 @@ def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None)
     assert sent.target == f"/api/v1{listing.path}?page=0&pageSize=2&search=a%20b%26c"
     assert sent.headers["authorization"] == f"Bearer {TOKENS.access}"
     assert sent.headers.get("refreshtoken") == refresh
-    assert sent.headers["cache-control"] == "no-cache"
+    assert (sent.headers["accept-encoding"], sent.headers["cache-control"]) == ("gzip", "no-cache")
     assert set(sent.headers) - {"refreshtoken"} == {
         "host", "user-agent", "accept", "accept-encoding", "connection", "cache-control", "authorization",
     }  # fmt: skip
@@ -466,6 +466,8 @@ CHUNKED = {"Transfer_Encoding": "chunked"}
         (answer(chunked(ONE)[:-20], **CHUNKED), "an answer cut short"),
         (answer(b"zz\r\n", **CHUNKED), "an answer cut short"),
         (answer(PACKED[:-12], **LENGTH, Content_Encoding="gzip"), "an answer cut short"),
+        (answer(PACKED[:-12], Content_Encoding="gzip"), "an answer cut short"),
+        (answer(PACKED + b"canary", Content_Encoding="gzip"), "an answer cut short"),
         (answer(b"\x1f\x8b\x08" + b"\x00" * 30, Content_Encoding="gzip"), "an answer cut short"),
         (answer(b"canary", Content_Encoding="gzip"), "an answer cut short"),
         (answer(ONE[:20], Content_Length=str(len(ONE))) + RESET, "an answer cut short"),
@@ -494,6 +496,7 @@ def test_a_broken_answer_is_asked_for_again(broken: bytes, reason: str, caplog: 
         answer(ONE).replace(b"Content-Length", b"X-Length"),
         answer(chunked(ONE[:1], ONE[1:20], ONE[20:]), **CHUNKED),
         answer(PACKED, Content_Encoding="gzip"),
+        answer(gzip.compress(ONE[:20]) + gzip.compress(ONE[20:]), Content_Encoding="GZIP"),
         answer(
             chunked(*(PACKED[place : place + 1] for place in range(len(PACKED)))), **CHUNKED, Content_Encoding="gzip"
         ),
