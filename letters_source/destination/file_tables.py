@@ -100,7 +100,13 @@ def open_files(client: Any) -> Iterator[FilesSql]:
         if not client.is_local_filesystem:
             # DuckDB holds nothing that Python waits for while it reads through it, nor the GIL while it waits
             connection.register_filesystem(client.fs_client)
-        yield FilesSql(client, connection)
+        try:
+            yield FilesSql(client, connection)
+        finally:
+            # Iceberg's, a SQLite database that dlt leaves open; the public method makes one where there is none
+            catalog = client._catalog  # noqa: SLF001
+            if catalog:
+                catalog.close()
 
 
 def download_rows(client: Any, files: list[str]) -> pa.Table:

@@ -1,7 +1,9 @@
 """What does a load leave in Delta and Iceberg tables?"""
 
+import gc
 import json
 import re
+import sqlite3
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +21,10 @@ from terminals import Letters, run_python
 from worlds import Begin, World, serve_world, verify
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
+from letters_source.destination.annotate import describe_lake
 from letters_source.destination.pipeline import Kind
+from letters_source.destination.sql import open_sql
+from letters_source.destination.verify import verify_load
 from letters_source.emulator import Behaviour, Emulator
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import tables_of
@@ -66,6 +71,34 @@ def test_every_row_names_its_load(loaded: Loaded) -> None:
     for table in (*LISTED, "listing_audit"):
         ids = read_table(loaded.form, loaded.world.place, table)["_dlt_load_id"]
         assert set(ids.to_pylist()) == {loaded.result.load_id}
+
+
+def test_looking_at_tables_leaves_no_database_open(loaded: Loaded) -> None:
+    """Iceberg's catalog is in SQLite: it is closed, not left to the garbage collector, which does not run here."""
+    tables = (*tables_of("templates"), *tables_of("contacts"))
+    gc.collect()
+    before = open_databases()
+    gc.disable()
+    try:
+        with open_sql(loaded.world.pipeline) as client:
+            verify_load(client, loaded.result.load_id, tables, keys=True)
+            describe_lake(client.client, tables)
+        assert open_databases() == before
+    finally:
+        gc.enable()
+
+
+def open_databases() -> int:
+    """How many SQLite databases are open."""
+    return sum(isinstance(each, sqlite3.Connection) and is_open(each) for each in gc.get_objects())
+
+
+def is_open(database: sqlite3.Connection) -> bool:
+    """Whether it was not closed."""
+    try:
+        return database.total_changes >= 0
+    except sqlite3.ProgrammingError:
+        return False
 
 
 def test_a_failed_load_leaves_the_tables_as_they_were(loaded: Loaded) -> None:
