@@ -127,7 +127,7 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
         pipeline.sync_destination()
     pipeline.extract(source, loader_file_format=file_format(pipeline), refresh=pipeline.refresh)
     pipeline.normalize()
-    restore_tables(pipeline)
+    restore_tables(pipeline, [table.name for table in TABLES if loads_into(source, table)])
     memory = memory_for(package_files(pipeline)) if is_duckdb(pipeline) else 0
     destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
     return str(pipeline.load(destination).loads_ids[-1])

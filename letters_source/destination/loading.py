@@ -28,7 +28,7 @@ from letters_source.destination.kinds import (
     table_format,
 )
 from letters_source.destination.waiting import when_free
-from letters_source.errors import LoadFailed
+from letters_source.errors import LoadFailed, reason, root_cause
 
 NOTHING_REPLACED = "Delete operation did not match any records"
 """pyiceberg's warning when a load replaces an empty table."""
@@ -140,26 +140,30 @@ def package_files(pipeline: dlt.Pipeline) -> Iterator[pq.FileMetaData]:
                 yield pq.read_metadata(job.file_path)
 
 
-def restore_tables(pipeline: dlt.Pipeline) -> None:
+def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
     """Recreate tables that the load replaces and that were dropped: dlt trusts its record that they exist.
 
     Other tables are not recreated: a load that keeps old rows must fail if those rows are gone.
     """
     if engine(pipeline) not in ("duckdb", "postgres"):
         return
-    tables = pipeline.default_schema.tables
-    replaced = [name for name in tables if tables[name].get("write_disposition") == "replace"]
+    schema = pipeline.default_schema
+    replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
     client: Any = pipeline.destination_client()
     with client:
         restore(client, replaced)
         with client.with_staging_dataset():
-            restore(client, [name for name in replaced if client.should_load_data_to_staging_dataset(name)])
+            restore(client, replaced)
 
 
 def restore(client: Any, tables: list[str]) -> None:
     """Create missing tables in a dataset that was loaded before."""
-    if tables and client.is_storage_initialized():
+    if not tables or not client.is_storage_initialized():
+        return
+    try:
         client.update_stored_schema(tables, force=True)
+    except DestinationException as error:
+        raise LoadFailed(f"load: {reason(root_cause(error))}") from error
 
 
 def file_format(pipeline: dlt.Pipeline) -> Any:
