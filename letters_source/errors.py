@@ -148,6 +148,15 @@ class MalformedResponse(ServiceError):
         super().__init__(message)
 
 
+@contextmanager
+def importing_extra(extra: str) -> Iterator[None]:
+    """Run imports that need an extra, or raise `SettingsError`, which says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise SettingsError(f"{missing.name} is not installed: pip install 'letters-source[{extra}]'.") from None
+
+
 def causes(error: BaseException) -> Iterator[BaseException]:
     """An error and its causes, the outermost first."""
     current: BaseException | None = error
@@ -174,12 +183,3 @@ def reason(error: BaseException) -> str:
 def without_advice(words: str) -> str:
     """The first line of a message, up to where DuckDB begins to give advice."""
     return words.partition("\n")[0].partition(" See also ")[0].partition(". However, ")[0].rstrip(".")
-
-
-@contextmanager
-def importing_extra(extra: str) -> Iterator[None]:
-    """Run imports that need an extra, or raise `SettingsError`, which says how to install it."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        raise SettingsError(f"{missing.name} is not installed: pip install 'letters-source[{extra}]'.") from None

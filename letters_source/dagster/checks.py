@@ -88,22 +88,17 @@ def query_findings(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -
         # DuckDB would create it
         raise LoadFailed(f"{file.name} does not exist; load it first.")
     with open_sql(pipeline) as client:
-        audits = {name: last_audits(client, name) for name in {audited_as(table_of(key.asset_key)) for key in keys}}
-        return {key: find(key, client, audits[audited_as(table_of(key.asset_key))]) for key in keys}
+        return {key: find(key, client) for key in keys}
 
 
-def last_audits(client: Any, name: str) -> Audits:
-    """Return the audits of a listing, a facet or the mailings in the last load that read it."""
-    audits = finished_audits(client, name)
-    return [audit for audit in audits if audit[LOAD_ID.name] == audits[0][LOAD_ID.name]]
-
-
-def find(key: dg.AssetCheckKey, client: Any, audits: Audits) -> Finding:
-    """Return what a check finds in a table."""
+def find(key: dg.AssetCheckKey, client: Any) -> Finding:
+    """Return what a check finds in a table, for the last load that read it."""
     table = table_of(key.asset_key)
+    audits = finished_audits(client, audited_as(table))
     if not audits:
         return Finding({}, f"{table.name}: {LISTING_AUDIT.name} has no load of it; load it first.")
-    return CHECKS[key.name].find(client, table, audits)
+    last = [audit for audit in audits if audit[LOAD_ID.name] == audits[0][LOAD_ID.name]]
+    return CHECKS[key.name].find(client, table, last)
 
 
 def result_of(key: dg.AssetCheckKey, findings: Mapping[str, Finding]) -> dg.AssetCheckResult:

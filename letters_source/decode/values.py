@@ -15,7 +15,7 @@ from letters_source.tables import ARROW_TYPES, Kind
 NUMBER_STARTS = frozenset(b"-0123456789")
 NUL, REPLACEMENT = "\x00", "\ufffd"
 NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
-# a double has 309 digits before its point; a text of so many is taken for a number too, which spares reading it
+# a double has up to 309 digits before its point; the same digits in a text count too, as telling them apart costs more
 _LONG_NUMBER = re.compile(rb"\d{300}")
 _SUSPECT = re.compile(rb"\\u|\d[eE]|\d{300}")
 _TEXT = msgspec.json.Decoder(str)
@@ -23,7 +23,7 @@ FIRST, LAST = (
     pa.scalar(moment, ARROW_TYPES["timestamp"])
     for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 )
-# digits after the point that PostgreSQL's numbers hold; before it they hold more
+# the most digits after the point in PostgreSQL's numeric; it allows more before the point
 MOST_DECIMALS = 16_383
 
 
@@ -35,12 +35,12 @@ class Misfit(Exception):
 
 
 def is_number(raw: bytes) -> bool:
-    """Whether the JSON is a number."""
+    """Return whether the JSON is a number."""
     return raw[0] in NUMBER_STARTS
 
 
 def read_text(raw: bytes) -> str:
-    """A JSON string's text; a number's own digits; anything else is a misfit. NUL becomes U+FFFD and a misfit."""
+    """Return a string's text or a number's digits; others are misfits, and so is NUL, with U+FFFD in its place."""
     if is_number(raw):
         return raw.decode()
     if raw[:1] != b'"':
@@ -52,11 +52,13 @@ def read_text(raw: bytes) -> str:
 
 
 def read_value(raw: bytes, kind: Kind) -> str | bool | None:
-    """Return the value of a column, or raise `Misfit`; timestamps stay text until their whole column is parsed."""
+    """Return the value of a column; timestamps stay text here and are parsed a whole column at a time.
+
+    Raises:
+        Misfit: the value is not of the column's kind.
+    """
     if raw == b"null":
         return None
-    if kind == "json":
-        return json_text(raw)
     if kind == "text":
         return read_text(raw)
     if kind == "bool" and raw in (b"true", b"false"):
@@ -67,16 +69,16 @@ def read_value(raw: bytes, kind: Kind) -> str | bool | None:
 
 
 def json_text(raw: bytes) -> str:
-    """The JSON as the service wrote it; where an engine could not hold it, a JSON string of that text.
+    """Return the JSON as the service wrote it, or as a JSON string where some engine could not hold it.
 
-    NUL and numbers beyond a double, which very many digits in a row may be, break JSON columns of some engines.
+    NUL and numbers beyond a double, which a very long row of digits may be, break the JSON columns of some engines.
     """
     text = raw.decode()
     return text if is_portable(raw) else msgspec.json.encode(text).decode()
 
 
 def json_texts(raws: Sequence[msgspec.Raw]) -> list[str]:
-    """`json_text` of many values, together where none of them needs a closer look."""
+    """Return `json_text` of many values, all at once if none of them needs a closer look."""
     joined = b"\x00".join(raws)  # no JSON holds a bare NUL
     if is_suspect(joined):
         return [json_text(bytes(raw)) for raw in raws]
@@ -84,7 +86,11 @@ def json_texts(raws: Sequence[msgspec.Raw]) -> list[str]:
 
 
 def check_float(text: str) -> None:
-    """Raise `ArithmeticError` for a number with a fraction or an exponent that not every engine can hold."""
+    """Raise if some engine cannot hold a number with a fraction or an exponent.
+
+    Raises:
+        ArithmeticError: it is beyond a double, or its exponent beyond PostgreSQL.
+    """
     if isinf(float(text)) or abs(int(Decimal(text).as_tuple().exponent)) > MOST_DECIMALS:
         raise OverflowError
 
@@ -109,10 +115,10 @@ def is_portable(raw: bytes) -> bool:
 
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:
-    """ISO 8601 texts as UTC timestamps in microseconds, a text without offset read as UTC, null where it is neither.
+    """Return ISO 8601 texts as UTC timestamps in microseconds, and null for other texts; without an offset it is UTC.
 
-    Service-interface 2.4 documents UTC with milliseconds; a date alone is no timestamp, nor is what lies before the
-    year 1 or after 9999, in UTC, which not every engine can hold.
+    Service-interface 2.4 documents UTC with milliseconds. A date alone is not a timestamp, nor is a moment before the
+    year 1 or after 9999 in UTC, which not every engine can hold.
     """
     try:
         stamps = pc.cast(texts, ARROW_TYPES["timestamp"])
@@ -126,7 +132,7 @@ def parse_timestamps(texts: pa.Array) -> pa.Array:
 
 
 def parse_odd_timestamps(texts: pa.Array) -> pa.Array:
-    """The same, for texts of which some lack an offset or are no timestamps at all."""
+    """Return the same for texts of which some lack an offset or are not timestamps."""
     naive = pc.match_substring_regex(texts, NAIVE_TIMESTAMP)
     zoned = pc.if_else(naive, pc.binary_join_element_wise(texts, "Z", ""), texts)
     try:
@@ -136,7 +142,7 @@ def parse_odd_timestamps(texts: pa.Array) -> pa.Array:
 
 
 def parse_timestamp(text: pa.Array) -> pa.Array:
-    """An array of one text as an array of one timestamp."""
+    """Return an array of one text as an array of one timestamp."""
     try:
         return pc.cast(text, ARROW_TYPES["timestamp"])
     except pa.ArrowInvalid:

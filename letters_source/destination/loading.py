@@ -28,7 +28,7 @@ from letters_source.destination.kinds import (
     table_format,
 )
 from letters_source.destination.locking import when_free
-from letters_source.errors import LoadFailed
+from letters_source.errors import LoadFailed, reason, root_cause
 
 # our subclasses of dlt's destinations
 OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
@@ -125,24 +125,28 @@ def package_files(pipeline: dlt.Pipeline) -> Iterator[pq.FileMetaData]:
                 yield pq.read_metadata(job.file_path)
 
 
-def restore_tables(pipeline: dlt.Pipeline) -> None:
+def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
     """Recreate tables that the load replaces and that were dropped: dlt trusts its record that they exist."""
     if engine(pipeline) not in ("duckdb", "postgres"):
         return
-    tables = pipeline.default_schema.tables
+    schema = pipeline.default_schema
     # a load that keeps old rows must fail if its tables are gone
-    replaced = [name for name in tables if tables[name].get("write_disposition") == "replace"]
+    replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
     client: Any = pipeline.destination_client()
     with client:
         restore(client, replaced)
         with client.with_staging_dataset():
-            restore(client, [name for name in replaced if client.should_load_data_to_staging_dataset(name)])
+            restore(client, replaced)
 
 
 def restore(client: Any, tables: list[str]) -> None:
     """Create missing tables in a dataset that was loaded before."""
-    if tables and client.is_storage_initialized():
+    if not tables or not client.is_storage_initialized():
+        return
+    try:
         client.update_stored_schema(tables, force=True)
+    except DestinationException as error:
+        raise LoadFailed(f"load: {reason(root_cause(error))}") from error
 
 
 @contextmanager

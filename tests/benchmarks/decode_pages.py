@@ -45,7 +45,8 @@ def build_pages() -> dict[str, bytes]:
         name: [{**row, "surprise": make(number)} for number, row in zip(count(), rows, strict=False)]
         for name, make in SURPRISES.items()
     }
-    misfit = [{**rows[0], "isLiveMode": "yes"}, *rows[1:]]
+    # in the last row, which is found last
+    misfit = [*rows[:-1], {**rows[-1], "isLiveMode": "yes"}]
     pages = {"clean": rows, **surprising, "one value of another type than documented": misfit}
     return {name: envelope(page) for name, page in pages.items()}
 

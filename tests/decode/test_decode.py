@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -640,6 +641,22 @@ def test_json_too_deep_to_be_read_is_refused() -> None:
             refused.append(depth)
     assert refused == [*range(refused[0], 1050)]
     assert 900 < refused[0] <= 950
+
+
+def below(frames: int, body: bytes) -> None:
+    """Read a page that many calls further down."""
+    if frames:
+        below(frames - 1, body)
+    else:
+        read(body)
+
+
+def test_a_deep_value_is_kept_or_refused_however_deep_the_stack_is() -> None:
+    """Up to Python 3.11 calls and nested values share one limit; readers that follow the first look have less of it."""
+    for depth in range(800, 900):
+        body = page_of_text(f'[{{"id": "1", "x": {"[" * depth}1e5{"]" * depth}}}]')
+        with suppress(MalformedResponse):
+            below(100, body)
 
 
 def test_notes_add_up() -> None:

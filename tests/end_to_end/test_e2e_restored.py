@@ -1,7 +1,7 @@
 """What if somebody dropped what an earlier load made?"""
 
 import pytest
-from holdings import change
+from holdings import change, table_names
 from worlds import Begin, World
 
 from letters_source import LoadFailed
@@ -27,6 +27,21 @@ def test_a_table_that_was_dropped_is_made_again(loaded: World, table: str) -> No
     change(loaded.place, f"drop table letters_data.{table}")
     loaded.load()
     assert loaded.is_exact()
+
+
+def test_a_staging_table_that_was_dropped_is_made_again(loaded: World) -> None:
+    """dlt would take it for one that it made."""
+    loaded.load()
+    change(loaded.place, "drop table letters_data_staging.contacts")
+    loaded.load()
+    assert loaded.is_exact()
+
+
+def test_tables_that_a_load_leaves_alone_are_not_made_again(loaded: World) -> None:
+    """An empty one would look like an account without templates."""
+    change(loaded.place, "drop table letters_data.templates")
+    loaded.load(only=("contacts",))
+    assert ("letters_data", "templates") not in table_names(loaded.place)
 
 
 def test_a_load_fails_without_the_audit_of_former_ones(loaded: World) -> None:

@@ -59,7 +59,7 @@ def test_f25_numbers_that_json_has_not_are_no_json(world: World, key: bytes, tok
 
 
 def test_f26_of_equal_keys_the_last_counts(world: World) -> None:
-    """On the fast way as on the tolerant one, which an odd value in the second page's row makes it go."""
+    """In a page that fits, and in one that an odd value makes the decoder read column by column."""
     twice = b'{"id": "0", "id": "1", "city": "a", "city": "b"%b}'
     plain = load_wire(world, twice % b"")
     odd = load_wire(world, twice % b', "isVerified": "yes"')
