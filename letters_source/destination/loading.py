@@ -134,7 +134,9 @@ def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
     replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
     client: Any = pipeline.destination_client()
     with client:
-        restore(client, replaced)
+        # of a new schema, dlt creates all missing tables itself, but not once its version is stored
+        if client.is_storage_initialized() and client.get_stored_schema_by_hash(schema.stored_version_hash):
+            restore(client, replaced)
         with client.with_staging_dataset():
             restore(client, replaced)
 
