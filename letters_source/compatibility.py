@@ -19,18 +19,9 @@ logger = logging.getLogger("letters_source")
 
 
 def check_selection(client: Any, dataset: str, task: Task, audits: Sequence[dict[str, Any]]) -> None:
-    """Check that the dataset was loaded with the same filters, account, environment and mode.
+    """Check that the dataset was loaded with the same filters, account, environment and mode, or raise `SettingsError`.
 
-    The newest audit decides; environments are compared if both loads set one.
-
-    Args:
-        client: SQL on the dataset; None if there is none.
-        dataset: its name.
-        task: the listing to load, with its settings.
-        audits: the task's audits in the dataset, newest first.
-
-    Raises:
-        SettingsError: it was not, even if only by a killed first load, or its tables have another mode.
+    The newest of the task's `audits`, which are newest first, decides; environments are compared if both loads set one.
     """
     check_account(client, dataset, task)
     if not audits:
@@ -41,7 +32,7 @@ def check_selection(client: Any, dataset: str, task: Task, audits: Sequence[dict
         return
     # loads without an environment may lie between loads with one
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
-    held, wanted = remembered(newest), selection_of(task)
+    held, wanted = selection(newest), selection_of(task)
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
     if held["mode"] == wanted["mode"] != "history":
@@ -55,10 +46,9 @@ def check_selection(client: Any, dataset: str, task: Task, audits: Sequence[dict
 
 def left_behind(client: Any, task: Task) -> list[dict[str, Any]]:
     """Return the audits, newest first, of unfinished loads whose rows would stay next to those of the task."""
-    is_mailings = task.name == MAILINGS.name
-    if not is_mailings and task.settings.mode != "history":
+    if task.name != MAILINGS.name and task.settings.mode != "history":
         return []
-    tables = (MAILINGS,) if is_mailings else tables_of(task.name)
+    tables = tables_of(task.name) or (MAILINGS,)
     return [
         audit
         for audit in unfinished_audits(client, task.name)
@@ -106,48 +96,34 @@ def check_columns(client: Any, dataset: str, task: Task) -> None:
 
 
 def selection_of(task: Task) -> dict[str, Any]:
-    """Return the task's selection: filters, account, environment, mode and, for history, policies."""
-    is_mailings = task.name == MAILINGS.name
-    filters = without_days(given(task.filters)) if is_mailings else given(task.filters)
-    mode = windows_mode(task.settings.mailings_window) if is_mailings else task.settings.mode
-    return {
-        "filters": unordered(filters),
+    """Return the task's selection."""
+    settings = task.settings
+    audit = {
+        "filters": given(task.filters),
         "account_id": task.filters.account_id,
-        "environment": task.settings.environment,
-        "mode": mode,
-        # history would keep values that an earlier policy did not remove, and see a change in each rehashed row
-        "pii": task.settings.privacy.recorded if mode == "history" else {},
+        "environment": settings.environment,
+        "mode": MERGE if task.name == MAILINGS.name else settings.mode,
+        "pii": settings.privacy.recorded,
     }
+    return selection(audit, settings.mailings_window)
 
 
-def remembered(audit: dict[str, Any]) -> dict[str, Any]:
-    """Return an audit's selection; for a window of mailings, its length counts and its days do not."""
+def selection(audit: dict[str, Any], window: int = 0) -> dict[str, Any]:
+    """Return what two loads must have in common; of mailings, the days in a `window`, by default the audit's own."""
     filters, mode = dict(audit["filters"] or {}), audit.get("mode") or "replace"
     if mode == MERGE:
-        mode = windows_mode(window_of(filters).days)
-        filters = without_days(filters)
+        # windows of another length would load the same mailing twice
+        mode = f"{MERGE}, windows of {window or window_of(filters).days} days"
+        filters = {name: value for name, value in filters.items() if name not in DAYS}
     return {
-        "filters": unordered(filters),
+        # the order of values does not matter
+        "filters": {name: sorted(value) if isinstance(value, list) else value for name, value in filters.items()},
         "account_id": audit["account_id"],
         "environment": audit["environment"],
         "mode": mode,
+        # history would keep values that an earlier policy did not remove, and see a change in each rehashed row
         "pii": dict(audit.get("pii") or {}) if mode == "history" else {},
     }
-
-
-def without_days(filters: dict[str, Any]) -> dict[str, Any]:
-    """Return the filters without the days of a window."""
-    return {name: value for name, value in filters.items() if name not in DAYS}
-
-
-def unordered(filters: dict[str, Any]) -> dict[str, Any]:
-    """Return the filters with sorted lists, because the order of values does not matter."""
-    return {name: sorted(value) if isinstance(value, list) else value for name, value in filters.items()}
-
-
-def windows_mode(days: int) -> str:
-    """Return the mode of mailings: windows of another length would load the same mailing twice."""
-    return f"{MERGE}, windows of {days} days"
 
 
 def describe(selection: dict[str, Any]) -> str:

@@ -175,10 +175,7 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error, or its type where the text is empty or could quote a value of a row.
-
-    DuckDB's prefix, advice and links are left out. PostgreSQL's errors are named as such, with their constraint.
-    """
+    """The first line of an error, or its type where the text is empty or could quote a value of a row."""
     kind, module = type(error).__name__, type(error).__module__
     if constraint := getattr(getattr(error, "diag", None), "constraint_name", None):
         kind = f"{kind} ({constraint})"

@@ -113,16 +113,7 @@ class LettersSource(DltSource):
 
 
 def check_selected_resources(part: str, mode: str) -> None:
-    """Check that the running load includes all tables of a listing, or of mailings, each complete.
-
-    Args:
-        part: the listing, or `mailings`.
-        mode: its mode.
-
-    Raises:
-        SettingsError: a table is not selected, so its rows of an earlier load would stay, or a write disposition would
-            lose rows.
-    """
+    """Check that the running load includes all tables of a listing, or of mailings, each complete."""
     source = dlt.current.source()
     names = dict.fromkeys((*resources_of(part), *(name for name in source.resources if part_of(name) == part)))
     missing = [name for name in names if name not in source.selected_resources]

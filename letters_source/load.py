@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import RLock
 from time import monotonic
 from typing import Any, Unpack
 
@@ -20,7 +19,6 @@ from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import engine, is_duckdb, is_files
 from letters_source.destination.loading import (
     enforced,
-    file_format,
     for_loading,
     hold_open,
     load_config,
@@ -30,12 +28,11 @@ from letters_source.destination.loading import (
     restore_tables,
     without_false_alarms,
 )
-from letters_source.destination.locking import prepared, private_files
+from letters_source.destination.locking import one_at_a_time, prepared, when_free
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.publish import check_published, place_of_copy, publish_copy
 from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import count_rows, verify_load
-from letters_source.destination.waiting import when_free
 from letters_source.errors import SettingsError
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.service.listings import LISTINGS
@@ -43,8 +40,6 @@ from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
 
 PARTS = (*LISTINGS, MAILINGS.name)
-ONE_AT_A_TIME = RLock()
-"""dlt's active pipeline, Python's warning filters, and the umask are global to the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +89,12 @@ def run(
     """
     start = monotonic()
     source = choose_parts(letters(watch, **settings), only)
-    tables = [table for table in TABLES if loads_into(source, table)]
+    names = {resource.table_name for resource in source.selected_resources.values()}
+    tables = [table for table in TABLES if table.name in names]
     pipeline = pipeline or make_pipeline()
     copy = place_of_copy(publish)
     wait = resolve_settings(settings).lock_wait
-    with ONE_AT_A_TIME, private_files, prepared(pipeline, wait) as lock_check:
+    with one_at_a_time(), prepared(pipeline, wait) as lock_check:
         name, strategy = str(pipeline.pipeline_name), replace_strategy(pipeline)
         with enforced(load_config(pipeline), name), without_false_alarms(), hold_open(pipeline, wait):
             if copy:
@@ -114,31 +110,23 @@ def run(
 
 
 def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_check: str) -> str:
-    """Extract, normalize and load the source, as `pipeline.run` does; return the load id.
-
-    Args:
-        pipeline: the pipeline.
-        source: the source with its selected resources.
-        strategy: dlt's `replace_strategy`.
-        lock_check: SQL that ends PostgreSQL's transaction.
-    """
+    """Extract, normalize and load the source, as `pipeline.run` does; return the load id."""
     pipeline.activate()
     if pipeline.config.restore_from_destination and not pipeline.dev_mode:
         pipeline.sync_destination()
-    pipeline.extract(source, loader_file_format=file_format(pipeline), refresh=pipeline.refresh)
+    # dlt's default for PostgreSQL, CSV, would turn empty text into null
+    files: Any = "insert_values" if engine(pipeline) == "postgres" else None
+    pipeline.extract(source, loader_file_format=files, refresh=pipeline.refresh)
     pipeline.normalize()
-    restore_tables(pipeline, [table.name for table in TABLES if loads_into(source, table)])
+    names = [str(resource.table_name) for resource in source.selected_resources.values()]
+    restore_tables(pipeline, names)
     memory = memory_for(package_files(pipeline)) if is_duckdb(pipeline) else 0
     destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
     return str(pipeline.load(destination).loads_ids[-1])
 
 
 def settle(pipeline: dlt.Pipeline, client: Any, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
-    """Clean up after unfinished loads, verify this one, and add comments, keys and views; return its audits.
-
-    Raises:
-        LoadFailed: as `verify_load` does.
-    """
+    """Clean up after unfinished loads, verify this one, and add comments, keys and views; return its audits."""
     kind, in_files = engine(pipeline), is_files(pipeline)
     if not in_files:
         remove_unfinished(client, tables)
@@ -190,7 +178,7 @@ def run_accounts(
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
     wait = resolve_settings(settings).lock_wait
-    with ONE_AT_A_TIME, private_files:
+    with one_at_a_time():
         when_free(partial(create_account_views, pipelines, views), wait)
         if copy:
             when_free(partial(publish_copy, next(iter(pipelines.values())), copy), wait)
@@ -202,11 +190,4 @@ def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
     parts = {only} if isinstance(only, str) else set(only)
     if unknown := parts - set(PARTS):
         raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")
-    if not parts:
-        return source
-    return source.with_resources(*parts)
-
-
-def loads_into(source: DltSource, table: Table) -> bool:
-    """Return whether a selected resource loads a table."""
-    return any(resource.table_name == table.name for resource in source.selected_resources.values())
+    return source.with_resources(*parts) if parts else source

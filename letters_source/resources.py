@@ -36,37 +36,31 @@ logger = logging.getLogger("letters_source")
 Item = ListingRows | TableRows
 NOTHING = TableRows("", MAILINGS.schema.empty_table())
 """An item that no table uses: yielding it lets every resource run its checks before the first request."""
-NO_AUDIT = TableRows(LISTING_AUDIT.name, LISTING_AUDIT.schema.empty_table())
+
 DOCUMENTED = ", ".join(LAST_MAILED_STATUSES)
 
 
 def read_pages(task: Task) -> Iterator[Item]:
-    """Yield the listing's rows once they are shown to be complete, then those of its facets.
-
-    Raises:
-        SettingsError: `add_limit` was set, or the dataset has rows that were selected differently.
-    """
+    """Yield the listing's rows once they are shown to be complete, then those of its facets."""
     audits = check_load(task, task.settings.mode)
     yield NOTHING
-    count = yield from read_listing(task, working_folder(), rows_before(task, audits))
+    # unlike the system's temporary folder, the working directory is on a disk meant for data
+    pipeline = running_pipeline()
+    folder = Path(pipeline.working_dir) if pipeline else None
+    count = yield from read_listing(task, folder, rows_before(task, audits))
     report_ignored(task, count)
     for table in facets_of(task.name) if task.settings.facets else ():
         yield from read_facet(task, table, count)
 
 
 def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
-    """Yield the mailings of each window since the last load, each item with the day up to which mailings are complete.
-
-    Raises:
-        SettingsError: no first day is set, or as for `read_pages`.
-        ServiceError: the service ignores the days of a window, or omits some of them.
-    """
+    """Yield the mailings of each window since the last load, each with the day up to which they are complete."""
     audits = check_load(task, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(task, days, end, audits)
     # empty tables, so that both exist with the right types even if there is no day to request
-    yield {"item": NO_AUDIT}
-    yield {"item": TableRows(MAILINGS.name, MAILINGS.schema.empty_table())}
+    for table in (LISTING_AUDIT, MAILINGS):
+        yield {"item": TableRows(table.name, table.schema.empty_table())}
     windows = plan_windows(start, end, task.settings.mailings_window)
     if windows:
         check_days_honored(task)
@@ -85,9 +79,6 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
     """Return the first day to request: dlt's start value, or an earlier day that the destination lacks.
 
     dlt stores the start value per pipeline, whatever its destination; the audits show which days the destination has.
-
-    Raises:
-        SettingsError: no first day is set, or it is in the future.
     """
     since, start = task.settings.mailings_since, days.start_value
     if start is None:
@@ -103,14 +94,9 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
 
 
 def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
-    """Check that the listing may be loaded into the running pipeline's dataset, before the first request.
+    """Check that the listing may be loaded into the running pipeline's dataset, or raise `SettingsError`.
 
-    Returns:
-        The listing's audits from finished loads, newest first; none outside a load.
-
-    Raises:
-        SettingsError: `add_limit` was set, the destination does not support the mode, or the dataset has rows that were
-            selected differently.
+    Return the listing's audits from finished loads, newest first; none outside a load.
     """
     if dlt.current.resource().limit:
         raise SettingsError(
@@ -128,9 +114,3 @@ def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
         audits = finished_audits(client, task.name)
         check_selection(client, str(pipeline.dataset_name), task, audits)
     return audits
-
-
-def working_folder() -> Path | None:
-    """Return the running pipeline's working directory; unlike the system's, it is on a disk meant for data."""
-    pipeline = running_pipeline()
-    return Path(pipeline.working_dir) if pipeline else None

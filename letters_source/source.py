@@ -43,9 +43,6 @@ from letters_source.tables import (
 from letters_source.transform.flatten import accepted, to_rejected, to_table
 from letters_source.transform.row_hash import listed_rows, with_hash
 
-HINTS_DIFFER = "several column hints were different"
-"""dlt's warning for each Arrow table with a JSON column, which Arrow stores as text."""
-
 
 @dlt.source(name="letters", section="letters", _impl_cls=LettersSource)
 def letters(
@@ -80,8 +77,8 @@ def letters(
 
 
 def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
-    """Return False for dlt's warning about the hints of our JSON columns, which are correct; a logging filter."""
-    if HINTS_DIFFER not in record.getMessage():
+    """Return False for dlt's warning about our JSON columns, which Arrow stores as text; a logging filter."""
+    if "several column hints were different" not in record.getMessage():
         return True
     try:
         return not isinstance(dlt.current.source(), LettersSource)
@@ -90,10 +87,7 @@ def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
 
 
 def declare_tables(schema: Schema, settings: Settings) -> None:
-    """Declare all tables in the schema, so that the order of columns does not depend on which rows arrive first.
-
-    Only tables that are loaded reach the destination.
-    """
+    """Declare all tables in the schema, so that the order of columns does not depend on which rows arrive first."""
     for table in TABLES:
         if is_wanted(table, facets=settings.facets, mailings=settings.mailings):
             schema.update_table(new_table(table.name, columns=list(column_hints(table).values())))
@@ -237,11 +231,9 @@ def stamped(rows: pa.Table, table: Table) -> pa.Table:
 # looking up dlt's configuration takes 9 ms
 @lru_cache(maxsize=1)
 def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the cache key: the answer holds for one load
-    """Return whether the running load writes plain Parquet files, whose schemas contain descriptions.
-
-    Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail.
-    """
+    """Return whether the running load writes plain Parquet files, whose schemas contain descriptions."""
     pipeline = running_pipeline()
+    # Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail
     return pipeline is not None and is_files(pipeline) and not table_format(pipeline)
 
 

@@ -98,11 +98,6 @@ class Table:
         return tuple(column for column in self.columns if column.wire)
 
     @cached_property
-    def wires(self) -> frozenset[str]:
-        """Return the wire keys of those columns."""
-        return frozenset(column.wire for column in self.documented)
-
-    @cached_property
     def short(self) -> str:
         """Return the name without its parent's."""
         return self.name.rpartition("__")[2]

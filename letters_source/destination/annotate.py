@@ -51,10 +51,7 @@ def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]
 
 
 def describe_lake(client: Any, tables: Iterable[Table]) -> None:
-    """Write missing descriptions to Delta and Iceberg tables, and Iceberg's identifier fields.
-
-    A table that has them gets no new version. Plain Parquet files get descriptions from the Arrow schema.
-    """
+    """Write missing descriptions to Delta and Iceberg tables; plain Parquet files have them in the Arrow schema."""
     for table in tables:
         for form, describe in DESCRIBE.items():
             if client.is_open_table(form, table.name):

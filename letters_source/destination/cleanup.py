@@ -22,45 +22,34 @@ def drop_empty_staging(client: Any) -> None:
 
 
 def remove_unfinished(client: Any, tables: Collection[Table]) -> None:
-    """Delete audits and rejected rows of loads that ended before dlt recorded them in `_dlt_loads`.
-
-    Audits of listings outside this load stay: they record how rows that may still be present were selected.
-    """
-    loads = client.make_qualified_table_name(LOADS)
+    """Delete audits and rejected rows of loads that ended before dlt recorded them in `_dlt_loads`."""
+    # audits of other listings stay: they record how rows that may still be present were selected
     listings = ", ".join(f"'{table.name}'" for table in tables)
     for table in {REJECTED_ROWS, LISTING_AUDIT}.intersection(tables):
         name = client.make_qualified_table_name(table.name)
-        unfinished = f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})"
-        client.execute_sql(f"DELETE FROM {name} WHERE listing IN ({listings}) AND {unfinished}")
+        client.execute_sql(f"DELETE FROM {name} WHERE listing IN ({listings}) AND {unfinished(client)}")
 
 
 def adopt_unfinished(client: Any, load_id: str, tables: Collection[Table], modes: Mapping[str, str]) -> None:
-    """Assign unchanged rows of unfinished loads to this load.
-
-    Mailings stay as they are, because this load may not have requested their days.
-
-    Args:
-        client: SQL on a database whose tables change in one transaction.
-        load_id: this load, which has been verified.
-        tables: the tables that it loaded.
-        modes: the mode of each listing.
-    """
-    loads = client.make_qualified_table_name(LOADS)
+    """Assign unchanged rows of unfinished loads to this load, which is verified; `modes` has each listing's mode."""
     for table in tables:
+        # not mailings, because this load may not have requested their days
         if modes.get(table.listing) in ("sync", "history") and table.part != "window":
-            name = client.make_qualified_table_name(table.name)
-            rows = f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {loads})"
+            name, rows = client.make_qualified_table_name(table.name), unfinished(client)
             if modes[table.listing] == "history":
                 rows = f"{VALID_TO} IS NULL AND {rows}"
             if client.execute_sql(f"SELECT 1 FROM {name} WHERE {rows} LIMIT 1"):
                 client.execute_sql(f"UPDATE {name} SET {LOAD_ID.name} = %s WHERE {rows}", load_id)
 
 
-def remove_truncated_files(dataset: Path) -> None:
-    """Delete Parquet files that a load left truncated when it was killed or the disk was full; readers fail on them.
+def unfinished(client: Any) -> str:
+    """Return the SQL condition for rows of unfinished loads."""
+    return f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {client.make_qualified_table_name(LOADS)})"
 
-    Unreadable files of finished or unknown loads are left for manual inspection.
-    """
+
+def remove_truncated_files(dataset: Path) -> None:
+    """Delete Parquet files that a load left truncated when it was killed or the disk was full; readers fail on them."""
+    # unreadable files of finished or unknown loads are left for manual inspection
     finished = set(listed_loads(dataset / LOADS))
     for table in TABLES:
         for file in (dataset / table.name).glob("*.parquet"):
@@ -78,9 +67,7 @@ def is_truncated(file: Path) -> bool:
     """Return whether a Parquet file lacks its footer."""
     try:
         pq.read_metadata(file)
-    except pa.ArrowInvalid:
-        return True
-    except OSError:
-        # unreadable for a reason other than truncation
-        return False
+    except (pa.ArrowInvalid, OSError) as error:
+        # an OSError has another reason than truncation
+        return isinstance(error, pa.ArrowInvalid)
     return False

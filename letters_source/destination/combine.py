@@ -10,7 +10,7 @@ import duckdb
 
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import is_duckdb
-from letters_source.destination.locking import private_files
+from letters_source.destination.locking import one_at_a_time
 from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
 from letters_source.destination.preflight import check_duckdb
 from letters_source.destination.sql import literal
@@ -19,12 +19,9 @@ from letters_source.tables import DATASET, LISTING_AUDIT
 
 
 def own_pipeline(to: Path | str, account: str, accounts: Sequence[str]) -> dlt.Pipeline:
-    """Return a pipeline into an account's own file, next to the combined one.
+    """Return a pipeline into an account's own file, so that accounts can load in parallel, or raise `DestinationError`.
 
-    A DuckDB file takes one writing process at a time, so accounts loaded in parallel need a file each.
-
-    Raises:
-        DestinationError: two of the accounts would share a dataset.
+    The file is next to the combined one, `to`; a DuckDB file takes one writing process at a time.
     """
     dataset = account_pipelines("duckdb", to, DATASET, accounts)[account].dataset_name
     return make_pipeline("duckdb", own_file(Path(to), dataset), dataset)
@@ -39,12 +36,8 @@ def own_file(to: Path, dataset: str) -> Path:
 def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None:
     """Replace a loaded account's copy in the combined file, and recreate the views over all accounts.
 
-    Readers see the previous copy or the new one. The views are in the schema `letters_data_all`.
-
-    Raises:
-        DestinationError: the file cannot be written.
-        DestinationInUse: another process has the file open.
-        LoadFailed: the account is not loaded, the copy failed (the previous one remains), or the views did.
+    Readers see the previous copy or the new one. The views are in the schema `letters_data_all`. Raise
+    `DestinationError`, `DestinationInUse`, or `LoadFailed` if the account is not loaded or cannot be copied.
     """
     pipelines = account_pipelines("duckdb", to, DATASET, accounts)
     place = Path(absolute_place("duckdb", to))
@@ -53,7 +46,7 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
     own = own_file(Path(to), dataset)
     if not own.exists():
         raise LoadFailed(f"{account} is not loaded: {own} does not exist.")
-    with private_files:
+    with one_at_a_time():
         try:
             copy_dataset(own, place, dataset)
         except duckdb.Error as error:
@@ -80,12 +73,7 @@ FIND_RELATIONS = """
 
 
 def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> None:
-    """Create views over each table of all accounts, with a first column `account_id`; does nothing outside DuckDB.
-
-    Args:
-        pipelines: the pipeline of each account, all with one destination.
-        schema: the schema of the views.
-    """
+    """Create views over each table of all accounts, with a first column `account_id`; does nothing outside DuckDB."""
     first = next(iter(pipelines.values()))
     if not is_duckdb(first):
         return

@@ -52,11 +52,7 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         return jobs[:1]
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
-        """Return the load's staged tables, each with its children; empty until all tables are complete.
-
-        Args:
-            completed: tables that are complete, although dlt has not recorded that yet.
-        """
+        """Return the staged tables, each with its children; none until all, the `completed` included, are there."""
         package = Container()[LoadPackageStateInjectableContext]
         states = package.storage.list_all_jobs_with_states(package.load_id)
         # dlt counts a failed job as completed, but its staging table is empty
@@ -77,7 +73,7 @@ class DuckDB(duckdb):
     @property
     def client_class(self) -> Any:
         """dlt's client with `OneTransaction`."""
-        return in_one_transaction(super().client_class)
+        return in_one_transaction(super().client_class, "")
 
 
 class Postgres(postgres):
@@ -93,7 +89,7 @@ class Postgres(postgres):
 
 
 @cache
-def in_one_transaction(client: type[Any], last_statement: str = "") -> type[Any]:
+def in_one_transaction(client: type[Any], last_statement: str) -> type[Any]:
     """Return a dlt SQL client class with `OneTransaction`; created on demand, as it imports the database driver."""
     return type(client.__name__, (OneTransaction, client), {"last_statement": last_statement})
 

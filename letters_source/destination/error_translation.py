@@ -19,15 +19,7 @@ T = TypeVar("T")
 
 
 def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function to raise the error that stopped a load, without dlt's wrapping errors.
-
-    Raising happens outside the `except` block: dlt's errors chain to ours, so chaining back would make a cycle.
-
-    Raises:
-        LettersError: raised inside the source.
-        LoadFailed: any other error that stopped dlt.
-        KeyboardInterrupt: the user interrupted, even if DuckDB reports that as an error.
-    """
+    """Decorate a function to raise the error that stopped a load, as `plain_error` returns it."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -35,6 +27,7 @@ def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except (RuntimeError, *FOREIGN) as error:
             failure = error
+        # outside the `except` block: dlt's errors chain to ours, so chaining back would make a cycle
         try:
             raise plain_error(failure)
         finally:
@@ -45,7 +38,7 @@ def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def plain_error(failure: Exception) -> BaseException:
-    """Return our error or the interrupt that stopped a load, `LoadFailed` for a foreign error, or the error itself."""
+    """Return our error that stopped a load, an interrupt even if DuckDB reports it as an error, or `LoadFailed`."""
     ours = next((cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt)), None)
     if ours or not isinstance(failure, FOREIGN):
         return ours or failure

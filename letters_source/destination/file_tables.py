@@ -1,7 +1,7 @@
 """SQL over tables stored as Parquet, Delta or Iceberg files, in a folder or a bucket.
 
-All three formats store rows in Parquet files; Delta and Iceberg record which are current. dlt's own SQL client would
-make DuckDB download an extension for each format and for buckets, which needs network access.
+Delta and Iceberg record which Parquet files are current. dlt's own SQL client would make DuckDB download an extension
+for each format and for buckets, which needs network access.
 """
 
 import json
@@ -20,41 +20,23 @@ from pyarrow.parquet import read_table
 from letters_source.errors import LoadFailed, reason
 from letters_source.tables import LISTING_AUDIT
 
-PLACEHOLDER = "%s"
-
 
 class FilesSql:
-    """The part of dlt's SQL client interface that we use, on DuckDB, which scans each table in place.
-
-    Args:
-        client: dlt's client of the destination.
-        connection: an in-memory database.
-    """
+    """The part of dlt's SQL client interface that we use, on an in-memory DuckDB, which scans each table in place."""
 
     def __init__(self, client: Any, connection: duckdb.DuckDBPyConnection) -> None:
         self.client, self.connection = client, connection
         self.known: set[str] = set()
 
     def make_qualified_table_name(self, name: str) -> str:
-        """Return the table's quoted name, and register the table with DuckDB on first use.
-
-        Raises:
-            DestinationUndefinedEntity: nothing was loaded into it yet.
-        """
+        """Return the table's quoted name; on first use, register the table with DuckDB."""
         if name not in self.known:
             self.open_table(name)
             self.known.add(name)
         return f'"{name}"'
 
     def open_table(self, name: str) -> None:
-        """Register a table with DuckDB; columns that only some files have are null in the others.
-
-        DuckDB opens the files itself. A pyarrow dataset can deadlock: DuckDB starts its scan while it holds the GIL,
-        and the scan waits for a thread that needs the GIL to read a file through fsspec.
-
-        Raises:
-            DestinationUndefinedEntity: nothing was loaded into it yet.
-        """
+        """Register a table with DuckDB, or raise `DestinationUndefinedEntity` if nothing was loaded into it yet."""
         if self.client.is_dlt_table(name):
             self.connection.register(name, json_lines(self.client, name))
             return
@@ -65,6 +47,8 @@ class FilesSql:
         if name == LISTING_AUDIT.name and not self.client.is_local_filesystem:
             self.connection.register(name, download_rows(self.client, files))
             return
+        # a pyarrow dataset can deadlock: DuckDB starts its scan while it holds the GIL, and the scan waits for a thread
+        # that needs the GIL to read a file through fsspec
         try:
             self.read_parquet(files).create_view(name)
         except duckdb.Error as error:
@@ -85,12 +69,13 @@ class FilesSql:
 
     def execute_sql(self, query: str, *values: Any) -> list[Any]:
         """Return the rows of a query."""
-        return self.connection.execute(query.replace(PLACEHOLDER, "?"), values).fetchall()
+        with self.execute_query(query, *values) as cursor:
+            return cursor.fetchall()
 
     @contextmanager
     def execute_query(self, query: str, *values: Any) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Run a query; yields a DB-API cursor (PEP 249)."""
-        yield self.connection.execute(query.replace(PLACEHOLDER, "?"), values)
+        """Run a query; yield a DB-API cursor (PEP 249)."""
+        yield self.connection.execute(query.replace("%s", "?"), values)
 
 
 @contextmanager
@@ -115,13 +100,8 @@ def closing_catalog(client: Any) -> Iterator[None]:
 
 
 def download_rows(client: Any, files: list[str]) -> pa.Table:
-    """Return the rows of a table that has a small file per load, downloading the files in parallel.
-
-    DuckDB would request each file several times per query: after 26 loads, 103 requests per file and load.
-
-    Raises:
-        LoadFailed: a file cannot be read.
-    """
+    """Return the rows of a table that has a small file per load, downloading the files in parallel."""
+    # DuckDB would request each file several times per query: after 26 loads, 103 requests per file and load
     documents = client.fs_client.cat(files, recursive=False)
     tables = [read_document(file, documents[file]) for file in sorted(documents)]
     return pa.concat_tables(tables, promote_options="default")
@@ -138,9 +118,7 @@ def read_document(file: str, document: bytes) -> pa.Table:
 def parquet_files(client: Any, name: str) -> tuple[list[str], Any]:
     """Return a table's current Parquet files, and its Arrow schema (None for plain Parquet).
 
-    Raises:
-        DestinationUndefinedEntity: nothing was loaded into it yet.
-        LoadFailed: another writer marked rows as deleted in separate files, which we do not read.
+    Raise `LoadFailed` if another writer marked rows as deleted in separate files, which we do not read.
     """
     if client.is_open_table("delta", name):
         delta = client.load_open_table("delta", name)
@@ -167,12 +145,7 @@ def plain_path(client: Any, url: str) -> str:
 
 
 def json_lines(client: Any, name: str) -> pa.Table:
-    """Return one of dlt's own tables, which have one file per row, downloading the files in parallel.
-
-    Raises:
-        DestinationUndefinedEntity: the table does not exist yet.
-        LoadFailed: a file is truncated.
-    """
+    """Return one of dlt's own tables, which have one file per row, downloading the files in parallel."""
     files = client.list_table_files(name)
     if not files:
         raise DestinationUndefinedEntity(name)

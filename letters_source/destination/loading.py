@@ -27,13 +27,11 @@ from letters_source.destination.kinds import (
     is_files,
     table_format,
 )
-from letters_source.destination.waiting import when_free
-from letters_source.errors import LoadFailed, reason, root_cause
+from letters_source.destination.locking import when_free
+from letters_source.errors import LoadFailed
 
-NOTHING_REPLACED = "Delete operation did not match any records"
-"""pyiceberg's warning when a load replaces an empty table."""
+# our subclasses of dlt's destinations
 OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
-"""Our subclasses of dlt's destinations."""
 # rows up to this size in Parquet fit into the usual limit, in any number
 SMALL_ROW_BYTES = 1024
 # DuckDB buffers a row group before it writes it
@@ -58,18 +56,13 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, Any]]:
 class FirstProvider(CustomLoaderDocProvider):
     """A dlt configuration provider that `dlt.config[...] = value` does not write to."""
 
-    @property
-    def is_writable(self) -> bool:
-        """Return whether `dlt.config` writes here."""
-        return False
+    is_writable = False
 
 
 @contextmanager
 def enforced(config: Mapping[str, Any], pipeline_name: str) -> Iterator[None]:
-    """Override environment variables and dlt's configuration files, for one pipeline, while the block runs.
-
-    dlt has no arguments for these values. It looks up keys that begin with the pipeline's name before all others.
-    """
+    """Override environment variables and dlt's configuration files, for one pipeline, while the block runs."""
+    # dlt has no arguments for these values, and looks up keys that begin with the pipeline's name first
     providers = Container()[PluggableRunContext].providers.providers
     provider = FirstProvider("letters_source", lambda: {pipeline_name: config}, supports_secrets=False)
     providers.insert(0, provider)
@@ -80,31 +73,23 @@ def enforced(config: Mapping[str, Any], pipeline_name: str) -> Iterator[None]:
 
 
 def replace_strategy(pipeline: dlt.Pipeline) -> str:
-    """Return dlt's replace strategy: through staging where it exists, so that old rows stay until all new ones arrive.
-
-    Staging writes every row twice, so a new DuckDB file, which has no old rows to keep, is loaded directly. dlt has no
-    staging for plain files; for Delta and Iceberg, insert-from-staging replaces a table in one commit.
-    """
+    """Return dlt's replace strategy: staging where it exists, so that old rows stay until all new ones arrive."""
     file = duckdb_file(pipeline)
+    # a new file has no old rows to keep, and staging would write every row twice
     is_new = file is not None and not os.path.exists(file)
+    # dlt has no staging for plain files; it replaces a Delta or Iceberg table in one commit
     is_plain = is_files(pipeline) and not table_format(pipeline)
     return "truncate-and-insert" if is_new or is_plain else "insert-from-staging"
 
 
 def for_loading(destination: Any, strategy: str, *, last_statement: str = "", memory_mb: int = MEMORY_MB) -> Any:
-    """Return a copy of a dlt destination, configured for a load.
-
-    Args:
-        destination: the pipeline's destination. DuckDB and PostgreSQL get one transaction for all tables; others one
-            per table if the database supports it.
-        strategy: dlt's `replace_strategy`, set as a destination parameter because those override all settings.
-        last_statement: SQL that ends PostgreSQL's transaction.
-        memory_mb: DuckDB's memory limit, applied unless the user configured DuckDB.
-    """
+    """Return a copy of a dlt destination for a load; `last_statement` is SQL that ends PostgreSQL's transaction."""
     parameters, capabilities = dict(destination.config_params), dict(destination.caps_params)
     if hasattr(destination.spec, "replace_strategy"):
+        # a destination's parameters override all settings
         parameters["replace_strategy"] = strategy
     credentials = parameters.get("credentials")
+    # the user may have configured DuckDB
     if isinstance(credentials, DuckDbCredentials) and credentials.global_config == DUCKDB_CONFIG:
         parameters["credentials"] = credentials.copy()
         parameters["credentials"].global_config = {**DUCKDB_CONFIG, "memory_limit": f"{memory_mb}MB"}
@@ -141,9 +126,9 @@ def package_files(pipeline: dlt.Pipeline) -> Iterator[pq.FileMetaData]:
 
 
 def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
-    """Recreate tables that the load replaces and that were dropped: dlt trusts its record that they exist.
+    """Have dlt recreate tables and columns that the load replaces and that were dropped.
 
-    Other tables are not recreated: a load that keeps old rows must fail if those rows are gone.
+    Others are not recreated: a load that keeps old rows must fail if those rows are gone.
     """
     if engine(pipeline) not in ("duckdb", "postgres"):
         return
@@ -151,45 +136,35 @@ def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
     replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
     client: Any = pipeline.destination_client()
     with client:
-        restore(client, replaced)
+        forget_dropped(client, replaced)
         with client.with_staging_dataset():
-            restore(client, replaced)
+            forget_dropped(client, replaced)
 
 
-def restore(client: Any, tables: list[str]) -> None:
-    """Create missing tables in a dataset that was loaded before."""
-    if not tables or not client.is_storage_initialized():
+def forget_dropped(client: Any, names: list[str]) -> None:
+    """Delete dlt's record of the schema if tables in the dataset lack anything: dlt trusts that record."""
+    if not client.is_storage_initialized():
         return
-    try:
-        client.update_stored_schema(tables, force=True)
-    except DestinationException as error:
-        raise LoadFailed(f"load: {reason(root_cause(error))}") from error
-
-
-def file_format(pipeline: dlt.Pipeline) -> Any:
-    """Return dlt's loader file format, None for its default: PostgreSQL's CSV would turn empty text into null."""
-    return "insert_values" if engine(pipeline) == "postgres" else None
+    found = client.get_storage_tables(names)
+    if any(client.schema.get_table_columns(name).keys() - columns.keys() for name, columns in found):
+        record = client.sql_client.make_qualified_table_name(client.schema.version_table_name)
+        client.sql_client.execute_sql(f"DELETE FROM {record} WHERE schema_name = %s", client.schema.name)
 
 
 @contextmanager
 def without_false_alarms() -> Iterator[None]:
-    """Suppress pyiceberg's warning that every first load triggers, while the block runs."""
+    """Suppress pyiceberg's warning about replacing an empty table, as every first load does, while the block runs."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", NOTHING_REPLACED, UserWarning)
+        warnings.filterwarnings("ignore", "Delete operation did not match any records", UserWarning)
         yield
 
 
 @contextmanager
 def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
-    """Keep a connection to the file of a DuckDB destination while the block runs.
+    """Keep a connection to the file of a DuckDB destination while the block runs; if it fails, remove a new file.
 
-    This keeps other processes from opening the file between preflight and load, and DuckDB from running a checkpoint
-    each time dlt closes a connection, a third of the time of a small load. If the block fails, a new file is removed,
-    unless another pipeline also wrote to it.
-
-    Raises:
-        DestinationInUse: another process opened the file since the preflight, and held it for `wait` seconds.
-        LoadFailed: the file was removed during the load.
+    Other processes cannot open the file then, and DuckDB runs no checkpoint each time dlt closes a connection, a third
+    of the time of a small load.
     """
     file = duckdb_file(pipeline)
     if file is None:
@@ -205,7 +180,7 @@ def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            # removing it is safe only while we hold its lock
+            # removing it is safe only while we hold its lock, and if no other pipeline wrote to it
             if is_new and not holds_others(pipeline):
                 discard_duckdb(file)
             raise

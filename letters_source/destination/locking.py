@@ -1,43 +1,58 @@
-"""Locks that allow one load at a time per pipeline, folder and PostgreSQL dataset, and a umask for private files."""
+"""Allows one load at a time per process, pipeline, folder and PostgreSQL dataset, and waits while a place is in use."""
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import RLock
+from typing import Any, TypeVar
 
 import dlt
+from dlt.common.destination.exceptions import DestinationException
+from dlt.pipeline.exceptions import PipelineStepFailed
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from letters_source.destination.cleanup import remove_truncated_files
 from letters_source.destination.kinds import engine, local_folder, table_format
 from letters_source.destination.pipeline import unusable
-from letters_source.destination.postgres import locked_dataset
 from letters_source.destination.preflight import check_destination
-from letters_source.destination.waiting import patiently
-from letters_source.errors import DestinationError, DestinationInUse
+from letters_source.errors import DestinationError, DestinationInUse, LoadFailed, causes, without_advice
+
+T = TypeVar("T")
+PROCESS = RLock()
+# seconds between attempts; loads take seconds
+LOOK_SECONDS = 0.2
+# transaction_timeout exists since PostgreSQL 17
+NO_TIMEOUTS = (
+    "SELECT set_config(name, '0', true) FROM pg_settings "
+    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
+)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Run the block in one thread at a time, and make new files private to their owner."""
+    # dlt's active pipeline, warning filters and the umask are global; DuckDB has no setting for the mode of its files
+    with PROCESS:
+        before = os.umask(0o077)
+        try:
+            yield
+        finally:
+            os.umask(before)
 
 
 @contextmanager
 def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
     """Lock the pipeline and its destination, check both, and empty the working directory, for the block.
 
-    Two runs of a pipeline would share its working directory, two pipelines can load into one folder, and two machines
-    into one database. DuckDB locks its own files.
-
-    Yields:
-        SQL that fails if PostgreSQL's lock is lost; empty for other destinations.
-
-    Raises:
-        DestinationError: the destination cannot be written.
-        DestinationInUse: another load is using it and did not end within `wait` seconds.
+    Yield SQL that fails if PostgreSQL's lock is lost; empty for other destinations. DuckDB locks its own files.
     """
     name = str(pipeline.pipeline_name)
+    file = Path(pipeline.pipelines_dir) / f"{name}.lock"
     with ExitStack() as stack:
-        stack.enter_context(
-            locked(Path(pipeline.pipelines_dir) / f"{name}.lock", f"A load of dlt's pipeline {name}", wait)
-        )
+        stack.enter_context(locked(file, f"A load of dlt's pipeline {name}", wait))
         stack.enter_context(emptied(pipeline))
         patiently(partial(check_destination, pipeline), wait)
         lock_check = stack.enter_context(locked_dataset(pipeline, wait)) if engine(pipeline) == "postgres" else ""
@@ -52,11 +67,8 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
 
 @contextmanager
 def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
-    """Empty the pipeline's working directory, and again if the block fails, so that no rows stay on disk.
-
-    It may be from another destination, or contain load packages of an earlier run, which dlt would load instead of
-    reading the service. The state that matters is in the destination.
-    """
+    """Empty the pipeline's working directory, and again if the block fails, so that no rows stay on disk."""
+    # dlt would load packages of an earlier run instead of reading the service
     try:
         pipeline.drop()
     except OSError as error:
@@ -71,13 +83,7 @@ def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
 
 @contextmanager
 def locked(place: Path, name: str, wait: float) -> Iterator[None]:
-    """Hold the lock of a file or a folder while the block runs.
-
-    The operating system releases the lock when the process ends. The lock file stays, with the last process id.
-
-    Raises:
-        DestinationInUse: another process holds it; the message has `name` and the process id.
-    """
+    """Lock a file or a folder while the block runs; the file stays, with the last process id."""
     is_folder = place.is_dir()
     try:
         descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o600)
@@ -100,41 +106,80 @@ def take(descriptor: int, name: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise DestinationInUse(f"{name} is already running{holder(descriptor)}") from None
+        what = f"{name} is already running"
+        # a folder cannot store the process id
+        with suppress(IsADirectoryError):
+            what += f", pid {os.pread(descriptor, 20, 0).decode()}"
+        raise DestinationInUse(what) from None
 
 
-def holder(descriptor: int) -> str:
-    """Return the process that holds a lock file, for a message; empty for folders, which cannot store an id."""
-    try:
-        return f", pid {os.pread(descriptor, 20, 0).decode()}"
-    except IsADirectoryError:
-        return ""
+@contextmanager
+def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
+    """Lock a PostgreSQL dataset while the block runs: loads from several machines would share its staging schema.
 
-
-OWNER_ALONE = 0o077
-
-
-class PrivateFiles:
-    """Restricts the umask to the owner while loads run.
-
-    DuckDB has no setting for the mode of its WAL and other new files. Existing files keep their modes.
+    An otherwise idle transaction holds an advisory lock; the server releases it when the connection ends, also behind
+    a connection pooler. Yield a statement that fails if the lock is lost.
     """
-
-    def __init__(self) -> None:
-        self._counting = Lock()
-        self._loads = self._before = 0
-
-    def __enter__(self) -> None:
-        with self._counting:
-            self._loads += 1
-            if self._loads == 1:
-                self._before = os.umask(OWNER_ALONE)
-
-    def __exit__(self, *_: object) -> None:
-        with self._counting:
-            self._loads -= 1
-            if not self._loads:
-                os.umask(self._before)
+    with pipeline.sql_client() as client:
+        # no idle timeout may end the transaction, but keepalives end it soon after the client machine is gone
+        for statement in ("BEGIN", NO_TIMEOUTS, "SET LOCAL tcp_keepalives_idle = 60"):
+            client.execute_sql(statement)
+        backend = patiently(partial(take_dataset, client), wait)
+        with loss_told(client):
+            # divides by zero unless that server process holds an advisory lock
+            yield f"SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {backend};"
 
 
-private_files = PrivateFiles()
+def take_dataset(client: Any) -> int:
+    """Lock the dataset of a client and return the id of the server process that holds the lock, or raise."""
+    query = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)), pg_backend_pid()"
+    [[taken, backend]] = client.execute_sql(query, f"letters_source {client.dataset_name}")
+    if not taken:
+        raise DestinationInUse(f"A load into the dataset {client.dataset_name} is already running")
+    return int(backend)
+
+
+@contextmanager
+def loss_told(client: Any) -> Iterator[None]:
+    """Raise `LoadFailed` if the database fails in the block and the lock's connection was lost."""
+    try:
+        yield
+    except (PipelineStepFailed, DestinationException) as error:
+        if any(isinstance(cause, DestinationException) for cause in causes(error)):
+            try:
+                client.execute_sql("SELECT 1")
+            except DestinationException:
+                raise LoadFailed(
+                    f"The PostgreSQL connection that held the lock on the dataset {client.dataset_name} was lost "
+                    "(server restart, network, or a limit on idle transactions); load again."
+                ) from error
+        raise
+
+
+def patiently(attempt: Callable[[], T], wait: float) -> T:
+    """Retry an attempt while the destination is in use, for up to `wait` seconds, or raise `DestinationInUse`."""
+    retrying = Retrying(
+        retry=retry_if_exception_type(DestinationInUse),
+        stop=stop_after_delay(wait),
+        wait=wait_fixed(min(LOOK_SECONDS, wait)),
+        reraise=True,
+    )
+    return retrying(attempt)
+
+
+def when_free(attempt: Callable[[], T], wait: float) -> T:
+    """Retry an attempt to open a DuckDB file while another process has it open, for up to `wait` seconds."""
+    return patiently(partial(tell_holder, attempt), wait)
+
+
+def tell_holder(attempt: Callable[[], T]) -> T:
+    """Attempt to open a DuckDB file, or raise `DestinationInUse`."""
+    try:
+        return attempt()
+    except (DestinationException, LoadFailed) as error:
+        before, mark, after = str(error).partition("Could not set lock")
+        if not mark:
+            raise
+        # our message starts with what failed, dlt's with its credentials
+        prefix = before if isinstance(error, LoadFailed) else ""
+        raise DestinationInUse(f"{prefix}{without_advice(mark + after)}") from None

@@ -99,13 +99,7 @@ def check_dataset(kind: Kind, dataset: str) -> None:
 
 
 def absolute_place(kind: Kind, to: Path | str | None) -> str:
-    """Return the place of a load: an absolute path, the URL of a bucket unchanged, or an empty string for a server.
-
-    Links are resolved: through a link, DuckDB could open a file twice and would write its WAL next to the link.
-
-    Raises:
-        DestinationError: the kind cannot load into that place.
-    """
+    """Return an absolute path, the URL of a bucket, or an empty string for a server, or raise `DestinationError`."""
     place = str(to or DEFAULT_PLACES[kind])
     if kind == "postgres":
         if place:
@@ -113,6 +107,7 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
         return place
     scheme, is_url, rest = place.partition("://")
     if not is_url:
+        # through a link, DuckDB could open a file twice and would write its WAL next to the link
         return os.path.realpath(place)
     if not rest.strip("/"):
         raise DestinationError(f"{place} has no bucket name: write {scheme}://bucket/folder.")

@@ -32,11 +32,7 @@ EXTRAS = {"filesystem": "letters-source[lake]", "postgres": "letters-source[post
 
 
 def check_destination(pipeline: dlt.Pipeline) -> None:
-    """Check that the destination can be used: a file or folder is writable, a bucket or server is reachable.
-
-    Raises:
-        DestinationError: it cannot; the message has the cause.
-    """
+    """Check that a file or folder is writable, or a bucket or server reachable, or raise `DestinationError`."""
     check_space(Path(pipeline.working_dir))
     if file := duckdb_file(pipeline):
         check_duckdb(file)
@@ -53,11 +49,7 @@ def check_destination(pipeline: dlt.Pipeline) -> None:
 
 
 def check_configured(pipeline: dlt.Pipeline) -> None:
-    """Check that the pipeline has a destination, its libraries are installed, and its credentials are set.
-
-    Raises:
-        DestinationError: something is missing; the message names the extra to install or the setting.
-    """
+    """Check that the pipeline has a destination, its libraries are installed, and its credentials are set."""
     if not pipeline.destination:
         raise DestinationError(
             f"The pipeline {pipeline.pipeline_name} has no destination: pass one to dlt, or use make_pipeline()."
@@ -103,11 +95,7 @@ def check_server(pipeline: dlt.Pipeline) -> None:
 
 
 def check_rights(pipeline: dlt.Pipeline, client: Any) -> None:
-    """Check that a PostgreSQL database and its schemas are writable, and that no foreign key cascades to other tables.
-
-    Raises:
-        DestinationError: one of these does not hold.
-    """
+    """Check that a PostgreSQL database and its schemas are writable, and that no foreign key changes other tables."""
     [[read_only, may_create]] = client.execute_sql(
         "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')"
     )
@@ -134,12 +122,7 @@ def setting(pipeline: dlt.Pipeline, field: str = "credentials") -> str:
 
 
 def check_duckdb(file: Path) -> None:
-    """Open a DuckDB file for writing; do not create a new one.
-
-    Raises:
-        DestinationError: its folder is missing or not writable, or the file is inaccessible or not a DuckDB file.
-        DestinationInUse: another process has it open.
-    """
+    """Open an existing DuckDB file for writing, or check the folder of a new one."""
     if not os.path.isdir(file.parent):
         raise DestinationError(
             f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another --to."
@@ -181,11 +164,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_spelling(folder: Path, form: str | None) -> None:
-    """Check that a folder's path has no character that dlt or Iceberg misreads as a glob pattern or a URL escape.
-
-    Raises:
-        DestinationError: it has one.
-    """
+    """Check that a folder's path has no character that dlt or Iceberg misreads as a glob pattern or a URL escape."""
     if set(str(folder)) & set("[]*?"):
         raise DestinationError(f"{folder}: dlt reads [, ], * and ? as wildcards; choose another --to.")
     if form == "iceberg" and folder.as_uri() != f"file://{folder}":
@@ -206,11 +185,7 @@ def check_format(dataset: Path, form: str | None) -> None:
 
 
 def check_bucket(pipeline: dlt.Pipeline) -> None:
-    """Check an S3 bucket by writing and removing an empty object; other kinds of buckets are not checked.
-
-    Raises:
-        DestinationUnreachable: the bucket does not exist or is unreachable, or the credentials are insufficient.
-    """
+    """Check an S3 bucket by writing and removing an empty object; other kinds of buckets are not checked."""
     client: Any = pipeline.destination_client()
     if client.config.protocol != "s3":
         return
@@ -237,11 +212,7 @@ def check_writable(folder: Path) -> None:
 
 
 def check_space(folder: Path) -> None:
-    """Check that a disk has space for the smallest load; how much this load needs is unknown until it has been read.
-
-    Raises:
-        DestinationError: it has less.
-    """
+    """Check that a disk has space for the smallest load; how much this load needs is unknown until it has been read."""
     free = shutil.disk_usage(folder).free
     if free < LEAST_ROOM:
         raise DestinationError(

@@ -48,16 +48,13 @@ def is_duckdb_file(file: Path) -> bool:
 
 
 def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
-    """Copy the DuckDB database into a new file, and replace the old file with it.
+    """Copy the DuckDB database into a new file and replace the old one, or raise `LoadFailed` and leave it unchanged.
 
-    Readers with the old copy open keep reading it; new readers get the new copy. A killed run can leave an unfinished
-    copy, which the next run removes.
-
-    Raises:
-        LoadFailed: the copy failed; the old file is unchanged.
+    Readers with the old copy open keep reading it; new readers get the new copy.
     """
     copy = file.with_name(f".{file.name}.copy")
     try:
+        # a killed run can leave an unfinished copy
         discard_duckdb(copy)
         write_copy(pipeline, copy)
         if os.path.exists(file):
@@ -73,15 +70,13 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
 
 
 def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:
-    """Write the DuckDB database into a new file, and flush it to disk.
-
-    If large rows exceed our memory limit, the copy is repeated with DuckDB's default limit.
-    """
+    """Write the DuckDB database into a new file, and flush it to disk."""
     try:
         copy_database(pipeline, copy)
     except DestinationException as error:
         if "Out of Memory" not in str(error):
             raise
+        # large rows exceed our memory limit
         discard_duckdb(copy)
         copy_database(pipeline, copy, enlarged=True)
     with copy.open("rb") as file:

@@ -20,17 +20,9 @@ class Finding:
 
 
 def verify_load(client: Any, load_id: str, tables: Collection[Table], *, keys: bool) -> tuple[Row, ...]:
-    """Check that the loaded tables match the load's audits; return the audits.
+    """Check that the loaded tables match the load's audits, or raise `LoadFailed`; return the audits.
 
-    Args:
-        client: SQL on the destination.
-        load_id: the load.
-        tables: the tables that it loaded.
-        keys: whether to also look for repeated keys of children.
-
-    Raises:
-        LoadFailed: a listing has no audit; rows, distinct ids and the audit disagree; or a child has no parent or
-            occurs twice.
+    With `keys`, also look for repeated keys of children.
     """
     audits = read_audits(client, load_id)
     check_audited(audits, tables)
@@ -41,7 +33,7 @@ def verify_load(client: Any, load_id: str, tables: Collection[Table], *, keys: b
 
 
 def find_all(client: Any, tables: Collection[Table], audits: Collection[Row], *, keys: bool) -> Iterator[Finding]:
-    """Yield one finding per check; repeated keys of children are checked only with `keys`."""
+    """Yield one finding per check."""
     for table in tables:
         yield find_rows(client, table, audits)
         if keys and table.part in ("object", "list"):
@@ -70,31 +62,18 @@ def read_audits(client: Any, load_id: str) -> tuple[Row, ...]:
 
 
 def find_rows(client: Any, table: Table, audits: Collection[Row]) -> Finding:
-    """Compare a table with the rows read: rows and ids of a listing, rows of a facet or of mailings.
-
-    For a child, check that each row has its parent.
-    """
+    """Compare a table's rows and ids with the rows read; for a child, check that each row has its parent."""
     if table.part in ("object", "list"):
         return find_orphans(client, table, tables_of(table.listing)[0], audits)
     own = [audit for audit in audits if audit["listing"] == table.name]
     expected, key = sum(audit["rows_yielded"] for audit in own), table.key[0]
     rows, ids = one(client, f"SELECT count(*), count(DISTINCT {key}) FROM {present(client, table, audits)}")
-    # filtered history keeps rows outside its filters
-    is_whole = rows >= expected if keeps_more(table, audits) else rows == expected
-    wrong = not is_whole or (table.part == "row" and rows != ids)
-    return Finding(
-        {"rows_expected": expected, "rows": rows, "distinct_ids": ids},
-        f"{table.name}: read {expected} rows, but the destination holds {rows} with {ids} ids; load again."
-        if wrong
-        else "",
-    )
-
-
-def keeps_more(table: Table, audits: Collection[Row]) -> bool:
-    """Return whether the destination may have more current rows than were read."""
-    return any(
-        audit["listing"] == table.listing and audit["mode"] == "history" and audit["filters"] for audit in audits
-    )
+    # history with filters keeps rows outside of them
+    own_listing = [audit for audit in audits if audit["listing"] == table.listing]
+    keeps_more = any(audit["mode"] == "history" and audit["filters"] for audit in own_listing)
+    wrong = rows < expected or (rows > expected and not keeps_more) or (table.part == "row" and rows != ids)
+    problem = f"{table.name}: read {expected} rows, but the destination holds {rows} with {ids} ids; load again."
+    return Finding({"rows_expected": expected, "rows": rows, "distinct_ids": ids}, problem if wrong else "")
 
 
 def present(client: Any, table: Table, audits: Collection[Row]) -> str:
@@ -150,5 +129,4 @@ def one(client: Any, query: str, *values: Any) -> Any:
 
 def qualified(client: Any, table: Table) -> str:
     """Return the table's quoted name, qualified with its dataset."""
-    name: str = client.make_qualified_table_name(table.name)
-    return name
+    return str(client.make_qualified_table_name(table.name))

@@ -12,13 +12,7 @@ STRATEGIES = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "up
 
 
 def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> Any:
-    """Return dlt's write disposition for a table of a listing.
-
-    - replace: rewrites all rows.
-    - sync: merges by key; unchanged rows stay untouched, rows gone from the service are deleted.
-    - history: keeps row history (SCD type 2). With filters, only versions of listed rows end, because rows that are
-      not listed may just be filtered out.
-    """
+    """Return dlt's write disposition for a table of a listing."""
     if mode == "replace":
         return {"disposition": "replace"}
     version = {"disposition": "merge", "row_version_column_name": ROW_HASH.name}
@@ -27,17 +21,14 @@ def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> An
     history = {**version, "strategy": "scd2"}
     if not filtered:
         return history
+    # only versions of listed rows end, because the others may just be filtered out
     key = table.key[0]
     scope = f"{key} IN (SELECT {key} FROM {{staging_table}})"
     return {**history, "destination_scope": scope, "source_filter": f"{ROW_HASH.name} <> '{LISTED}'"}
 
 
 def check_mode(pipeline: Any, name: str, mode: str) -> None:
-    """Check that the destination supports a mode; otherwise dlt would append, or fail during the load.
-
-    Raises:
-        SettingsError: it does not; the message begins with `name`, the listing or `mailings`.
-    """
+    """Check that the destination supports a mode; otherwise dlt would append, or fail during the load."""
     # dlt can extract before a destination is set
     if mode == "replace" or not pipeline.destination or STRATEGIES[mode] & merge_strategies(pipeline):
         return

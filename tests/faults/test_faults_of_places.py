@@ -24,10 +24,10 @@ from worlds import Begin, World
 
 from letters_source import DestinationError, DestinationInUse, make_pipeline, run
 from letters_source.destination.loading import hold_open
+from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.preflight import LEAST_ROOM, check_space
 from letters_source.destination.publish import publish_copy
-from letters_source.destination.waiting import when_free
 from programmable_emulator import Behavior, Emulator
 from recording_server import answer, record
 

@@ -25,8 +25,8 @@ from letters_source import (
     run,
     run_accounts,
 )
+from letters_source.destination.locking import locked_dataset
 from letters_source.destination.pipeline import account_pipelines
-from letters_source.destination.postgres import locked_dataset
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import TABLES, tables_of
 from programmable_emulator import Behavior, Emulator
