@@ -30,15 +30,9 @@ CORES = Semaphore(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity
 
 
 def read_listing(task: Task, folder: Path | None, before: int) -> Generator[ListingRows | TableRows, None, int]:
-    """Yield all rows of a complete listing, then its audit; return the service's count.
+    """Yield all rows of a complete listing, then its audit; return the service's count. Errors come before any row.
 
-    Args:
-        task: what to read.
-        folder: where rows wait for the verdict; the system's folder for temporary files if None.
-        before: how many rows with an id the last load had.
-
-    Raises:
-        LettersError: as `Client.get`, `walk_listing` and `check_shrinking` do, before any row is yielded.
+    Rows wait for the verdict in `folder`; `before` is how many rows with an id the last load had.
     """
     with Spool(row_schema(task.listing.name), folder) as spool:
         outcome = read_until_whole(task, spool)

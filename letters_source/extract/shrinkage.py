@@ -12,11 +12,9 @@ PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mai
 
 
 def rows_before(task: Task, audits: list[dict[str, Any]]) -> int:
-    """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared.
-
-    They cannot with filters that rows stop matching, and in filtered history, which keeps rows it does not find.
-    """
+    """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared."""
     chosen = given(task.filters).keys()
+    # filtered history keeps rows that it does not find
     if not audits or PASSING & chosen or (chosen and task.settings.mode == "history"):
         return 0
     return int(audits[0]["rows_yielded"])

@@ -44,15 +44,10 @@ LISTINGS = {listing.name: listing for listing in (TEMPLATES, CONTACTS)}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How requests write values for which the interface shows several formats (service-interface 4.2).
-
-    Args:
-        date_format: of startDate and endDate.
-        encoding: arrays and objects as JSON with a space after each comma and colon, or compact without.
-    """
+    """How requests write values for which the interface shows several formats (service-interface 4.2)."""
 
     date_format: DateFormat = "%Y-%m-%d"
-    encoding: FilterEncoding = "json"
+    encoding: FilterEncoding = "json"  # JSON with a space after each comma and colon, or compact without
 
     def text(self, value: Any) -> str:
         """Return a parameter's text, not yet percent-encoded."""
@@ -73,8 +68,7 @@ def about(meaning: str, *examples: Any, **bounds: Any) -> Meta:
 class ContactFilters:
     """The parameters of `GET /contacts` that select contacts (service-interface 4.2); unset ones are not sent.
 
-    Raises:
-        SettingsError: a value that the interface does not know.
+    An undocumented address status raises `SettingsError`.
     """
 
     search: Annotated[str | None, about("Contacts that match this text.", "portland")] = None
@@ -122,9 +116,7 @@ class TemplateFilters:
     """The parameters of `GET /templates` that select templates (service-interface 4.1); unset ones are not sent.
 
     The interface calls all but `creator` required, but its example sends none; neither do we until one is configured.
-
-    Raises:
-        SettingsError: a value that the interface does not know.
+    An undocumented product type raises `SettingsError`.
     """
 
     search: Annotated[int | None, about("Flag that enables search: 1. The service may require it.", 1)] = None
