@@ -10,11 +10,7 @@ FOLDER = Path(".dlt")
 
 
 def write_settings() -> list[Path]:
-    """Write config.toml and secrets.toml where they do not exist yet; returns those that were written.
-
-    Raises:
-        SettingsError: a file cannot be written.
-    """
+    """Write config.toml and secrets.toml where they do not exist; return those written, or raise `SettingsError`."""
     texts = {FOLDER / "config.toml": config_toml(), FOLDER / "secrets.toml": secrets_toml()}
     missing = [path for path in texts if not os.path.lexists(path)]
     try:

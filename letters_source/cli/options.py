@@ -67,10 +67,8 @@ def value_of(key: Key) -> dict[str, Any]:
         whole: Any = click.IntRange
         return {"type": whole(low, high), "metavar": "N"}
     if key.kind is float:
-        return {
-            "type": click.FloatRange(low if above is None else above, high, min_open=above is not None),
-            "metavar": "X",
-        }
+        kind = click.FloatRange(low if above is None else above, high, min_open=above is not None)
+        return {"type": kind, "metavar": "X"}
     if key.kind in (bool, date):
         return {"is_flag": True} if key.kind is bool else {"type": day}
     return {"metavar": "TEXT", "callback": not_empty, "multiple": get_origin(key.kind) is tuple}
@@ -134,12 +132,7 @@ READ_BY = {
 
 
 def check_options_apply(settings: dict[str, Any], parts: Collection[str]) -> None:
-    """Raise if an option is about a part that is not loaded.
-
-    Args:
-        settings: as `with_filters` returns them.
-        parts: what is loaded; all when empty.
-    """
+    """Raise if an option is about a part that is not loaded; no `parts` are all parts."""
     for name, read_by in READ_BY.items():
         value = settings.get(name)
         is_given = value is not None and value != type(value)()

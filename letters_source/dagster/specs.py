@@ -24,21 +24,13 @@ SERVICE = dg.AssetSpec(
 
 @dataclass
 class LettersTranslator(DagsterDltTranslator):
-    """A dagster-dlt translator that knows our tables. Subclass it to change tags and the like.
+    """A dagster-dlt translator that knows our tables. Subclass it to change tags and the like."""
 
-    Args:
-        prefix: the asset key before its last part, which must stay the table's name.
-        group: the group of the assets.
-        destination: the kind of destination, shown on the assets.
-        dataset: the dataset that the resource loads into; None for partitions, which have a dataset each.
-        owners: email addresses, or teams as `team:name`.
-    """
-
-    prefix: Sequence[str] = (DATASET,)
+    prefix: Sequence[str] = (DATASET,)  # the asset key before its last part, which must stay the table's name
     group: str = "letters"
-    destination: Kind = "duckdb"
-    dataset: str | None = DATASET
-    owners: Sequence[str] = ()
+    destination: Kind = "duckdb"  # shown on the assets
+    dataset: str | None = DATASET  # that the resource loads into; None for partitions, which have a dataset each
+    owners: Sequence[str] = ()  # email addresses, or teams as `team:name`
 
     def get_asset_spec(self, data: DltResourceTranslatorData) -> dg.AssetSpec:
         """Return a table's asset; child tables depend on their listing's table, all others on the service."""

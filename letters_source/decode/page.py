@@ -1,7 +1,6 @@
 """Decode the bytes of one page into Arrow rows.
 
-A page that fits the documented types is decoded into structs. Any other page is read column by column. Both ways give
-the same rows for the same page. What does not fit is kept and counted; it never stops a load.
+A page that fits the documented types is decoded into structs, any other column by column, with the same result.
 """
 
 import re

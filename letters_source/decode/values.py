@@ -67,10 +67,7 @@ def read_value(raw: bytes, kind: Kind) -> str | bool | None:
 
 
 def json_text(raw: bytes) -> str:
-    """The JSON as the service wrote it; where an engine could not hold it, a JSON string of that text.
-
-    NUL and numbers beyond a double, which very many digits in a row may be, break JSON columns of some engines.
-    """
+    """The JSON as the service wrote it; where an engine could not hold it, a JSON string of that text."""
     text = raw.decode()
     return text if is_portable(raw) else msgspec.json.encode(text).decode()
 
@@ -98,7 +95,7 @@ def is_suspect(raw: bytes) -> bool:
 
 
 def is_portable(raw: bytes) -> bool:
-    """Return whether every engine can hold the JSON."""
+    """Return whether every engine can hold the JSON; NUL and numbers beyond a double break some."""
     if not is_suspect(raw):
         return True
     try:
@@ -109,10 +106,9 @@ def is_portable(raw: bytes) -> bool:
 
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:
-    """ISO 8601 texts as UTC timestamps in microseconds, a text without offset read as UTC, null where it is neither.
+    """ISO 8601 texts as UTC timestamps in microseconds; null for other texts, and outside the years 1 to 9999.
 
-    Service-interface 2.4 documents UTC with milliseconds; a date alone is no timestamp, nor is what lies before the
-    year 1 or after 9999, in UTC, which not every engine can hold.
+    Service-interface 2.4 documents UTC, so a text without offset is read as UTC. A date alone is no timestamp.
     """
     try:
         stamps = pc.cast(texts, ARROW_TYPES["timestamp"])

@@ -27,11 +27,7 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 class Emulator:
-    """A letter mailing service on loopback; the same seed gives the same rows.
-
-    Args:
-        latency_ms: wait before each response of a listing.
-    """
+    """A letter mailing service on loopback; the same seed gives the same rows. A listing takes `latency_ms` longer."""
 
     def __init__(self, contacts: int = 250, templates: int = 40, *, seed: int = 1, latency_ms: float = 0) -> None:
         self.contacts = Listing(islice(sample_rows.contacts(seed), contacts))

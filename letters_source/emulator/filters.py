@@ -1,7 +1,4 @@
-"""The filters of the two listings.
-
-Section 4 names the parameters; where it does not say how they match, this is an assumption.
-"""
+"""The filters of the two listings, named by section 4; where it does not say how they match, this is an assumption."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

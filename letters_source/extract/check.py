@@ -46,7 +46,7 @@ class Findings:
 def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Findings:
     """Ask for page 0 of each listing, then for one row with each value of each filter.
 
-    `probe` also finds the largest page that the service returns. Errors are those of a load; retries end after `PATIENCE_SECONDS`.
+    `probe` also finds the largest page. It raises as a load does, but retries end after `PATIENCE_SECONDS`.
     """
     settings = resolve_settings(overrides)
     tokens = token_source(settings, overrides)

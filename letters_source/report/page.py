@@ -30,15 +30,9 @@ PAGE = b"<!DOCTYPE html>"
 
 
 def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
-    """Write the page of a dataset, and return its size in bytes.
+    """Write or replace the page of a dataset in a DuckDB file or a folder of Parquet files; return its size in bytes.
 
-    Args:
-        file: the page; an earlier page is replaced.
-        source: a DuckDB file or a folder of Parquet files.
-        dataset: the schema in the file, or the subfolder of the folder.
-
-    Raises:
-        SettingsError: the dataset cannot be opened, or the page cannot be written.
+    A dataset that cannot be opened, or a page that cannot be written, raises `SettingsError`.
     """
     if os.path.exists(file) and not (file.is_file() and file.read_bytes().startswith(PAGE)):
         raise SettingsError(f"{file} exists and is not an HTML page; choose another --html.")
