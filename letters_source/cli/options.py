@@ -51,13 +51,10 @@ def setting(key: Key, **changes: Any) -> Option:
     """The option of a setting or filter; without it, the configuration decides."""
     name = NAMES.get(key.name, f"--{key.name.replace('_', '-')}")
     words = f"{key.about.description}{' May be repeated.' if get_origin(key.kind) is tuple else ''}"
-    usual = {"help": words, "default": None, "show_default": shown_default(key), **value_of(key)}
-    return click.option(name, key.name, **{**usual, **changes})
-
-
-def shown_default(key: Key) -> str | bool:
-    """The default that help shows: that of a number."""
-    return f"{key.default:g}" if key.kind in (int, float) and key.default is not None else False
+    shown = f"{key.default:g}" if key.kind in (int, float) and key.default is not None else False
+    return click.option(
+        name, key.name, **{"help": words, "default": None, "show_default": shown, **value_of(key), **changes}
+    )
 
 
 def value_of(key: Key) -> dict[str, Any]:

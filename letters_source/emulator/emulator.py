@@ -14,9 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from letters_source.emulator import http_server, sample_rows
-from letters_source.emulator.filters import READ_FILTER
+from letters_source.emulator.filters import READ_FILTER, read_integer
 from letters_source.emulator.listing import Listing, Predicate
-from letters_source.emulator.query_parameters import read_integer
 
 ACCESS_TOKEN = "emulator-access-token"  # noqa: S105
 REFRESH_TOKEN = "emulator-refresh-token"  # noqa: S105

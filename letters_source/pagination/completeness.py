@@ -5,6 +5,7 @@ Pure: a response is the keys of its rows, the count that came with them, and whe
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -150,9 +151,8 @@ class Spans:
 
     def last_readings(self, wanted: Mask) -> tuple[Mask, ...]:
         """Return for each reading which of its rows are the last reading of a wanted key."""
-        order = sorted(range(len(self.readings)), key=lambda index: self.readings[index].answered)
         source, place = np.full(len(wanted), -1), np.full(len(wanted), -1)
-        for index in order:
+        for index in sorted(range(len(self.readings)), key=lambda index: self.readings[index].answered):
             source[self.coded[index]] = index
             place[self.coded[index]] = np.arange(len(self.coded[index]))
         return tuple(
@@ -165,5 +165,4 @@ def rows_at(ticks: Codes, rows: Codes, after: Codes) -> Codes:
     """Return for each moment the rows of all responses whose tick is later."""
     order = np.argsort(ticks)
     earlier: Codes = np.concatenate(([0], np.cumsum(rows[order])))
-    later: Codes = earlier[-1] - earlier[np.searchsorted(ticks[order], after, side="right")]
-    return later
+    return cast("Codes", earlier[-1] - earlier[np.searchsorted(ticks[order], after, side="right")])

@@ -10,7 +10,7 @@ from gzip import GzipFile
 from io import BytesIO
 from random import uniform
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import requests
@@ -195,9 +195,7 @@ def read_body(response: requests.Response, where: str) -> bytes:
 
 def outcome(state: RetryCallState) -> Again:
     """Return why the last try failed."""
-    error: Any = state.outcome and state.outcome.exception()
-    again: Again = error
-    return again
+    return cast("Again", state.outcome and state.outcome.exception())
 
 
 def wait_seconds(state: RetryCallState) -> float:

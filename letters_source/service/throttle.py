@@ -68,7 +68,8 @@ class Throttle:
             # requests that began before the last push-back do not count again
             if began >= self._pushed_back:
                 self._window = max(1, self._window / 2)
-                if learn and (recent := self._recent(now)) >= FEWEST:
+                recent = sum(moment > now - 1 for moment in self._successes)
+                if learn and recent >= FEWEST:
                     self._learned = EASE * recent
                 self._pushed_back = now
 
@@ -120,6 +121,3 @@ class Throttle:
     def _interval(self) -> float:
         rates = [rate for rate in (self.rate, self._learned) if rate]
         return min(LONGEST_INTERVAL, 1 / min(rates)) if rates else 0.0
-
-    def _recent(self, now: float) -> int:
-        return sum(moment > now - 1 for moment in self._successes)
