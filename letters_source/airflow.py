@@ -101,15 +101,13 @@ def base_url_of(connection: Connection) -> str | None:
 
 
 def data_interval(context: Mapping[str, Any]) -> "TimeIntervalContext":
-    """Return the run's data interval, whose mailings are loaded where DLT_ALLOW_EXTERNAL_SCHEDULERS is true.
-
-    Without one, or with an empty one, as `@daily` has by default in Airflow 3, mailings continue from the last load.
-    """
+    """Return the run's data interval, whose mailings are loaded where DLT_ALLOW_EXTERNAL_SCHEDULERS is true."""
     from dlt.extract.incremental.context import TimeIntervalContext
 
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start and end and start < end:
         return TimeIntervalContext((start, end))
+    # none, or an empty one, as `@daily` has by default in Airflow 3: mailings continue from the last load
     return TimeIntervalContext(allow_external_schedulers=False)
 
 

@@ -58,10 +58,8 @@ class LettersTranslator(DagsterDltTranslator):
 def asset_specs(
     translator: DagsterDltTranslator | None = None, *, facets: bool = False, mailings: bool = False
 ) -> list[dg.AssetSpec]:
-    """Return the assets of all tables, parents first; facets and mailings only if wanted.
-
-    `@dlt_assets` is not used because it needs a dlt source and pipeline, which read secrets and make folders on import.
-    """
+    """Return the assets of all tables, parents first; facets and mailings only if wanted."""
+    # `@dlt_assets` needs a dlt source and pipeline, which read secrets and make folders on import
     translator = translator or LettersTranslator()
     tables = (table for table in TABLES if is_wanted(table, facets=facets, mailings=mailings))
     resources = (dlt.resource([], **hints(table)) for table in tables)

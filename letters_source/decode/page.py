@@ -1,7 +1,4 @@
-"""Decode the bytes of one page into Arrow rows.
-
-A page that fits the documented types is decoded into structs, any other column by column, with the same result.
-"""
+"""Decode the bytes of one page into Arrow rows: as structs where it fits the documented types, else by columns."""
 
 import re
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Define the row shape: the Arrow schema in which decoded rows travel to the tables, children nested.
-
-A row without a usable id has a null id, and its `reason` and `raw` text.
-"""
+"""Define the row shape: the Arrow schema in which decoded rows travel to the tables, children nested."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +18,7 @@ MOST_NAMES = 200
 OTHERS = "other fields"
 """The name under which all further fields are counted."""
 
+# a row without a usable id has a null id, the reason, and its raw text
 PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"
 
 

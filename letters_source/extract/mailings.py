@@ -99,10 +99,7 @@ def count_together(task: Task, windows: Sequence[Window]) -> int | None:
 
 
 def check_days_whole(task: Task, windows: Sequence[Window], together: int | None, mailed: int) -> None:
-    """Raise ServiceError if the service seems to leave out the last day of each window.
-
-    `together` is what `count_together` returned before the windows were read, `mailed` the number of contacts in them.
-    """
+    """Raise ServiceError if `mailed` of `together` contacts were in the windows, as if each lacked its last day."""
     days = task.settings.mailings_window
     if together is None or mailed >= together:
         return

@@ -94,15 +94,13 @@ def effect_of(trials: Iterator[Mapping[str, str]], whole: int, count: Count) -> 
 
 
 def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
-    """Return the most rows per page that the service returns, up to the listing's count and `LARGEST_PAGE`.
-
-    Sizes double until the service returns fewer rows than asked for, its limit, or refuses; then bisection finds it.
-    """
+    """Return the most rows per page that the service returns, up to the listing's count and `LARGEST_PAGE`."""
     best, size, too_large = 0, min(100, count), count + 1
     while size > best and size < too_large:
         try:
             rows = rows_of(size)
         except ServiceRejected:
+            # from here on by bisection
             too_large = size
             size = (best + too_large) // 2
             continue

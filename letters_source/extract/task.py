@@ -13,10 +13,7 @@ from letters_source.service.tokens import TokenSource
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A listing to read, with what that takes.
-
-    A load has one throttle and one token source, as the service's limits are shared.
-    """
+    """A listing to read, with what that takes; all tasks of a load share one throttle and one token source."""
 
     name: str  # what the rows are for: the listing's own tables, a facet or the mailings
     listing: Listing

@@ -1,7 +1,4 @@
-"""Do the responses prove that the listing was read completely?
-
-Pure: a response is the keys of its rows, the count that came with them, and when it was requested and answered.
-"""
+"""Do the responses prove that the listing was read completely? Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

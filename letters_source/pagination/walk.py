@@ -78,16 +78,14 @@ class Walk:
         return pages_of(self.count, len(self.readings[0].keys)) - 1
 
     def middle_pages(self) -> Iterator[int]:
-        """Yield the pages between the first and the last, as far as the newest count says.
-
-        The last page was read early: if it is no longer the last, it has more rows and is read again.
-        """
+        """Yield the pages between the first and the last, as far as the newest count says."""
         planned = self.last_page
         # a listing that doubles while it is read is left to the next walk
         for page in range(1, 2 * planned + 10):
             # the walk can no longer be complete: the count may be far too high
             if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS:
                 return
+            # the last page was read early: if it is no longer the last, it has more rows and is read again
             if page < planned or self.last_page > planned:
                 yield page
 

@@ -54,10 +54,7 @@ STYLE = {
 
 
 def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
-    """Write or replace the page of a dataset in a DuckDB file or a folder of Parquet files; return its size in bytes.
-
-    A dataset that cannot be opened, or a page that cannot be written, raises `SettingsError`.
-    """
+    """Write the page of a dataset in a DuckDB file or folder; return its size in bytes, or raise `SettingsError`."""
     if os.path.exists(file) and not (file.is_file() and file.read_bytes().startswith(PAGE)):
         raise SettingsError(f"{file} exists and is not an HTML page; choose another --html.")
     with open_tables(source, dataset) as connection:

@@ -68,10 +68,7 @@ def about(meaning: str, *examples: Any, **bounds: Any) -> Meta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContactFilters:
-    """The parameters of `GET /contacts` that select contacts (service-interface 4.2); unset ones are not sent.
-
-    An undocumented address status raises `SettingsError`.
-    """
+    """The filters of `GET /contacts` (service-interface 4.2), sent if set; `SettingsError` for an unknown status."""
 
     search: Annotated[str | None, about("Contacts that match this text.", "portland")] = None
     address_status: Annotated[Texts, about("Contacts with this status: Failed or Verified.", [*ADDRESS_STATUSES])] = ()
@@ -107,10 +104,9 @@ class ContactFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateFilters:
-    """The parameters of `GET /templates` that select templates (service-interface 4.1); unset ones are not sent.
+    """The filters of `GET /templates` (service-interface 4.1), sent if set; `SettingsError` for an unknown type.
 
-    The interface calls all but `creator` required, but its example sends none; neither do we until one is configured.
-    An undocumented product type raises `SettingsError`.
+    The interface calls all but `creator` required, but its example sends none.
     """
 
     search: Annotated[int | None, about("Flag that enables search: 1. The service may require it.", 1)] = None

@@ -22,11 +22,7 @@ class Stopped(Exception):
 
 
 class Throttle:
-    """At most `workers` requests in flight, and at most `rate` starting per second. Thread-safe.
-
-    When the service asks to slow down, all workers pause, the window is halved as in TCP, and the rate stays a little
-    below the one that had worked.
-    """
+    """At most `workers` requests in flight and `rate` starting per second, fewer after push-back. Thread-safe."""
 
     def __init__(self, workers: int, rate: float | None = None) -> None:
         self.workers, self.rate = workers, rate
@@ -67,6 +63,7 @@ class Throttle:
             self._parked_until = max(self._parked_until, now + seconds)
             # requests that began before the last push-back do not count again
             if began >= self._pushed_back:
+                # halved, as in TCP
                 self._window = max(1, self._window / 2)
                 recent = sum(moment > now - 1 for moment in self._successes)
                 if learn and recent >= FEWEST:
