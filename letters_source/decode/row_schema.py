@@ -13,10 +13,8 @@ import pyarrow as pa
 
 from letters_source.tables import ARROW_TYPES, Table, tables_of
 
-MOST_NAMES = 200
-"""How many fields of a listing are counted by name."""
-OTHERS = "other fields"
-"""The name under which all further fields are counted."""
+MOST_NAMES = 200  # how many fields of a listing are counted by name
+OTHERS = "other fields"  # the name under which all further fields are counted
 
 # a row without a usable id has a null id, the reason, and its raw text
 PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"

@@ -19,8 +19,7 @@ from letters_source.tables import MAILINGS
 
 logger = logging.getLogger("letters_source")
 
-DAYS = ("last_mailed_from", "last_mailed_to")
-"""The filters of a window."""
+DAYS = ("last_mailed_from", "last_mailed_to")  # the filters of a window
 REMEDY = "set sources.letters.mailings to false, or another date_format"
 
 

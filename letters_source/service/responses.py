@@ -27,7 +27,6 @@ class Again(Exception):
     """The request may succeed when it is sent again."""
 
     reason: str
-    status: int | None = None
     wait: float | None = None  # seconds the service asks to wait
     tries: int | None = None  # how often to try with such a failure; None for as long as the retry budget lasts
     error: LettersError | None = None  # what to raise after the last try
@@ -36,8 +35,11 @@ class Again(Exception):
         return self.reason
 
 
+@dataclass(eq=False)
 class SlowDown(Again):
     """The service asked to slow down, with 429 because of the rate of requests, or with 503 for other reasons."""
+
+    status: int = TOO_MANY_REQUESTS
 
 
 def check_status(response: requests.Response, body: bytes, listing: str, where: str, tokens: Tokens) -> None:
@@ -47,7 +49,8 @@ def check_status(response: requests.Response, body: bytes, listing: str, where: 
         return
     if status in RETRIED:
         wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-        raise (SlowDown if status in SLOW_DOWN else Again)(f"the service answered {status}", status, wait)
+        reason = f"the service answered {status}"
+        raise SlowDown(reason, wait, status=status) if status in SLOW_DOWN else Again(reason, wait)
     if status < 300:
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:
