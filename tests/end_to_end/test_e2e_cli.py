@@ -610,7 +610,7 @@ def test_numpy_starts_no_threads() -> None:
 
 def test_the_installed_command_loads(world: World) -> None:
     """The whole process, its streams and its exit code, without a warning of anybody."""
-    done = run_process(COMMAND, "load", "--quiet", env=without_coverage())
+    done = run_process(COMMAND, "load", "--quiet")
     assert done == Outcome(0, "", "")
     assert is_complete(world, Path("letters.duckdb"))
 
@@ -703,6 +703,6 @@ def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
 @pytest.mark.parametrize("options", ["2>&-", "--quiet >&-"])
 def test_a_closed_stream_stops_nothing(world: World, options: str) -> None:
     """Schedulers may start commands without one, and a quiet command says nothing of it."""
-    ended = run_process("sh", "-c", f"{COMMAND} load {options}", env=without_coverage())
+    ended = run_process("sh", "-c", f"{COMMAND} load {options}")
     assert (ended.code, "Traceback" in ended.err) == (0, False)
     assert is_complete(world, Path("letters.duckdb"))
