@@ -42,15 +42,10 @@ ASSETS = [CONTACTS, TEMPLATES, AUDIT]
 
 
 def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
-    """Call `run` in a task, with the settings and the data interval that Airflow provides.
+    """Call `run` in a task on the pipeline that `make` makes, with the connection's settings and the data interval.
 
-    Args:
-        make: makes the pipeline to load with.
-        **settings: as for `run`; they override those of the connection.
-
-    Raises:
-        AirflowFailException: a retry cannot help; the message is that of our error.
-        AirflowException: a retry can help.
+    `settings` are as for `run` and override the connection's. Errors of ours become an `AirflowException` where a retry
+    can help, otherwise an `AirflowFailException`.
     """
     from dlt.common.configuration.container import Container
 
@@ -62,10 +57,7 @@ def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
 
 
 def look_up_sections_only() -> None:
-    """Make dlt ask Airflow only for variables that hold whole sections, such as `dlt_secrets_toml`.
-
-    By default it asks for each setting as well: 672 requests per load instead of 36.
-    """
+    """Make dlt ask Airflow only for whole sections, such as `dlt_secrets_toml`: 36 requests per load instead of 672."""
     from dlt.common.configuration.container import Container
     from dlt.common.configuration.specs import PluggableRunContext
 
@@ -109,15 +101,13 @@ def base_url_of(connection: Connection) -> str | None:
 
 
 def data_interval(context: Mapping[str, Any]) -> "TimeIntervalContext":
-    """Return the run's data interval, whose mailings are loaded where DLT_ALLOW_EXTERNAL_SCHEDULERS is true.
-
-    Without one, or with an empty one, as `@daily` has by default in Airflow 3, mailings continue from the last load.
-    """
+    """Return the run's data interval, whose mailings are loaded where DLT_ALLOW_EXTERNAL_SCHEDULERS is true."""
     from dlt.extract.incremental.context import TimeIntervalContext
 
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start and end and start < end:
         return TimeIntervalContext((start, end))
+    # none, or an empty one, as `@daily` has by default in Airflow 3: mailings continue from the last load
     return TimeIntervalContext(allow_external_schedulers=False)
 
 
@@ -137,11 +127,9 @@ def announce(result: "Result", outlet_events: Any) -> None:
 
 
 def extra_of(result: "Result", listing: str | None = None) -> dict[str, Any]:
-    """Return an event's extra: the load's ID, the rows of each table, and the weakest verdict.
+    """Return an event's extra: the load's ID, the weakest verdict, and the rows of each table.
 
-    Args:
-        result: the load.
-        listing: the listing whose tables to include; "" for the tables of no listing, None for all tables.
+    `listing` is the listing whose tables to include; "" for the tables of no listing, None for all tables.
     """
     from letters_source.tables import TABLES
 

@@ -89,7 +89,8 @@ def run(
     """
     start = monotonic()
     source = choose_parts(letters(watch, **settings), only)
-    tables = loaded_tables(source)
+    names = {resource.table_name for resource in source.selected_resources.values()}
+    tables = [table for table in TABLES if table.name in names]
     pipeline = pipeline or make_pipeline()
     copy = place_of_copy(publish)
     wait = resolve_settings(settings).lock_wait
@@ -117,7 +118,8 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
     files: Any = "insert_values" if engine(pipeline) == "postgres" else None
     pipeline.extract(source, loader_file_format=files, refresh=pipeline.refresh)
     pipeline.normalize()
-    restore_tables(pipeline, [table.name for table in loaded_tables(source)])
+    names = [str(resource.table_name) for resource in source.selected_resources.values()]
+    restore_tables(pipeline, names)
     memory = memory_for(package_files(pipeline)) if is_duckdb(pipeline) else 0
     destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
     return str(pipeline.load(destination).loads_ids[-1])
@@ -189,9 +191,3 @@ def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
     if unknown := parts - set(PARTS):
         raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")
     return source.with_resources(*parts) if parts else source
-
-
-def loaded_tables(source: DltSource) -> list[Table]:
-    """Return the tables that the selected resources load."""
-    names = {resource.table_name for resource in source.selected_resources.values()}
-    return [table for table in TABLES if table.name in names]

@@ -27,11 +27,7 @@ def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
 
 
 def check_ours(file: Path) -> None:
-    """Raise if another pipeline loaded the dataset of the file, whose rows the demo would replace.
-
-    Raises:
-        DestinationError: one did.
-    """
+    """Raise `DestinationError` if another pipeline loaded the file's dataset, whose rows the demo would replace."""
     # DuckDB waits forever at a named pipe
     if not (os.path.exists(file) and file.is_file()):
         return

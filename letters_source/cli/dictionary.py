@@ -33,12 +33,12 @@ def render(form: Form, tables: Tables = TABLES) -> str:
 def find_references(tables: Tables) -> tuple[Reference, ...]:
     """The foreign keys of child tables, in the order of the tables."""
     roots = {table.listing: table for table in tables if not table.is_child}
-    return tuple(to_reference(table, roots[table.listing]) for table in tables if table.is_child)
-
-
-def to_reference(child: Table, parent: Table) -> Reference:
-    """The foreign key of a child: the first column of its key; more columns follow if a parent has many rows."""
-    return Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
+    return tuple(
+        # more columns of the key follow if a parent has many rows
+        Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
+        for child in tables
+        if child.is_child and (parent := roots[child.listing])
+    )
 
 
 def cells(column: Column) -> tuple[str, ...]:
@@ -52,26 +52,16 @@ def note(column: Column) -> str:
     return f"Personal: {column.description}" if column.personal else column.description
 
 
-def to_text(tables: Tables) -> str:
-    """The tables as plain text."""
-    return "\n\n".join(map(text_section, tables))
-
-
 def text_section(table: Table) -> str:
-    """One table, with an aligned line for each column."""
+    """One table as plain text, with an aligned line for each column."""
     rows = [HEADINGS, *map(cells, table.loaded)]
     widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join([f"{table.name}: {table.description}", *(f"  {line}" for line in lines)])
 
 
-def to_markdown(tables: Tables) -> str:
-    """The tables as sections of a document."""
-    return "\n\n".join(map(markdown_section, tables))
-
-
 def markdown_section(table: Table) -> str:
-    """One table, with a row for each column."""
+    """One table as a section of a document, with a row for each column."""
     rows = [HEADINGS, *map(markdown_cells, table.loaded)]
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([f"### {table.name}", "", table.description, "", head, "|---" * len(HEADINGS) + "|", *body])
@@ -169,8 +159,8 @@ def dbml_reference(reference: Reference) -> str:
 
 
 WRITERS: Mapping[Form, Callable[[Tables], str]] = {
-    "text": to_text,
-    "markdown": to_markdown,
+    "text": lambda tables: "\n\n".join(map(text_section, tables)),
+    "markdown": lambda tables: "\n\n".join(map(markdown_section, tables)),
     "json": to_json,
     "mermaid": to_mermaid,
     "dbml": to_dbml,

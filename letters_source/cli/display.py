@@ -28,19 +28,11 @@ if TYPE_CHECKING:
 
 
 @cache
-def stdout() -> "Console":
-    """The console of results."""
+def console(*, stderr: bool = False) -> "Console":
+    """The console of results, or of progress and log."""
     from rich.console import Console
 
-    return Console(soft_wrap=True, markup=False, emoji=False)
-
-
-@cache
-def stderr() -> "Console":
-    """The console of progress and log."""
-    from rich.console import Console
-
-    return Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
+    return Console(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def is_watched() -> bool:
@@ -51,21 +43,17 @@ def is_watched() -> bool:
 def start_logging(*, quiet: bool, debug: bool) -> None:
     """Log to stderr: warnings; a line per listing where no progress is shown; with `debug` a line per page."""
     logger = logging.getLogger("letters_source")
-    watched = is_watched()
-    logger.addHandler(terminal_handler(show_time=debug) if watched else plain_handler())
-    usual = logging.WARNING if quiet or watched else logging.INFO
+    usual = logging.WARNING if quiet or is_watched() else logging.INFO
     logger.setLevel(logging.DEBUG if debug else usual)
+    logger.addHandler(log_handler(show_time=debug))
 
 
-def terminal_handler(*, show_time: bool) -> logging.Handler:
-    """A handler that keeps log lines clear of the progress bars."""
-    from rich.logging import RichHandler
+def log_handler(*, show_time: bool) -> logging.Handler:
+    """A handler that keeps log lines clear of the progress bars; plain and unwrapped where there is no terminal."""
+    if is_watched():
+        from rich.logging import RichHandler
 
-    return RichHandler(console=stderr(), show_path=False, show_time=show_time, markup=False)
-
-
-def plain_handler() -> logging.Handler:
-    """A handler that writes unwrapped lines; rich would wrap them at the width of a terminal."""
+        return RichHandler(console=console(stderr=True), show_path=False, show_time=show_time, markup=False)
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     return handler
@@ -89,7 +77,7 @@ def load_accounts_shown(
     if quiet:
         return
     for account, result in results.items():
-        stdout().print(f"Account {account}:", highlight=False)
+        console().print(f"Account {account}:")
         show_result(result, pipelines[account])
     show_published(settings)
 
@@ -121,7 +109,7 @@ def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
 
     name = TextColumn("{task.description}", markup=False)
     columns = (SpinnerColumn(), name, BarColumn(), MofNCompleteColumn(), TextColumn("rows"))
-    with Progress(*columns, TimeElapsedColumn(), console=stderr()) as bars:
+    with Progress(*columns, TimeElapsedColumn(), console=console(stderr=True)) as bars:
         yield Bars(bars).watch
 
 
@@ -133,9 +121,9 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
         verdicts = " and ".join(sorted({audit["verdict"] for audit in own}))
         seconds, requests = (sum(audit[key] for audit in own) for key in ("seconds", "requests"))
         table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
-    stdout().print(table)
+    console().print(table)
     place, dataset = shown_place(pipeline), pipeline.dataset_name
-    stdout().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}", highlight=False)
+    console().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}")
     # mailings have another mode, and none without an audit
     is_history = any(audit["mode"] == "history" for audit in result.audits)
     contacts = "contacts_current" if is_history else "contacts"
@@ -143,13 +131,13 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     if code and result.tables.get("contacts"):
         # under uv the environment's Python is not on the path
         python = "uv run python" if "UV" in os.environ else "python"
-        stdout().print(f"Try: {python} -c {shlex.quote(code)}", highlight=False)
+        console().print(f"Try: {python} -c {shlex.quote(code)}")
 
 
 def show_published(settings: Mapping[str, Any]) -> None:
     """Print where the published copy is, if there is one."""
     if file := settings.get("publish"):
-        stdout().print(f"Published for readers: {file.absolute()}", highlight=False)
+        console().print(f"Published for readers: {file.absolute()}")
 
 
 def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
@@ -183,25 +171,24 @@ def show_findings(findings: Findings) -> None:
             f"{found.largest_page or 0:,}",
         )
         table.add_row(found.listing, *figures[: len(table.columns) - 1])
-    stdout().print(table)
+    console().print(table)
     for found in findings.listings:
         for effect in sorted(set(found.filters.values())):
             names = ", ".join(name for name, seen in found.filters.items() if seen == effect)
-            stdout().print(f"Filters of {found.listing}, {effect}: {names}", highlight=False)
+            console().print(f"Filters of {found.listing}, {effect}: {names}")
     end = findings.expires
     expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
-    stdout().print(f"The service is reachable and accepts the tokens; the access token {expires}.", highlight=False)
+    console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:
     """Print how to use the emulator, as lines to paste into a shell."""
-    stdout().print(
+    console().print(
         f"export SOURCES__LETTERS__BASE_URL={base_url}\n"
         f"export SOURCES__LETTERS__ACCESS_TOKEN={emulator.access_token}\n"
         f"export SOURCES__LETTERS__REFRESH_TOKEN={emulator.refresh_token}\n"
         f"# {emulator.contacts.count:,} contacts and {emulator.templates.count:,} templates until Ctrl-C; "
-        "set these in another shell, then run: letters load",
-        highlight=False,
+        "set these in another shell, then run: letters load"
     )
 
 

@@ -62,7 +62,7 @@ def init() -> None:
 
     Existing files are not changed.
     """
-    from letters_source.cli.init import FOLDER, write_settings
+    from letters_source.config.messages import FOLDER, write_settings
 
     for path in write_settings():
         click.echo(f"Created {path}")

@@ -51,13 +51,10 @@ def setting(key: Key, **changes: Any) -> Option:
     """The option of a setting or filter; without it, the configuration decides."""
     name = NAMES.get(key.name, f"--{key.name.replace('_', '-')}")
     words = f"{key.about.description}{' May be repeated.' if get_origin(key.kind) is tuple else ''}"
-    usual = {"help": words, "default": None, "show_default": shown_default(key), **value_of(key)}
-    return click.option(name, key.name, **{**usual, **changes})
-
-
-def shown_default(key: Key) -> str | bool:
-    """The default that help shows: that of a number."""
-    return f"{key.default:g}" if key.kind in (int, float) and key.default is not None else False
+    shown = f"{key.default:g}" if key.kind in (int, float) and key.default is not None else False
+    return click.option(
+        name, key.name, **{"help": words, "default": None, "show_default": shown, **value_of(key), **changes}
+    )
 
 
 def value_of(key: Key) -> dict[str, Any]:
@@ -67,10 +64,8 @@ def value_of(key: Key) -> dict[str, Any]:
         whole: Any = click.IntRange
         return {"type": whole(low, high), "metavar": "N"}
     if key.kind is float:
-        return {
-            "type": click.FloatRange(low if above is None else above, high, min_open=above is not None),
-            "metavar": "X",
-        }
+        kind = click.FloatRange(low if above is None else above, high, min_open=above is not None)
+        return {"type": kind, "metavar": "X"}
     if key.kind in (bool, date):
         return {"is_flag": True} if key.kind is bool else {"type": day}
     return {"metavar": "TEXT", "callback": not_empty, "multiple": get_origin(key.kind) is tuple}
@@ -134,12 +129,7 @@ READ_BY = {
 
 
 def check_options_apply(settings: dict[str, Any], parts: Collection[str]) -> None:
-    """Raise if an option is about a part that is not loaded.
-
-    Args:
-        settings: as `with_filters` returns them.
-        parts: what is loaded; all when empty.
-    """
+    """Raise if an option is about a part that is not loaded; no `parts` are all parts."""
     for name, read_by in READ_BY.items():
         value = settings.get(name)
         is_given = value is not None and value != type(value)()

@@ -1,15 +1,18 @@
 """How settings are described to people: in errors, and in the commented settings files."""
 
 import json
+import os
 from collections.abc import Collection, Iterable
 from datetime import date
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from letters_source.config.settings import FILTERS, PII, SECRETS, SETTINGS, Key
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
 
+FOLDER = Path(".dlt")
 KINDS = {
     int: "a whole number",
     float: "a number",
@@ -134,3 +137,17 @@ def toml_of(value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     return json.dumps(value).removesuffix(".0")
+
+
+def write_settings() -> list[Path]:
+    """Write config.toml and secrets.toml where they do not exist; return those written, or raise `SettingsError`."""
+    texts = {FOLDER / "config.toml": config_toml(), FOLDER / "secrets.toml": secrets_toml()}
+    missing = [path for path in texts if not os.path.lexists(path)]
+    try:
+        FOLDER.mkdir(exist_ok=True)
+        for path in missing:
+            path.touch(0o600 if path.stem == "secrets" else 0o644, exist_ok=False)
+            path.write_text(texts[path])
+    except OSError as error:
+        raise SettingsError(f"{error.filename} cannot be written: {error.strerror}.") from None
+    return missing

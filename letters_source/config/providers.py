@@ -1,8 +1,7 @@
-"""Where a setting's value comes from, and its conversion to the declared type.
+"""Where a setting's value comes from (dlt's providers), and its conversion to the declared type.
 
-dlt's own providers are asked (environment variables, config.toml, secrets.toml, vaults) for exactly
-`sources.letters.<environment>.<key>`, then `sources.letters.<key>`. dlt's resolution, which `@configspec` uses, falls
-back to a bare `<key>`: an `ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
+dlt's own resolution, which `@configspec` uses, falls back from `sources.letters.<key>` to a bare `<key>`: an
+`ACCESS_TOKEN` or `ENVIRONMENT` meant for something else must not reach the service.
 """
 
 import json

@@ -34,15 +34,7 @@ POLICIES = {name: Key(name, Literal[choices], Meta()) for name, choices in {**CH
 
 
 def resolve_settings(overrides: Overrides, providers: Providers | None = None) -> Settings:
-    """Resolve the settings: arguments first, then dlt's configuration, then defaults.
-
-    Args:
-        overrides: the arguments.
-        providers: where to look; dlt's own when None.
-
-    Raises:
-        SettingsError: one is missing or wrong; the message names the key, its environment variable and its file.
-    """
+    """Resolve the settings, or raise `SettingsError`, which names the key, its environment variable and its file."""
     found = present_providers() if providers is None else providers
     given: dict[str, Any] = {**overrides}
     check_names(SECTION, given, Overrides.__annotations__)
@@ -119,14 +111,7 @@ def resolve_filters(listing: str, given: F, environment: str | None, providers: 
 def resolve_privacy(
     given: Mapping[str, Policy] | Policy | None, secret: str | None, environment: str | None, providers: Providers
 ) -> Privacy:
-    """The treatment of personal data: as given, then as in `[sources.letters.pii]`; `all` stands for unnamed columns.
-
-    Args:
-        given: policies by column, or one for all.
-        secret: the key to hash with.
-        environment: whose section takes precedence.
-        providers: where to look.
-    """
+    """The treatment of personal data: as given, then as in `[sources.letters.pii]`; `all` is for unnamed columns."""
     policies = {"all": given} if isinstance(given, str) else given or {}
     found = resolve_section("pii", POLICIES, policies, environment, providers)
     chosen = {name: found[name] or (found["all"] if name in PERSONAL else None) for name in CHOICES}

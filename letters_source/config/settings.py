@@ -1,7 +1,6 @@
-"""The declaration of every setting: name, type, bounds, default and meaning.
+"""The declaration of every setting: name, type, bounds, default and meaning; lookup, options and docs derive from it.
 
-Lookup, validation, the command's options, the reference and the commented config.toml are made from it. Nothing here
-imports dlt, Arrow or NumPy, so that `letters --help` answers at once.
+Nothing here imports dlt, Arrow or NumPy, so that `letters --help` answers at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,10 +34,9 @@ Proof = Literal["fenced", "certified"]
 
 
 class Overrides(TypedDict, total=False):
-    """Settings given as arguments; what is not given, or None, comes from dlt's configuration.
+    """Settings given as arguments, also as text; what is not given, or None, comes from dlt's configuration.
 
-    Text is converted as in the configuration, since schedulers often have only text. Type checkers cannot derive these
-    types from `Settings`; a test compares them.
+    Type checkers cannot derive these types from `Settings`; a test compares them.
     """
 
     base_url: str

@@ -55,10 +55,7 @@ CHECKS = {
     "unique_keys": Check("No key occurs twice.", ("row", "object", "list", "facet", "window"), find_repeated),
     "no_orphans": Check("Every row has its parent.", ("object", "list"), find_rows),
     "documented": Check(
-        "The service sent no undocumented field, and every value fit its column.",
-        ("row",),
-        find_undocumented,
-        WARN,
+        "The service sent no undocumented field, and every value fit its column.", ("row",), find_undocumented, WARN
     ),
 }
 

@@ -33,9 +33,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
         """Load the listings of the selected tables, and report what each table holds.
 
         A listing is read once for all its tables: those that are not selected are loaded and reported too.
-
-        Raises:
-            Failure: with the reason in one line, and whether a retry can help.
+        A `Failure` has the reason in one line, and whether a retry can help.
         """
         account = context.partition_key if context.has_partition_key else None
         selected = context.selected_asset_keys
@@ -68,11 +66,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
         return {name: value for name, value in {**own, **chosen}.items() if value is not None}
 
     def pipelines(self, accounts: Sequence[str]) -> Mapping[str, dlt.Pipeline]:
-        """Return the pipeline of each account, or one without a name. Override it to load anywhere else.
-
-        Raises:
-            DestinationError: the destination cannot be used, or two accounts would share a dataset.
-        """
+        """Return the pipeline of each account, or one without a name. Override it to load anywhere else."""
         if accounts:
             return account_pipelines(self.destination, self.to, self.dataset, accounts)
         return {"": make_pipeline(self.destination, self.to, self.dataset)}

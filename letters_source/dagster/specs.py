@@ -24,21 +24,13 @@ SERVICE = dg.AssetSpec(
 
 @dataclass
 class LettersTranslator(DagsterDltTranslator):
-    """A dagster-dlt translator that knows our tables. Subclass it to change tags and the like.
+    """A dagster-dlt translator that knows our tables. Subclass it to change tags and the like."""
 
-    Args:
-        prefix: the asset key before its last part, which must stay the table's name.
-        group: the group of the assets.
-        destination: the kind of destination, shown on the assets.
-        dataset: the dataset that the resource loads into; None for partitions, which have a dataset each.
-        owners: email addresses, or teams as `team:name`.
-    """
-
-    prefix: Sequence[str] = (DATASET,)
+    prefix: Sequence[str] = (DATASET,)  # the asset key before its last part, which must stay the table's name
     group: str = "letters"
-    destination: Kind = "duckdb"
-    dataset: str | None = DATASET
-    owners: Sequence[str] = ()
+    destination: Kind = "duckdb"  # shown on the assets
+    dataset: str | None = DATASET  # that the resource loads into; None for partitions, which have a dataset each
+    owners: Sequence[str] = ()  # email addresses, or teams as `team:name`
 
     def get_asset_spec(self, data: DltResourceTranslatorData) -> dg.AssetSpec:
         """Return a table's asset; child tables depend on their listing's table, all others on the service."""
@@ -66,10 +58,8 @@ class LettersTranslator(DagsterDltTranslator):
 def asset_specs(
     translator: DagsterDltTranslator | None = None, *, facets: bool = False, mailings: bool = False
 ) -> list[dg.AssetSpec]:
-    """Return the assets of all tables, parents first; facets and mailings only if wanted.
-
-    `@dlt_assets` is not used because it needs a dlt source and pipeline, which read secrets and make folders on import.
-    """
+    """Return the assets of all tables, parents first; facets and mailings only if wanted."""
+    # `@dlt_assets` needs a dlt source and pipeline, which read secrets and make folders on import
     translator = translator or LettersTranslator()
     tables = (table for table in TABLES if is_wanted(table, facets=facets, mailings=mailings))
     resources = (dlt.resource([], **hints(table)) for table in tables)

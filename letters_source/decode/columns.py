@@ -1,8 +1,4 @@
-"""Turn the fields of a page's objects into Arrow arrays.
-
-Where the whole page fits, its rows are structs. Otherwise one field's raw JSON values are decoded together, and only a
-field with a value that does not fit is read value by value.
-"""
+"""Turn the fields of a page's objects, decoded into structs or raw JSON values, into Arrow arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,17 +25,11 @@ class DoesNotFit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of many objects.
-
-    Args:
-        array: its column.
-        misfits: the positions of the values that do not fit.
-        numbers: how many values were numbers and became text.
-    """
+    """One field of many objects as a column."""
 
     array: pa.Array
-    misfits: Sequence[int] = ()
-    numbers: int = 0
+    misfits: Sequence[int]  # the positions of the values that do not fit
+    numbers: int  # how many values were numbers and became text
 
 
 def row_type(listing: str) -> Any:

@@ -1,8 +1,4 @@
-"""Decode the bytes of one page into Arrow rows.
-
-A page that fits the documented types is decoded into structs. Any other page is read column by column. Both ways give
-the same rows for the same page. What does not fit is kept and counted; it never stops a load.
-"""
+"""Decode the bytes of one page into Arrow rows: as structs where it fits the documented types, else by columns."""
 
 import re
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""Define the row shape: the Arrow schema in which decoded rows travel to the tables.
-
-It has one Arrow row for each row of a page, in the page's order, with children nested. A row without a usable id has a
-null id, and its `reason` and `raw` text.
-"""
+"""Define the row shape: the Arrow schema in which decoded rows travel to the tables, children nested."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,29 +13,21 @@ import pyarrow as pa
 
 from letters_source.tables import ARROW_TYPES, Table, tables_of
 
-MOST_NAMES = 200
-"""How many fields of a listing are counted by name."""
-OTHERS = "other fields"
-"""The name under which all further fields are counted."""
+MOST_NAMES = 200  # how many fields of a listing are counted by name
+OTHERS = "other fields"  # the name under which all further fields are counted
 
+# a row without a usable id has a null id, the reason, and its raw text
 PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What decoding noticed.
+    """What decoding noticed."""
 
-    Args:
-        kept: how often each field was kept in `undocumented`.
-        misfits: how many of those values were of documented fields.
-        numbers: how often a number came where text is documented and became its digits, by field.
-        halves: how many halves of surrogate pairs became U+FFFD; they count as misfits too.
-    """
-
-    kept: Counter[str] = field(default_factory=Counter)
-    misfits: int = 0
-    numbers: Counter[str] = field(default_factory=Counter)
-    halves: int = 0
+    kept: Counter[str] = field(default_factory=Counter)  # how often each field was kept in `undocumented`
+    misfits: int = 0  # how many of those values were of documented fields
+    numbers: Counter[str] = field(default_factory=Counter)  # how often a number became text, by field
+    halves: int = 0  # how many halves of surrogate pairs became U+FFFD; they count as misfits too
 
     def __add__(self, other: "Notes") -> "Notes":
         return Notes(
@@ -73,10 +61,7 @@ def row_schema(listing: str) -> pa.Schema:
         [
             *(pa.field(column.name, ARROW_TYPES[column.kind]) for column in root.columns),
             *(pa.field(child.short, part_type(child)) for child in children),
-            pa.field(PAGE, pa.int64()),
-            pa.field(POSITION, pa.int64()),
-            pa.field(REASON, pa.string()),
-            pa.field(RAW, pa.string()),
+            *((PAGE, pa.int64()), (POSITION, pa.int64()), (REASON, pa.string()), (RAW, pa.string())),
         ]
     )
 
@@ -99,11 +84,8 @@ def objects_in(parts: Sequence[Any], table: Table) -> list[Any]:
 def nest(parts: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa.Array], table: Table) -> pa.Array:
     """Return a child table as it lies in the row shape.
 
-    Args:
-        parts: each row's nested object, or its list of them; None where the row has none.
-        objects: `objects_in(parts, table)`.
-        columns: the columns of these objects; one that is not given is null throughout.
-        table: the child table.
+    `parts` are each row's object, or list of them, or None; `objects` is `objects_in(parts, table)`, and `columns` are
+    those of the objects; one that is not given is null throughout.
     """
     kind = part_type(table)
     fields = list(kind.value_type if table.part == "list" else kind)

@@ -1,8 +1,4 @@
-"""Read the rows of a page that does not fit, and keep what is undocumented.
-
-Fields are taken out of their objects column by column. What is left, and what does not fit its column, is kept as JSON,
-as the service wrote it.
-"""
+"""Read the rows of a page that does not fit, and keep what is undocumented as the service wrote it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,19 +25,12 @@ _LISTS_OF_OBJECTS = msgspec.json.Decoder(list[list[Fields] | None])
 
 @dataclass(slots=True)
 class Found:
-    """What the fields of a table's objects gave.
+    """What the fields of a table's objects gave: columns, and values that do not fit (position, wire name, value)."""
 
-    Args:
-        objects: the fields of each object that were not taken out.
-        columns: the columns that were made of the others.
-        misfits: an object's position, a field's wire name and its raw value, for each value that does not fit.
-        numbers: how often a number became text, by field.
-    """
-
-    objects: Sequence[Fields]
+    objects: Sequence[Fields]  # the fields that were not taken out
     columns: dict[str, pa.Array] = field(default_factory=dict)
     misfits: list[tuple[int, str, msgspec.Raw]] = field(default_factory=list)
-    numbers: Counter[str] = field(default_factory=Counter)
+    numbers: Counter[str] = field(default_factory=Counter)  # how often a number became text, by field
 
     def take(self, wire: str) -> list[msgspec.Raw]:
         """Take a field out of all objects."""

@@ -69,10 +69,7 @@ def read_value(raw: bytes, kind: Kind) -> str | bool | None:
 
 
 def json_text(raw: bytes) -> str:
-    """Return the JSON as the service wrote it, or as a JSON string where some engine could not hold it.
-
-    NUL and numbers beyond a double, which a very long row of digits may be, break the JSON columns of some engines.
-    """
+    """Return the JSON as the service wrote it; where an engine could not hold it, a JSON string of that text."""
     text = raw.decode()
     return text if is_portable(raw) else msgspec.json.encode(text).decode()
 
@@ -104,7 +101,7 @@ def is_suspect(raw: bytes) -> bool:
 
 
 def is_portable(raw: bytes) -> bool:
-    """Return whether every engine can hold the JSON."""
+    """Return whether every engine can hold the JSON; NUL and numbers beyond a double break some."""
     if not is_suspect(raw):
         return True
     try:
@@ -115,10 +112,9 @@ def is_portable(raw: bytes) -> bool:
 
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:
-    """Return ISO 8601 texts as UTC timestamps in microseconds, and null for other texts; without an offset it is UTC.
+    """Return ISO 8601 texts as UTC timestamps in microseconds; null for other texts, and outside the years 1 to 9999.
 
-    Service-interface 2.4 documents UTC with milliseconds. A date alone is not a timestamp, nor is a moment before the
-    year 1 or after 9999 in UTC, which not every engine can hold.
+    Service-interface 2.4 documents UTC, so a text without offset is read as UTC. A date alone is no timestamp.
     """
     try:
         stamps = pc.cast(texts, ARROW_TYPES["timestamp"])

@@ -28,7 +28,7 @@ from letters_source.destination.kinds import (
     table_format,
 )
 from letters_source.destination.locking import when_free
-from letters_source.errors import LoadFailed, reason, root_cause
+from letters_source.errors import LoadFailed
 
 # our subclasses of dlt's destinations
 OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
@@ -126,29 +126,29 @@ def package_files(pipeline: dlt.Pipeline) -> Iterator[pq.FileMetaData]:
 
 
 def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
-    """Recreate tables that the load replaces and that were dropped: dlt trusts its record that they exist."""
+    """Have dlt recreate tables and columns that the load replaces and that were dropped.
+
+    Others are not recreated: a load that keeps old rows must fail if those rows are gone.
+    """
     if engine(pipeline) not in ("duckdb", "postgres"):
         return
     schema = pipeline.default_schema
-    # a load that keeps old rows must fail if its tables are gone
     replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
     client: Any = pipeline.destination_client()
     with client:
-        # of a new schema, dlt creates all missing tables itself, but not once its version is stored
-        if client.is_storage_initialized() and client.get_stored_schema_by_hash(schema.stored_version_hash):
-            restore(client, replaced)
+        forget_dropped(client, replaced)
         with client.with_staging_dataset():
-            restore(client, replaced)
+            forget_dropped(client, replaced)
 
 
-def restore(client: Any, tables: list[str]) -> None:
-    """Create missing tables in a dataset that was loaded before."""
-    if not tables or not client.is_storage_initialized():
+def forget_dropped(client: Any, names: list[str]) -> None:
+    """Delete dlt's record of the schema if tables in the dataset lack anything: dlt trusts that record."""
+    if not client.is_storage_initialized():
         return
-    try:
-        client.update_stored_schema(tables, force=True)
-    except DestinationException as error:
-        raise LoadFailed(f"load: {reason(root_cause(error))}") from error
+    found = client.get_storage_tables(names)
+    if any(client.schema.get_table_columns(name).keys() - columns.keys() for name, columns in found):
+        record = client.sql_client.make_qualified_table_name(client.schema.version_table_name)
+        client.sql_client.execute_sql(f"DELETE FROM {record} WHERE schema_name = %s", client.schema.name)
 
 
 @contextmanager

@@ -14,9 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from letters_source.emulator import http_server, sample_rows
-from letters_source.emulator.filters import READ_FILTER
+from letters_source.emulator.filters import READ_FILTER, read_integer
 from letters_source.emulator.listing import Listing, Predicate
-from letters_source.emulator.query_parameters import read_integer
 
 ACCESS_TOKEN = "emulator-access-token"  # noqa: S105
 REFRESH_TOKEN = "emulator-refresh-token"  # noqa: S105
@@ -27,11 +26,7 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 class Emulator:
-    """A letter mailing service on loopback; the same seed gives the same rows.
-
-    Args:
-        latency_ms: wait before each response of a listing.
-    """
+    """A letter mailing service on loopback; the same seed gives the same rows. A listing takes `latency_ms` longer."""
 
     def __init__(self, contacts: int = 250, templates: int = 40, *, seed: int = 1, latency_ms: float = 0) -> None:
         self.contacts = Listing(islice(sample_rows.contacts(seed), contacts))

@@ -1,20 +1,26 @@
-"""The filters of the two listings.
+"""The filters of the two listings, and their query parameters, of which invalid ones are answered with 400.
 
-Section 4 names the parameters; where it does not say how they match, this is an assumption.
+Section 4 names and encodes them; where it does not say how they match, this is an assumption.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, TypeAlias
+from time import strptime
+from typing import Any, NoReturn, TypeAlias
 
+import orjson
 from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
 
-from letters_source.emulator import query_parameters as parameters
 from letters_source.emulator.listing import Predicate, Row, Traits
 
 ReadFilter: TypeAlias = Callable[[QueryParams], Predicate | None]
 
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+# section 4.2 shows both formats and does not say which one is valid
+DATE_FORMATS = ("%Y-%m-%d", "%d-%m-%Y")
+LONGEST_NUMBER = 9
 ADDRESS_STATUSES = ("Failed", "Verified")
 SEARCHED = ("firstName", "lastName", "fullName", "companyName", "email", "city")
 
@@ -100,13 +106,13 @@ def read_contact_filter(params: QueryParams) -> ContactFilter | None:
     """Return the filter of a contacts request (section 4.2), or None if there is none."""
     asked = ContactFilter(
         search=params.get("search", "").casefold(),
-        address_status=parameters.read_texts(params, "addressStatus", ADDRESS_STATUSES),
-        last_mailed_status=parameters.read_texts(params, "lastMailedStatus"),
-        mailed=parameters.read_period(params, "lastMailedDate"),
-        tags=parameters.read_tags(params, "tags"),
-        property_addresses=parameters.read_flag(params, "withPropertyAddresses"),
+        address_status=read_texts(params, "addressStatus", ADDRESS_STATUSES),
+        last_mailed_status=read_texts(params, "lastMailedStatus"),
+        mailed=read_period(params, "lastMailedDate"),
+        tags=read_tags(params, "tags"),
+        property_addresses=read_flag(params, "withPropertyAddresses"),
         account_id=params.get("meta.account_id", ""),
-        return_address=parameters.read_flag(params, "isReturnAddress"),
+        return_address=read_flag(params, "isReturnAddress"),
     )
     return None if asked == ContactFilter() else asked
 
@@ -114,15 +120,95 @@ def read_contact_filter(params: QueryParams) -> ContactFilter | None:
 def read_template_filter(params: QueryParams) -> TemplateFilter | None:
     """Return the filter of a templates request (section 4.1), or None if there is none."""
     # how the search flag matches is not shown: it must be an integer and changes nothing
-    parameters.read_integer(params, "search", default=1)
+    read_integer(params, "search", default=1)
     kinds = params.get("productTypes", "").split(",")
     asked = TemplateFilter(
         product_types=frozenset(kind.strip() for kind in kinds if kind.strip()),
         creator=params.get("creator", "").casefold(),
-        shared=parameters.read_flag(params, "isShared"),
+        shared=read_flag(params, "isShared"),
         account_id=params.get("meta.account_id", ""),
     )
     return None if asked == TemplateFilter() else asked
 
 
 READ_FILTER: dict[str, ReadFilter] = {"templates": read_template_filter, "contacts": read_contact_filter}
+
+
+def read_integer(params: QueryParams, name: str, default: int, least: int = 0) -> int:
+    """Return an integer of at least `least`."""
+    text = params.get(name)
+    if text is None:
+        return default
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER else -1
+    return number if number >= least else _refuse(name, f"a whole number of at least {least}")
+
+
+def read_flag(params: QueryParams, name: str) -> bool | None:
+    """Return True or False, or None if the parameter is absent."""
+    text = params.get(name, "").lower()
+    if not text:
+        return None
+    return BOOLEANS[text] if text in BOOLEANS else _refuse(name, "true or false")
+
+
+def read_texts(params: QueryParams, name: str, allowed: Sequence[str] = ()) -> frozenset[str]:
+    """Return the strings of an array: a JSON list, or the parameter repeated, its values quoted or not."""
+    items = _read_items(params, name)
+    if not all(isinstance(item, str) for item in items):
+        _refuse(name, "a list of strings")
+    if allowed and not set(items) <= set(allowed):
+        _refuse(name, "some of " + ", ".join(allowed))
+    return frozenset(items)
+
+
+def read_tags(params: QueryParams, name: str) -> frozenset[str]:
+    """Return label ids and label titles, all as text."""
+    items = _read_items(params, name)
+    # bool is a subclass of int, but not a tag
+    if not all(type(item) in (int, str) for item in items):
+        _refuse(name, "a list of label ids or quoted titles")
+    return frozenset(str(item) for item in items)
+
+
+def read_period(params: QueryParams, name: str) -> tuple[date | None, date | None]:
+    """Return the first and the last day of an object with startDate and endDate; either may be absent."""
+    text = params.get(name, "")
+    if not text:
+        return None, None
+    period = _read_json(name, text)
+    if not isinstance(period, dict) or not set(period) <= {"startDate", "endDate"}:
+        _refuse(name, "an object with startDate and endDate")
+    return _read_day(name, period.get("startDate")), _read_day(name, period.get("endDate"))
+
+
+def _read_items(params: QueryParams, name: str) -> list[Any]:
+    return [item for text in params.getlist(name) if text for item in _read_list(name, text)]
+
+
+def _read_list(name: str, text: str) -> list[Any]:
+    if not text.startswith(("[", '"')):
+        return [text]
+    found = _read_json(name, text)
+    return found if isinstance(found, list) else [found]
+
+
+def _read_json(name: str, text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        _refuse(name, "valid JSON")
+
+
+def _read_day(name: str, text: object) -> date | None:
+    if text is None:
+        return None
+    for pattern in DATE_FORMATS:
+        try:
+            return date(*strptime(str(text), pattern)[:3])
+        except ValueError:
+            continue
+    return _refuse(name, "days such as 2024-01-31 or 31-01-2024")
+
+
+def _refuse(name: str, expected: str) -> NoReturn:
+    raise HTTPException(400, f"{name} must be {expected}")

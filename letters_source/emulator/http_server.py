@@ -109,14 +109,11 @@ def serve_in_background(app: ASGIApp, port: int) -> Iterator[int]:
     server = LoopbackServer(app, started.set)
     with closing(listen(port)) as listener:
         bound = int(listener.getsockname()[1])
-        thread = Thread(
-            target=_run_then_release, args=(server, listener, started), name=f"emulator-{bound}", daemon=True
-        )
+        thread = Thread(None, _run_then_release, f"emulator-{bound}", (server, listener, started), daemon=True)
         thread.start()
         started.wait()
         if not server.started:
-            message = "The emulator could not start: see the log of uvicorn"
-            raise RuntimeError(message)
+            raise RuntimeError("The emulator could not start: see the log of uvicorn")
         try:
             yield bound
         finally:

@@ -23,23 +23,15 @@ SECOND_LINES = ("", "", "", "Suite 567", "Apt 4B", "Unit #12", None)
 EXTENSIONS = ("", "", "", "123", "07", None)
 
 PLACES = (
-    ("Hoboken", "New Jersey", "07030", "201"),
-    ("Newark", "New Jersey", "07102", "973"),
-    ("Portland", "Maine", "04101", "207"),
-    ("Boston", "Massachusetts", "02108", "617"),
-    ("Providence", "Rhode Island", "02903", "401"),
-    ("Hartford", "Connecticut", "06103", "860"),
-    ("Concord", "New Hampshire", "03301", "603"),
-    ("Burlington", "Vermont", "05401", "802"),
-    ("San Juan", "Puerto Rico", "00901", "787"),
-    ("Springfield", "Illinois", "62704", "217"),
-    ("Portland", "Oregon", "97201", "503"),
-    ("Austin", "Texas", "78701", "512"),
-    ("Cañon City", "Colorado", "81212", "719"),
-    ("Columbus", "Ohio", "43215", "614"),
-    ("Fargo", "North Dakota", "58102", "701"),
-    ("Tampa", "Florida", "33602", "813"),
-)
+    ("Hoboken", "New Jersey", "07030", "201"), ("Newark", "New Jersey", "07102", "973"),
+    ("Portland", "Maine", "04101", "207"), ("Boston", "Massachusetts", "02108", "617"),
+    ("Providence", "Rhode Island", "02903", "401"), ("Hartford", "Connecticut", "06103", "860"),
+    ("Concord", "New Hampshire", "03301", "603"), ("Burlington", "Vermont", "05401", "802"),
+    ("San Juan", "Puerto Rico", "00901", "787"), ("Springfield", "Illinois", "62704", "217"),
+    ("Portland", "Oregon", "97201", "503"), ("Austin", "Texas", "78701", "512"),
+    ("Cañon City", "Colorado", "81212", "719"), ("Columbus", "Ohio", "43215", "614"),
+    ("Fargo", "North Dakota", "58102", "701"), ("Tampa", "Florida", "33602", "813"),
+)  # fmt: skip
 
 ACCOUNTS = ("501", "502", "503")
 

@@ -23,26 +23,16 @@ PATIENCE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found about a listing.
-
-    Args:
-        count: the rows of the listing.
-        page_size: the rows per page that the service returns; None if one page holds all.
-        requests: the requests of a load if nothing changes meanwhile.
-        latency: the seconds the page took.
-        seconds: the estimated time of a load.
-        filters: the effect of each filter.
-        largest_page: the most rows per page that the service returns, up to `count`; None unless probed.
-    """
+    """What was found about a listing."""
 
     listing: str
     count: int
-    page_size: int | None
-    requests: int
-    latency: float
-    seconds: float
+    page_size: int | None  # rows per page that the service returns; None if one page holds all
+    requests: int  # of a load, if nothing changes meanwhile
+    latency: float  # seconds that the page took
+    seconds: float  # estimated for a load
     filters: Mapping[str, Effect]
-    largest_page: int | None
+    largest_page: int | None  # most rows per page that the service returns, up to `count`; None unless probed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +46,7 @@ class Findings:
 def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Findings:
     """Ask for page 0 of each listing, then for one row with each value of each filter.
 
-    Args:
-        probe: also ask for larger and larger pages, to find the largest that the service returns.
-        **overrides: as in `Settings`.
-
-    Raises:
-        LettersError: as a load would, but retries end after `PATIENCE_SECONDS`.
+    `probe` also finds the largest page. It raises as a load does, but retries end after `PATIENCE_SECONDS`.
     """
     settings = resolve_settings(overrides)
     tokens = token_source(settings, overrides)

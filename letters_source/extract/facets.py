@@ -35,10 +35,7 @@ FACETS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
 
 
 def read_facet(task: Task, table: Table, whole: int) -> Iterator[TableRows]:
-    """Yield the rows of a facet's table and an audit for each value; a value that the service ignores has no rows.
-
-    `whole` is the listing's count.
-    """
+    """Yield a facet's rows and an audit for each value; a value that the service ignores has no rows."""
     name, values = FACETS[table.name]
     found = {
         value: read_ids(narrowed(replace(task, name=table.name, detail=str(value)), name, value))
@@ -78,18 +75,14 @@ def narrowed(task: Task, name: str, value: Any) -> Task:
 
 
 def ignored_values(task: Task, name: str, counts: Mapping[Any, int], whole: int) -> list[Any]:
-    """Return the values that the service does not honor: all of them, or those that return the whole listing.
-
-    An undocumented status that returns the whole listing is compared with one that no row has, as all rows may really
-    have it, unless the task filters by it. A flag is asked for again if others have rows, too: a row may have been
-    added in the meantime.
-    """
+    """Return the values that the service does not honor: all of them, or those that return the whole listing."""
     if is_ignored(task, name, counts, whole):
         return list(counts)
     suspects = [value for value, count in counts.items() if 2 * count > whole and value not in DOCUMENTED_STATUSES]
     if sum(counts.values()) <= whole:
         is_chosen = name in given(task.filters)
         suspects = [value for value in suspects if isinstance(value, str) and counts[value] == whole and not is_chosen]
+    # all rows may really have a status, so one that nobody has is tried; flags again, as a row may have been added
     return [value for value in suspects if returns_all(task, name, NOBODY if isinstance(value, str) else value)]
 
 
@@ -102,11 +95,9 @@ def returns_all(task: Task, name: str, value: Any) -> bool:
 
 
 def is_ignored(task: Task, name: str, counts: Mapping[Any, int], whole: int) -> bool:
-    """Return whether every value returns the whole listing, as it was when it was read or as it is now.
-
-    A single value is compared with another one, unless the task itself filters by it; then `report_ignored` has warned.
-    """
+    """Return whether every value returns the whole listing, as it was when it was read or as it is now."""
     seen = list(counts.values())
+    # a single value is compared with another, unless the task filters by it; then `report_ignored` has warned
     if len(seen) == 1 and 2 * seen[0] > whole and name not in given(task.filters):
         seen.append(ask_count(narrowed(task, name, another(next(iter(counts))))))
     # values exclude each other: if they are honored, at most one of them has more than half of the rows
@@ -121,10 +112,10 @@ def another(value: Any) -> Any:
     return not value if isinstance(value, bool) else next(status for status in LAST_MAILED_STATUSES if status != value)
 
 
-def each_once(found: Mapping[Any, pa.ChunkedArray]) -> dict[Any, pa.ChunkedArray]:
+def each_once(found: dict[Any, pa.ChunkedArray]) -> dict[Any, pa.ChunkedArray]:
     """Return each id only under the value read last: a row may have changed its value between two passes."""
     newest: dict[Any, pa.ChunkedArray] = {}
-    for value, ids in reversed(list(found.items())):
+    for value, ids in reversed(found.items()):
         later = pa.chunked_array([chunk for kept in newest.values() for chunk in kept.chunks], pa.string())
         newest[value] = ids.filter(pc.invert(pc.is_in(ids, later)))
     return newest

@@ -19,8 +19,7 @@ from letters_source.tables import MAILINGS
 
 logger = logging.getLogger("letters_source")
 
-DAYS = ("last_mailed_from", "last_mailed_to")
-"""The filters of a window."""
+DAYS = ("last_mailed_from", "last_mailed_to")  # the filters of a window
 REMEDY = "set sources.letters.mailings to false, or another date_format"
 
 
@@ -38,10 +37,8 @@ class Window:
 
 
 def plan_windows(start: date, end: date, days: int) -> list[Window]:
-    """Return the windows of `days` days that cover `start` up to, but not including, `end`.
-
-    Windows start at fixed dates whatever `start` is, so windows of two loads are the same or do not overlap.
-    """
+    """Return the windows of `days` days that cover `start` up to, but not including, `end`."""
+    # windows start at fixed dates whatever `start` is, so windows of two loads are the same or do not overlap
     first = start.toordinal() // days * days
     starts = range(first, end.toordinal(), days) if start < end else ()
     return [Window(date.fromordinal(day), date.fromordinal(day + days - 1)) for day in starts]
@@ -101,17 +98,13 @@ def count_together(task: Task, windows: Sequence[Window]) -> int | None:
 
 
 def check_days_whole(task: Task, windows: Sequence[Window], together: int | None, mailed: int) -> None:
-    """Raise ServiceError if the service seems to leave out the last day of each window.
-
-    A few contacts may be missing for other reasons: they were deleted, or their mailing was reported late. `together`
-    is what `count_together` returned before the windows were read, `mailed` the number of contacts in them.
-    """
+    """Raise ServiceError if `mailed` of `together` contacts were in the windows, as if each lacked its last day."""
     days = task.settings.mailings_window
     if together is None or mailed >= together:
         return
     again = count_together(task, windows)
     fewest = together if again is None else min(together, again)
-    # as many are missing as half of one day of each window would have, or more
+    # half of a day's contacts per window, or more; fewer may have been deleted, or reported late
     if 2 * days * (fewest - mailed) >= fewest > mailed:
         raise ServiceError(
             f"{task.name}: the service counts {fewest} contacts for all days at once, and {mailed} in windows of "

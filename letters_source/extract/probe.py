@@ -59,16 +59,14 @@ def ask_count(task: Task, page_size: int = 1) -> int:
 
 
 def report_ignored(task: Task, count: int) -> None:
-    """Warn if the filtered listing is as long as the whole one: the service may ignore the filters.
-
-    That takes one request for one row if there are filters. A service that refuses it requires filters.
-    """
+    """Warn if the filtered listing is as long as the whole one: the service may ignore the filters."""
     chosen = {name for name, value in given(task.filters).items() if (name, value) not in INCONCLUSIVE}
     if not (count and chosen):
         return
     try:
         whole = ask_count(replace(task, filters=type(task.filters)(account_id=task.filters.account_id)))
     except ServiceRejected:
+        # it requires filters
         return
     if whole == count:
         message = "%s: the service returns all %d rows with %s as without; it may ignore that filter"
@@ -96,16 +94,13 @@ def effect_of(trials: Iterator[Mapping[str, str]], whole: int, count: Count) -> 
 
 
 def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
-    """Return the most rows per page that the service returns, up to the listing's count and `LARGEST_PAGE`.
-
-    Sizes double until the service returns fewer rows than asked for, which is its limit, or refuses; then the limit is
-    found by bisection. `rows_of` asks for page 0 with a page size and returns its number of rows.
-    """
+    """Return the most rows per page that the service returns, up to the listing's count and `LARGEST_PAGE`."""
     best, size, too_large = 0, min(100, count), count + 1
     while size > best and size < too_large:
         try:
             rows = rows_of(size)
         except ServiceRejected:
+            # from here on by bisection
             too_large = size
             size = (best + too_large) // 2
             continue

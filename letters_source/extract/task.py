@@ -13,20 +13,16 @@ from letters_source.service.tokens import TokenSource
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A listing to read, with what that takes.
+    """A listing to read, with what that takes; all tasks of a load share one throttle and one token source."""
 
-    `name` is what the rows are for: the listing's own tables, a facet or the mailings; `detail` is the facet's value or
-    the first day of the window. A load has one throttle and one token source, as the service's limits are shared.
-    """
-
-    name: str
+    name: str  # what the rows are for: the listing's own tables, a facet or the mailings
     listing: Listing
     settings: Settings
     tokens: TokenSource
     throttle: Throttle
     filters: Filters
     progress: ProgressCallback
-    detail: str = ""
+    detail: str = ""  # the facet's value, or the first day of the window
 
     @property
     def title(self) -> str:

@@ -1,10 +1,8 @@
-"""Do the responses prove that the listing was read completely?
-
-Pure: a response is the keys of its rows, the count that came with them, and when it was requested and answered.
-"""
+"""Do the responses prove that the listing was read completely? Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +16,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One response. `asked` and `answered` are ticks of a clock that all requests of a listing share.
-
-    `keys` holds each row's id, or NUL and the whole text of a row without one; no id contains NUL.
-    """
+    """One response; `asked` and `answered` are ticks of a clock that all requests of a listing share."""
 
     page: int
     walk: int
     count: int
-    keys: pa.Array
+    keys: pa.Array  # each row's id, or NUL and the whole text of a row without one; no id contains NUL
     rejected: int
     asked: int
     answered: int
@@ -43,15 +38,15 @@ class Certificate:
 def is_fenced(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
     """Return whether one walk is complete: one count throughout, as many distinct keys, first and last page unchanged.
 
-    Each row without an id counts as one. If two pages show the same one, it may have moved between them, and another
-    row the other way: then the walk before must have shown the same pages. This proof holds if rows are added at one
-    end of the listing. If rows are added anywhere while as many are deleted, only the certificate is reliable.
+    This proof holds if rows are added at one end of the listing. If rows are added anywhere while as many are deleted,
+    only the certificate is reliable.
     """
     counts = {reading.count for reading in (*walk, *fence)}
     pages = {reading.page: reading for reading in walk}
     unchanged = all(again.page in pages and again.keys.equals(pages[again.page].keys) for again in fence)
     if len(counts) > 1 or not unchanged:
         return False
+    # a row without an id on two pages may have moved, and another the other way: the walk before must agree
     if repeats_rejected(walk) and not shows_same_pages(walk, before):
         return False
     rows = sum(len(reading.keys) for reading in walk)
@@ -137,8 +132,8 @@ class Spans:
     def candidates(self) -> list[int]:
         """Return the responses, newest first, whose members can be as many as their count.
 
-        Members are its own rows, and all keys but those first shown after it or last shown before it. Keys that are
-        both are counted twice; they are at most the rows read while it was in flight.
+        Members are its own rows, and all keys but those first shown after it (`late`) or last shown before it
+        (`early`). Keys that are both are counted twice; they are at most the rows read while it was in flight.
         """
         asked, answered, count = (
             np.array([getattr(reading, name) for reading in self.readings]) for name in ("asked", "answered", "count")
@@ -153,9 +148,8 @@ class Spans:
 
     def last_readings(self, wanted: Mask) -> tuple[Mask, ...]:
         """Return for each reading which of its rows are the last reading of a wanted key."""
-        order = sorted(range(len(self.readings)), key=lambda index: self.readings[index].answered)
         source, place = np.full(len(wanted), -1), np.full(len(wanted), -1)
-        for index in order:
+        for index in sorted(range(len(self.readings)), key=lambda index: self.readings[index].answered):
             source[self.coded[index]] = index
             place[self.coded[index]] = np.arange(len(self.coded[index]))
         return tuple(
@@ -168,5 +162,4 @@ def rows_at(ticks: Codes, rows: Codes, after: Codes) -> Codes:
     """Return for each moment the rows of all responses whose tick is later."""
     order = np.argsort(ticks)
     earlier: Codes = np.concatenate(([0], np.cumsum(rows[order])))
-    later: Codes = earlier[-1] - earlier[np.searchsorted(ticks[order], after, side="right")]
-    return later
+    return cast("Codes", earlier[-1] - earlier[np.searchsorted(ticks[order], after, side="right")])

@@ -29,11 +29,7 @@ def no_progress(listing: str, walk: int, rows: int, count: int) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class PageReader:
-    """Reads pages with at most `workers` requests in flight; rows go to the spool, if there is one.
-
-    `treat` applies the privacy policies. `notes` holds what decoding noticed in each response. Spool and notes are in
-    order of arrival.
-    """
+    """Reads pages with at most `workers` requests in flight; spool and notes are in order of arrival."""
 
     listing: str
     fetch: Callable[[int], Page]
@@ -41,7 +37,7 @@ class PageReader:
     pool: ThreadPoolExecutor
     workers: int
     progress: ProgressCallback
-    treat: Callable[[pa.RecordBatch], pa.RecordBatch]
+    treat: Callable[[pa.RecordBatch], pa.RecordBatch]  # applies the privacy policies
     notes: list[Notes] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
 

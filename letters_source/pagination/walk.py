@@ -1,7 +1,4 @@
-"""Which pages to read, in what order, until the listing is proven complete.
-
-Pure: a `Read` function reads the pages, and `completeness` judges the responses.
-"""
+"""Which pages to read, in what order, until the listing is proven complete. Pure: a `Read` function reads them."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -81,16 +78,14 @@ class Walk:
         return pages_of(self.count, len(self.readings[0].keys)) - 1
 
     def middle_pages(self) -> Iterator[int]:
-        """Yield the pages between the first and the last, as far as the newest count says.
-
-        The last page was read early: if it is no longer the last, it has more rows and is read again. A listing that
-        doubles while it is read is left to the next walk. After an empty page, or many pages in a row that repeat
-        others, the walk can no longer be complete and ends: the count may be far too high.
-        """
+        """Yield the pages between the first and the last, as far as the newest count says."""
         planned = self.last_page
+        # a listing that doubles while it is read is left to the next walk
         for page in range(1, 2 * planned + 10):
+            # the walk can no longer be complete: the count may be far too high
             if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS:
                 return
+            # the last page was read early: if it is no longer the last, it has more rows and is read again
             if page < planned or self.last_page > planned:
                 yield page
 
@@ -114,17 +109,7 @@ def hash_of(reading: Reading) -> int:
 
 
 def walk_listing(read: Read, listing: str, proof: Proof = "fenced", max_walks: int = 4) -> Verdict:
-    """Read a listing until it is proven complete.
-
-    Args:
-        read: reads the pages.
-        listing: its name in messages.
-        proof: the weakest proof to accept.
-        max_walks: how often to read the listing.
-
-    Raises:
-        IncompleteListing: there is no proof after `max_walks`, or the service ignores the page parameter.
-    """
+    """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`."""
     readings: list[Reading] = []
     before: list[Reading] = []
     for number in range(1, max_walks + 1):

@@ -1,7 +1,4 @@
-"""The report's charts: for each a query, and a function that draws the query's rows with Altair.
-
-`queries.read` reads the rows from a connection of `dataset.open_tables`.
-"""
+"""The report's charts: for each a query, and a function that draws the query's rows with Altair."""
 
 import json
 from collections.abc import Callable
@@ -36,17 +33,14 @@ PLAIN: Any = {"title": None, "domain": False, "ticks": False}
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart of a query's rows; without rows there is nothing to draw.
-
-    `group` is a heading for one or more charts, `option` the option of `letters load` that loads the data.
-    """
+    """A chart of a query's rows; without rows there is nothing to draw."""
 
     name: str
-    group: str
+    group: str  # a heading for one or more charts
     title: str
     query: str
     draw: Callable[[Rows], alt.LayerChart]
-    option: str = ""
+    option: str = ""  # of `letters load`, that loads the data
 
 
 def bars(rows: Rows) -> alt.LayerChart:

@@ -19,17 +19,10 @@ FINISHED = "finished_loads"
 
 
 def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConnection:
-    """Return a connection that has a view of each table of a dataset, for reading only.
+    """Return a read-only connection with a view of each table of a dataset: a schema in a file, or a subfolder.
 
-    A table that was not loaded, such as `mailings`, is an empty view. Views hold the current rows of tables with
-    history, and of `listing_audit` the rows of finished loads.
-
-    Args:
-        path: a DuckDB file, also a published copy, or a folder of Parquet files.
-        dataset: the schema in the file, or the subfolder of the folder.
-
-    Raises:
-        SettingsError: there is no such file, folder or dataset, or it cannot be opened.
+    `path` is a DuckDB file, also a published copy, or a folder of Parquet files. A table that was not loaded is empty,
+    and views hold current rows and finished loads only. What cannot be opened raises `SettingsError`.
     """
     place = Path(path).absolute()
     # no query can make DuckDB download an extension

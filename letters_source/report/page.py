@@ -11,14 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import duckdb
+import vl_convert
 from jinja2 import Environment, StrictUndefined
 
 from letters_source.errors import SettingsError
 from letters_source.report.charts import CHARTS, HISTORY, Chart
 from letters_source.report.dataset import open_tables
 from letters_source.report.queries import FIGURES, GALLERY, LAST_LOADS, NEWEST, UNFINISHED, Rows, read
-from letters_source.report.svg import draw_svg
 from letters_source.tables import DATASET
 
 VERDICTS = {"certified": "Complete, proven", "fenced": "Complete, checked"}
@@ -27,19 +28,33 @@ PROOFS = {
     "fenced": " The service's count stayed the same during the load.",
 }
 PAGE = b"<!DOCTYPE html>"
+# Vega escapes attribute values
+SIZE = re.compile(r'(<svg [^>]*?) width="[^"]*" height="[^"]*"')
+MARK = re.compile(r'<path aria-label="([^"]*)"( role="graphics-symbol"[^>]*)/>')
+# the page sets the colors, for light and dark mode
+STYLE = {
+    "background": "transparent",
+    # vl-convert brings this font, so text widths do not depend on the machine
+    "font": "sans-serif",
+    "bar": {"color": "var(--accent)"},
+    "line": {"color": "var(--accent)", "strokeWidth": 2},
+    "point": {"color": "var(--accent)"},
+    "text": {"color": "var(--muted)", "fontSize": 12},
+    "view": {"stroke": "transparent"},
+    "axis": {
+        "labelColor": "var(--ink)",
+        "labelFontSize": 12,
+        "labelPadding": 6,
+        "gridColor": "var(--rule)",
+        "domainColor": "var(--rule)",
+        "tickColor": "var(--rule)",
+    },
+    "padding": 0,
+}
 
 
 def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
-    """Write the page of a dataset, and return its size in bytes.
-
-    Args:
-        file: the page; an earlier page is replaced.
-        source: a DuckDB file or a folder of Parquet files.
-        dataset: the schema in the file, or the subfolder of the folder.
-
-    Raises:
-        SettingsError: the dataset cannot be opened, or the page cannot be written.
-    """
+    """Write the page of a dataset in a DuckDB file or folder; return its size in bytes, or raise `SettingsError`."""
     if os.path.exists(file) and not (file.is_file() and file.read_bytes().startswith(PAGE)):
         raise SettingsError(f"{file} exists and is not an HTML page; choose another --html.")
     with open_tables(source, dataset) as connection:
@@ -91,6 +106,13 @@ def draw_groups(found: Iterable[tuple[Chart, Rows]]) -> dict[str, list[dict[str,
             svg = draw_svg(chart.draw(rows), escape(chart.title or chart.group))
             groups[chart.group].append({"name": chart.name, "title": chart.title, "svg": svg})
     return dict(groups)
+
+
+def draw_svg(chart: alt.LayerChart, label: str) -> str:
+    """Return the chart as SVG of flexible width, with a tooltip for each mark; the label must be escaped."""
+    svg = vl_convert.vegalite_to_svg({**chart.to_dict(), "config": STYLE})
+    labeled = SIZE.sub(rf'\1 role="group" aria-label="{label}"', svg, count=1)
+    return MARK.sub(r'<path aria-label="\1"\2><title>\1</title></path>', labeled)
 
 
 def summarize(newest: Rows, figures: Mapping[str, int], *, is_finished: bool) -> dict[str, str]:

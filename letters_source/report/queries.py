@@ -1,7 +1,4 @@
-"""The report's SQL queries.
-
-They run on a connection from `dataset.open_tables`, and return few rows however large the account is.
-"""
+"""The report's SQL queries on the views of `open_tables`; they return few rows however large the account is."""
 
 from typing import Any
 

@@ -10,7 +10,7 @@ from gzip import GzipFile
 from io import BytesIO
 from random import uniform
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import requests
@@ -45,10 +45,7 @@ class OneAddress(requests.Session):
 
 
 class Client:
-    """Sends requests to one service; thread-safe.
-
-    `traffic` counts requests, retries, and responses that asked to slow down (throttled).
-    """
+    """Sends requests to one service, and counts them in `traffic`: requests, retries, throttled. Thread-safe."""
 
     def __init__(self, base_url: str, tokens: TokenSource, throttle: Throttle, retry_budget: float) -> None:
         self.base_url, self.tokens, self.throttle, self.retry_budget = base_url, tokens, throttle, retry_budget
@@ -72,18 +69,7 @@ class Client:
         self.session.close()
 
     def retry(self, where: str, call: Callable[[], T]) -> T:
-        """Return what `call` returns; try again while its failures may pass and the retry budget lasts.
-
-        Args:
-            where: the page's name in messages.
-            call: gets a page and decodes it.
-
-        Raises:
-            NotAuthorised: the tokens were refused, and the secrets, read again, have no others.
-            ServiceRejected: the service refused the request.
-            ServiceUnreachable: no usable response within the retry budget.
-            MalformedResponse: a response that is not the documented envelope.
-        """
+        """Return what `call` returns; try again while its failures may pass and the retry budget lasts."""
         retrying = Retrying(
             retry=retry_if_exception_type(Again),
             wait=wait_seconds,
@@ -99,12 +85,7 @@ class Client:
         return result
 
     def get(self, listing: Listing, params: Mapping[str, str]) -> bytes:
-        """Send one request and return the body of its response; called within `retry`.
-
-        Raises:
-            Again: it may succeed when it is sent again.
-            LettersError: as `retry` does.
-        """
+        """Send one request and return the body of its response, or raise; `retry` deals with `Again`."""
         with self.throttle.slot() as began:
             try:
                 body = self._authorised(listing, params)
@@ -198,14 +179,8 @@ def attempt(call: Callable[[], T], _where: str) -> T:
 
 
 def read_body(response: requests.Response, where: str) -> bytes:
-    """Return the body, decompressed if it is gzip, the only encoding that is accepted.
-
-    Not by urllib3: where a gzip member ends with a chunk, its decoder (2.8) doubles what it has not decompressed yet,
-    so that 0.4 MB of members take all memory within 20 chunks.
-
-    Raises:
-        MalformedResponse: it is far larger than any page.
-    """
+    """Return the body, decompressed if it is gzip, or raise `MalformedResponse` if it is far larger than any page."""
+    # not by urllib3 (2.8): 0.4 MB of gzip members that end with their chunks fill all memory within 20 chunks
     packed = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
     stream = GzipFile(fileobj=response.raw, mode="rb") if packed else response.raw
     body = BytesIO()
@@ -220,9 +195,7 @@ def read_body(response: requests.Response, where: str) -> bytes:
 
 def outcome(state: RetryCallState) -> Again:
     """Return why the last try failed."""
-    error: Any = state.outcome and state.outcome.exception()
-    again: Again = error
-    return again
+    return cast("Again", state.outcome and state.outcome.exception())
 
 
 def wait_seconds(state: RetryCallState) -> float:

@@ -81,10 +81,7 @@ class TimedAdapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = {name: timed(kind) for name, kind in kinds.items()}
 
     def close(self) -> None:
-        """Shut down all sockets: just closing one does not wake a thread that waits for its bytes.
-
-        Connections that are being opened are shut down once they are open.
-        """
+        """Shut down all sockets, also those still being opened: closing one does not wake a thread that waits on it."""
         with self._changing:
             self._closed = True
             for kept in self._sockets:

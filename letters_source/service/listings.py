@@ -13,6 +13,7 @@ from letters_source.errors import SettingsError
 DateFormat = Literal["%Y-%m-%d", "%d-%m-%Y"]
 FilterEncoding = Literal["json", "compact"]
 Texts: TypeAlias = tuple[str, ...]
+Day: TypeAlias = date | None
 
 SECTION = "sources.letters"
 # JSON numbers with more digits are not exact in every parser (RFC 8259, 6)
@@ -20,6 +21,7 @@ LONGEST_IDENTIFIER = 15
 ADDRESS_STATUSES = ("Failed", "Verified")
 LAST_MAILED_STATUSES = ("In Transit", "Mailed", "Scheduled")
 """The documented ones; the list is open."""
+TWO_STATUSES = [*LAST_MAILED_STATUSES[:2]]
 # a value that no label, creator, status or contact is likely to have
 NOBODY = "letters-source-probe-7f3a"
 # a day on which nobody was mailed, and not one that may stand for a missing date, such as the first of a century
@@ -44,15 +46,10 @@ LISTINGS = {listing.name: listing for listing in (TEMPLATES, CONTACTS)}
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How requests write values for which the interface shows several formats (service-interface 4.2).
-
-    Args:
-        date_format: of startDate and endDate.
-        encoding: arrays and objects as JSON with a space after each comma and colon, or compact without.
-    """
+    """How requests write values for which the interface shows several formats (service-interface 4.2)."""
 
     date_format: DateFormat = "%Y-%m-%d"
-    encoding: FilterEncoding = "json"
+    encoding: FilterEncoding = "json"  # JSON with a space after each comma and colon, or compact without
 
     def text(self, value: Any) -> str:
         """Return a parameter's text, not yet percent-encoded."""
@@ -71,25 +68,13 @@ def about(meaning: str, *examples: Any, **bounds: Any) -> Meta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContactFilters:
-    """The parameters of `GET /contacts` that select contacts (service-interface 4.2); unset ones are not sent.
-
-    Raises:
-        SettingsError: a value that the interface does not know.
-    """
+    """The filters of `GET /contacts` (service-interface 4.2), sent if set; `SettingsError` for an unknown status."""
 
     search: Annotated[str | None, about("Contacts that match this text.", "portland")] = None
-    address_status: Annotated[
-        Texts, about("Contacts with this status: Failed or Verified.", ["Failed", "Verified"])
-    ] = ()
-    last_mailed_status: Annotated[
-        Texts, about("Contacts with this status, such as Mailed.", ["In Transit", "Mailed"])
-    ] = ()
-    last_mailed_from: Annotated[
-        date | None, about("Contacts last mailed from this day; set both.", date(2024, 1, 31))
-    ] = None
-    last_mailed_to: Annotated[
-        date | None, about("Contacts last mailed up to this day; set both.", date(2024, 2, 29))
-    ] = None
+    address_status: Annotated[Texts, about("Contacts with this status: Failed or Verified.", [*ADDRESS_STATUSES])] = ()
+    last_mailed_status: Annotated[Texts, about("Contacts with this status, such as Mailed.", TWO_STATUSES)] = ()
+    last_mailed_from: Annotated[Day, about("Contacts last mailed from this day; set both.", date(2024, 1, 31))] = None
+    last_mailed_to: Annotated[Day, about("Contacts last mailed up to this day; set both.", date(2024, 2, 29))] = None
     tags: Annotated[Texts, about("Contacts with this label, by id or title.", [4, "office"])] = ()
     with_property_addresses: Annotated[bool | None, about("Include property addresses, or exclude them.")] = None
     is_return_address: Annotated[bool | None, about("Only return addresses, or no return addresses.")] = None
@@ -119,12 +104,9 @@ class ContactFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateFilters:
-    """The parameters of `GET /templates` that select templates (service-interface 4.1); unset ones are not sent.
+    """The filters of `GET /templates` (service-interface 4.1), sent if set; `SettingsError` for an unknown type.
 
-    The interface calls all but `creator` required, but its example sends none; neither do we until one is configured.
-
-    Raises:
-        SettingsError: a value that the interface does not know.
+    The interface calls all but `creator` required, but its example sends none.
     """
 
     search: Annotated[int | None, about("Flag that enables search: 1. The service may require it.", 1)] = None
@@ -207,8 +189,7 @@ def given(filters: Filters) -> dict[str, Any]:
 
 def refined(filters: Filters, **changes: Any) -> Filters:
     """Return the filters with some of them changed."""
-    changed: Filters = replace(cast("Any", filters), **changes)
-    return changed
+    return cast("Filters", replace(cast("Any", filters), **changes))
 
 
 def plain(value: Any) -> Any:

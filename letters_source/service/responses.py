@@ -1,6 +1,7 @@
 """What the status of a response means: success, a retry, or an error with its message."""
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
@@ -21,46 +22,35 @@ LONGEST_HOST = 253
 LONGEST_WISH = 10.0**7
 
 
+@dataclass(eq=False)
 class Again(Exception):
-    """The request may succeed when it is sent again.
+    """The request may succeed when it is sent again."""
 
-    Args:
-        reason: what happened, in words.
-        wait: the seconds the service asks to wait.
-        tries: how often to try with such a failure; None for as long as the retry budget lasts.
-        error: what to raise after the last try.
-    """
+    reason: str
+    wait: float | None = None  # seconds the service asks to wait
+    tries: int | None = None  # how often to try with such a failure; None for as long as the retry budget lasts
+    error: LettersError | None = None  # what to raise after the last try
 
-    def __init__(
-        self, reason: str, *, wait: float | None = None, tries: int | None = None, error: LettersError | None = None
-    ) -> None:
-        super().__init__(reason)
-        self.wait, self.tries, self.error = wait, tries, error
+    def __str__(self) -> str:
+        return self.reason
 
 
+@dataclass(eq=False)
 class SlowDown(Again):
     """The service asked to slow down, with 429 because of the rate of requests, or with 503 for other reasons."""
 
-    def __init__(self, status: int, wait: float | None) -> None:
-        super().__init__(f"the service answered {status}", wait=wait)
-        self.status = status
+    status: int = TOO_MANY_REQUESTS
 
 
 def check_status(response: requests.Response, body: bytes, listing: str, where: str, tokens: Tokens) -> None:
-    """Return for a 200, otherwise raise what the status means; `where` names the page in messages.
-
-    Raises:
-        Again: 408, 425, 429, most 5xx.
-        NotAuthorised: 401, 403.
-        ServiceRejected: a redirect, and any other status for which a retry cannot help.
-        MalformedResponse: another 2xx.
-    """
+    """Return for a 200, otherwise raise what the status means; `where` names the page in messages."""
     status = response.status_code
     if status == 200:
         return
     if status in RETRIED:
         wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-        raise SlowDown(status, wait) if status in SLOW_DOWN else Again(f"the service answered {status}", wait=wait)
+        reason = f"the service answered {status}"
+        raise SlowDown(reason, wait, status=status) if status in SLOW_DOWN else Again(reason, wait)
     if status < 300:
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:

@@ -1,8 +1,4 @@
-"""Limit rate and concurrency of requests: one throttle for all workers and listings of a load.
-
-At most `workers` requests are in flight, and at most `rate` per second start. When the service asks to slow down, all
-workers pause, the window is halved, and the rate stays a little below the one that had worked.
-"""
+"""Limit rate and concurrency of requests: one throttle for all workers and listings of a load."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -26,7 +22,7 @@ class Stopped(Exception):
 
 
 class Throttle:
-    """Additive increase up to `workers`, halved on push-back, like TCP; thread-safe."""
+    """At most `workers` requests in flight and `rate` starting per second, fewer after push-back. Thread-safe."""
 
     def __init__(self, workers: int, rate: float | None = None) -> None:
         self.workers, self.rate = workers, rate
@@ -61,19 +57,16 @@ class Throttle:
                 self._learned += GROWTH * max(0.0, now - max(self._pushed_back, self._parked_until))
 
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
-        """Slow down because the service asked for it; requests that began before the last push-back do not count again.
-
-        Args:
-            began: when the request started.
-            seconds: how long no request may start.
-            learn: whether the rate was the reason (429), not something else (503).
-        """
+        """Slow down after a request that `began` then; `learn` the rate unless something else was the reason (503)."""
         with self._changed:
             now = monotonic()
             self._parked_until = max(self._parked_until, now + seconds)
+            # requests that began before the last push-back do not count again
             if began >= self._pushed_back:
+                # halved, as in TCP
                 self._window = max(1, self._window / 2)
-                if learn and (recent := self._recent(now)) >= FEWEST:
+                recent = sum(moment > now - 1 for moment in self._successes)
+                if learn and recent >= FEWEST:
                     self._learned = EASE * recent
                 self._pushed_back = now
 
@@ -125,6 +118,3 @@ class Throttle:
     def _interval(self) -> float:
         rates = [rate for rate in (self.rate, self._learned) if rate]
         return min(LONGEST_INTERVAL, 1 / min(rates)) if rates else 0.0
-
-    def _recent(self, now: float) -> int:
-        return sum(moment > now - 1 for moment in self._successes)

@@ -38,11 +38,7 @@ class TokenSource:
             return self._current
 
     def renew(self, refused: Tokens) -> bool:
-        """Read the secrets again; return whether there are now other tokens than the refused ones.
-
-        Raises:
-            LettersError: as `check_tokens` does.
-        """
+        """Read the secrets again; return whether there are now other tokens than the refused ones."""
         with self._lock:
             if self._current == refused:
                 try:

@@ -1,7 +1,4 @@
-"""Apply the policy of each personal column: keep its values, hash them, mask them or drop them.
-
-Rows are treated before they leave memory. Columns always stay; only their values change.
-"""
+"""Apply the policy of each personal column: keep its values, hash them, mask them or drop them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,24 +32,15 @@ HIDDEN = "***"
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
-    """How to treat personal data: keep, hash (`hash_texts`), mask (`mask_texts`) or drop (null).
+    """How to treat personal data: keep, hash (`hash_texts`), mask (`mask_texts`) or drop (null)."""
 
-    `undocumented` and `raw`, the text of a rejected row, may hold any value. Both are dropped in all tables as soon as
-    one personal column is not kept, unless `undocumented` has the policy keep.
-
-    Args:
-        policies: by the names in `CHOICES`; a personal column without a policy is kept.
-        key: the secret key of the hashes, at least `MIN_KEY_BYTES` long.
-        kept: columns whose policy is keep, as opposed to those without one, whose policy may have been forgotten.
-    """
-
-    policies: Mapping[str, Policy] = field(default_factory=dict)
-    key: bytes = field(default=b"", repr=False)
-    kept: Collection[str] = frozenset()
+    policies: Mapping[str, Policy] = field(default_factory=dict)  # by the names in `CHOICES`; without one is kept
+    key: bytes = field(default=b"", repr=False)  # of the hashes, at least `MIN_KEY_BYTES` long
+    kept: Collection[str] = frozenset()  # columns with the policy keep; a column without one may have been forgotten
 
     @property
     def undocumented(self) -> Policy:
-        """The policy of `undocumented` and `raw`."""
+        """The policy of `undocumented` and of `raw`, the text of a rejected row: both may hold any value."""
         keeps_all = all(self.policies.get(name, "keep") == "keep" for name in PERSONAL)
         return self.policies.get(UNDOCUMENTED.name, "keep" if keeps_all else "drop")
 
@@ -112,10 +100,7 @@ def nest(columns: Sequence[pa.Array], nested: pa.Array) -> pa.Array:
 
 
 def hash_texts(values: pa.StringArray, key: bytes) -> pa.StringArray:
-    """Return the keyed BLAKE2b hash (RFC 7693) of each text's UTF-8, 128 bits in hexadecimal; null stays null.
-
-    Equal texts have equal hashes, and only the holder of the key can test guesses.
-    """
+    """Return the keyed BLAKE2b hash (RFC 7693) of each text's UTF-8, 128 bits in hexadecimal; null stays null."""
     codes = values.dictionary_encode()
     hashes = pa.array(list(hash_each(codes.dictionary.to_pylist(), key)), pa.string())
     return hashes.take(codes.indices)
@@ -136,19 +121,13 @@ def drop_texts(values: pa.StringArray) -> pa.StringArray:
 
 
 def mask_texts(values: pa.StringArray, shown: int = 1, stars: str = HIDDEN) -> pa.StringArray:
-    """Return the first `shown` characters of each text and asterisks, `A***`; texts that are no longer become `***`.
-
-    Null stays null, and empty text stays empty.
-    """
+    """Return the first `shown` characters of each text and asterisks, `A***`; texts that are no longer become `***`."""
     masked = pc.binary_join_element_wise(pc.utf8_slice_codeunits(values, 0, shown), stars, "")
     return keep_empty(values, pc.if_else(pc.greater(pc.utf8_length(values), shown), masked, HIDDEN))
 
 
 def mask_emails(values: pa.StringArray) -> pa.StringArray:
-    """Return the domain of each address, the part after the last `@`: `***@example.org`.
-
-    Text that is not an address (no `@`, nothing before the last one, or whitespace after it) becomes `***`.
-    """
+    """Return the part of each address after its last `@`, `***@example.org`; other text becomes `***`."""
     masked = pc.replace_substring_regex(values, r"(?s)^.+@", f"{HIDDEN}@")
     return keep_empty(values, pc.if_else(pc.match_substring_regex(values, r"(?s)^.+@[^@\s]*$"), masked, HIDDEN))
 

@@ -1,7 +1,7 @@
 """Hash rows, to see which of them changed since the last load. Pure."""
 
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,8 +41,7 @@ def with_hash(rows: pa.Table, table: Table, mode: Mode) -> pa.Table:
 def row_texts(rows: pa.Table) -> list[bytes]:
     """Return each row as one text; different rows have different texts."""
     columns = [pc.fill_null(value_texts(column), _NULL) for column in rows.columns]
-    joined: list[bytes] = pc.binary_join_element_wise(*columns, _SEPARATOR).to_pylist()
-    return joined
+    return cast("list[bytes]", pc.binary_join_element_wise(*columns, _SEPARATOR).to_pylist())
 
 
 def value_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:

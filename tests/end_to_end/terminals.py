@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from commands import PROGRAM, start_command
+
 COMMAND = str(Path(sys.executable).with_name("letters"))
 
 
@@ -38,21 +40,25 @@ def run_python(*arguments: str, **options: Any) -> Outcome:
     return run_process(sys.executable, *arguments, **options)
 
 
-def run_command(*arguments: str) -> Outcome:
-    """The installed command, until it ends."""
-    return run_process(COMMAND, *arguments)
+def run_command(*arguments: str, env: dict[str, str] | None = None, code: str = PROGRAM) -> Outcome:
+    """The command in a process of its own, until it ends."""
+    with start_command(*arguments, env=env, code=code) as command:
+        out, err = command.communicate()
+    assert command.returncode is not None
+    return Outcome(command.returncode, out, err)
 
 
 def run_at_terminal(*arguments: str) -> Outcome:
-    """The installed command, its stderr a terminal of 100 columns."""
+    """The command in a process of its own, its stderr a terminal of 100 columns."""
     reader, writer = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    with open_process(COMMAND, *arguments, stderr=writer, env=environment) as process:
+    with start_command(*arguments, err=writer, env=environment) as command:
         os.close(writer)
         seen = read_all(reader)
-        out, _ = process.communicate()
+        out, _ = command.communicate()
     os.close(reader)
-    return Outcome(process.returncode, out, seen)
+    assert command.returncode is not None
+    return Outcome(command.returncode, out, seen)
 
 
 def open_process(*arguments: str, **options: Any) -> subprocess.Popen[str]:

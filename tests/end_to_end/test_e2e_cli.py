@@ -610,7 +610,7 @@ def test_numpy_starts_no_threads() -> None:
 
 def test_the_installed_command_loads(world: World) -> None:
     """The whole process, its streams and its exit code, without a warning of anybody."""
-    done = run_command("load", "--quiet")
+    done = run_process(COMMAND, "load", "--quiet")
     assert done == Outcome(0, "", "")
     assert is_complete(world, Path("letters.duckdb"))
 
@@ -700,7 +700,7 @@ def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
     assert (accounts.code, "Account [/x]:" in accounts.out) == (0, True)
 
 
-@pytest.mark.parametrize("options", ["2>&-", "--quiet 2>&-", ">&-", "--quiet >&-"])
+@pytest.mark.parametrize("options", ["2>&-", "--quiet >&-"])
 def test_a_closed_stream_stops_nothing(world: World, options: str) -> None:
     """Schedulers may start commands without one, and a quiet command says nothing of it."""
     ended = run_process("sh", "-c", f"{COMMAND} load {options}")

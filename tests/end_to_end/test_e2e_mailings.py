@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -14,11 +13,11 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from commands import Command, start_command
 from dlt.common.configuration.container import Container
 from dlt.extract.incremental.context import TimeIntervalContext
 from holdings import DATASET, change, query, table_names
 from shelves import clear
-from terminals import COMMAND, open_process
 from worlds import Begin, World
 
 from letters_source import LoadFailed, ServiceError, ServiceRejected, SettingsError, letters, make_pipeline, run
@@ -227,7 +226,7 @@ def test_a_killed_load_is_followed_by_a_whole_one(begin: Begin, today: date) -> 
     settings = {"mailings": "true", "mailings_since": since.isoformat(), "retry_budget": "2"}
     variables = world.variables(**settings)
     arguments = ("load", "--only", "mailings", "--to", str(world.place), "--quiet")
-    with open_process(COMMAND, *arguments, env={**os.environ, **variables}) as process:
+    with start_command(*arguments, env={**os.environ, **variables}) as process:
         world.emulator.before_answer = lambda _, number: kill_at(process, number)
     assert process.returncode == -signal.SIGKILL
     world.emulator.before_answer = None
@@ -238,7 +237,7 @@ def test_a_killed_load_is_followed_by_a_whole_one(begin: Begin, today: date) -> 
     assert mailings(world) == shown(world.emulator, since)
 
 
-def kill_at(process: subprocess.Popen[str], number: int) -> None:
+def kill_at(process: Command, number: int) -> None:
     """End the process at one of its requests."""
     if number == 8:
         process.kill()

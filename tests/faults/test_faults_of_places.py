@@ -1,7 +1,6 @@
 """Is a place that cannot take a load refused before the service is asked, and kept as it was where it fails later?"""
 
 import os
-import resource
 import signal
 import stat
 import subprocess
@@ -18,8 +17,9 @@ from typing import Any
 
 import duckdb
 import pytest
+from commands import PROGRAM, Command, start_command
 from holdings import LISTED, held_tables, read_tables
-from terminals import COMMAND, Outcome, open_process, run_process
+from terminals import Outcome, open_process, run_command
 from worlds import Begin, World
 
 from letters_source import DestinationError, DestinationInUse, make_pipeline, run
@@ -56,7 +56,7 @@ def held(file: Path) -> Iterator[subprocess.Popen[str]]:
 class Loading:
     """A load by the command that waits for its first page until it may go on."""
 
-    process: subprocess.Popen[str]
+    process: Command
     go: Event
 
 
@@ -78,9 +78,9 @@ def pause(emulator: Emulator) -> tuple[Event, Event]:
 def loading(world: World) -> Iterator[Loading]:
     """A load that goes on when it may, or when the block ends, and then ends well."""
     begun, go = pause(world.emulator)
-    command = [COMMAND, "load", "--to", str(world.place), "--quiet"]
+    options = ["load", "--to", str(world.place), "--quiet"]
     kind = ["--destination", "parquet"] if world.place.suffix != ".duckdb" else []
-    with open_process(*command, *kind, env=variables(world), stderr=subprocess.PIPE) as process:
+    with start_command(*options, *kind, env=variables(world)) as process:
         assert begun.wait(WAIT_SECONDS)
         try:
             yield Loading(process, go)
@@ -192,16 +192,17 @@ def test_f70_a_disk_without_room_is_refused_before_the_first_request(tmp_path: P
     )
 
 
-def limit_files(size: int) -> None:
-    """No file may grow beyond so many bytes: what would, is refused as on a full disk, if in other words."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+LIMITED = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))
+"""
 
 
 def load_limited(world: World, size: int, *arguments: str) -> Outcome:
-    """The command, in a process whose files may be only so large."""
-    command = [COMMAND, "load", "--to", str(world.place), "--quiet", *arguments]
-    return run_process(*command, env=variables(world), preexec_fn=lambda: limit_files(size))
+    """The command, in a process whose files may be only so large: beyond, a write is refused as on a full disk."""
+    options = ["load", "--to", str(world.place), "--quiet", *arguments]
+    return run_command(*options, env=variables(world), code=LIMITED.format(size=size) + PROGRAM)
 
 
 def test_f70_a_destination_that_is_full_keeps_its_old_rows(begin: Begin) -> None:
@@ -284,11 +285,11 @@ def test_f69_a_load_that_is_told_to_end_leaves_the_old_tables(begin: Begin, how:
     world.emulator.contacts.delete(0)
     world.emulator.before_answer = lambda *_: begun.set()
     world.emulator.behavior = Behavior(latency_ms=200)
-    command = [COMMAND, "load", "--to", str(world.place), "--quiet", "--page-size", "1"]
-    with open_process(*command, env=variables(world), stderr=subprocess.PIPE) as process:
+    options = ["load", "--to", str(world.place), "--quiet", "--page-size", "1"]
+    with start_command(*options, env=variables(world)) as process:
         assert begun.wait(WAIT_SECONDS)
         process.send_signal(how)
-        process.communicate(timeout=WAIT_SECONDS)
+        process.communicate()
     assert process.returncode in (130, -signal.SIGTERM)
     world.emulator.behavior = Behavior()
     tables = world.tables()
@@ -313,8 +314,7 @@ def test_f78_telemetry_is_off_in_the_command(begin: Begin) -> None:
     with record(answer(b"{}")) as endpoint:
         environment = {**variables(world), "RUNTIME__DLTHUB_TELEMETRY_ENDPOINT": endpoint.base_url}
         del environment["RUNTIME__DLTHUB_TELEMETRY"]
-        command = [COMMAND, "load", "--to", str(world.place), "--quiet"]
-        done = run_process(*command, env=environment)
+        done = run_command("load", "--to", str(world.place), "--quiet", env=environment)
     assert (done.code, endpoint.sent) == (0, [])
 
 

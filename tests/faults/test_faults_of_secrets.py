@@ -2,19 +2,18 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jwt
 import pytest
+from commands import start_command
 from dlt.common.versioned_state import decompress_state
 from holdings import DATASET, change, query
 from hostile import CHUNKED, HEAD, LENGTH, hostile
 from refusals import CONTACTS
 from shelves import clear
-from terminals import Outcome, open_process, run_process
+from terminals import Outcome, run_command
 from worlds import ACCESS, REFRESH, Begin, World
 
 from programmable_emulator import Emulator, Reply, When
@@ -56,13 +55,13 @@ def mark(emulator: Emulator) -> None:
 
 
 def load(world: World, **changes: str) -> Outcome:
-    """The command, with what is temporary beside the destination."""
-    return run_process(*command_of(world), env=environment_of(world, **changes))
+    """The command, with what is temporary beside the destination, and all that any library logs on stderr."""
+    return run_command(*options_of(world), env=environment_of(world, **changes), code=LOUD)
 
 
-def command_of(world: World) -> list[str]:
-    """The command, in a process where all that any library logs is written to stderr."""
-    return [sys.executable, "-c", LOUD, "load", "--to", str(world.place), "--debug", "--page-size", "10"]
+def options_of(world: World) -> list[str]:
+    """The arguments of the command."""
+    return ["load", "--to", str(world.place), "--debug", "--page-size", "10"]
 
 
 def environment_of(world: World, **changes: str) -> dict[str, str]:
@@ -161,7 +160,7 @@ def test_f77_a_load_that_is_interrupted_leaves_no_rows_behind(begin: Begin, tmp_
     """Those of pages that were read lie in temporary files, which go with it."""
     world = begin(Emulator(40, 3))
     mark(world.emulator)
-    with open_process(*command_of(world), env=environment_of(world), stderr=subprocess.PIPE) as process:
+    with start_command(*options_of(world), env=environment_of(world), code=LOUD) as process:
         world.emulator.before_answer = lambda _, number: process.send_signal(signal.SIGINT) if number == 4 else None
         out, err = process.communicate()
     assert process.returncode == 130

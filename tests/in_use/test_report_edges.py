@@ -14,8 +14,8 @@ from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
 from letters_source.report.charts import CHARTS
+from letters_source.report.page import draw_svg
 from letters_source.report.queries import read
-from letters_source.report.svg import draw_svg
 from letters_source.service.listings import ContactFilters
 from programmable_emulator import Emulator, Row
 

@@ -1,0 +1,99 @@
+"""How is the command run in a process of its own, without the time that its imports take?"""
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, Self
+
+SERVER = Path(__file__).parents[1] / "command_server.py"
+PROGRAM = "from letters_source.cli.main import main; main()"
+
+
+@dataclass
+class Command:
+    """A command that runs; what `subprocess.Popen` offers, as far as tests use it."""
+
+    pid: int
+    replies: IO[str]
+    out: IO[str]
+    err: IO[str]
+    returncode: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self) -> tuple[str, str]:
+        """Wait for its end; return what it wrote to standard output and standard error."""
+        self.returncode = int(self.replies.readline())
+        written = []
+        for stream in (self.out, self.err):
+            stream.seek(0)
+            written.append(stream.read())
+        return written[0], written[1]
+
+    def __enter__(self) -> Self:
+        """Return the command."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait for its end, and close its streams."""
+        if self.returncode is None:
+            self.communicate()
+        for stream in (self.replies, self.out, self.err):
+            stream.close()
+
+
+def start_command(
+    *arguments: str, env: Mapping[str, str] | None = None, code: str = PROGRAM, err: int | None = None
+) -> Command:
+    """Start the command in a fork of a process that has imported all it needs.
+
+    Args:
+        code: what the process runs.
+        err: a descriptor for standard error, instead of a file that `communicate` reads.
+    """
+    request = {
+        "code": code,
+        "arguments": ["letters", *arguments],
+        "environment": dict(os.environ if env is None else env),
+        "folder": str(Path.cwd()),
+    }
+    replies, reply = os.pipe()
+    # closed by the command
+    out, errors = TemporaryFile("w+", encoding="utf-8"), TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+    with TemporaryFile("w+") as asked, Path(os.devnull).open() as nothing, os.fdopen(reply, "w") as ours:
+        json.dump(request, asked)
+        asked.seek(0)
+        streams: list[Any] = [asked, ours, nothing, out]
+        descriptors = [stream.fileno() for stream in streams]
+        socket.send_fds(server(), [b"."], [*descriptors, errors.fileno() if err is None else err])
+    lines = os.fdopen(replies)
+    return Command(int(lines.readline()), lines, out, errors)
+
+
+@cache
+def server() -> socket.socket:
+    """The socket of this process's command server."""
+    ours, its = socket.socketpair()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    environment["OPENBLAS_NUM_THREADS"] = "1"
+    command = [sys.executable, str(SERVER), str(its.fileno())]
+    process = subprocess.Popen(command, pass_fds=[its.fileno()], env=environment, stdin=subprocess.DEVNULL)
+    its.close()
+    atexit.register(process.wait)
+    atexit.register(ours.close)
+    return ours
