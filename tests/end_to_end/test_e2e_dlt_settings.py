@@ -80,8 +80,9 @@ def test_no_strategy_of_dlt_lets_tables_be_mixed(
     assert listed(world) == before
 
 
-@pytest.mark.parametrize("strategy", ["insert-from-staging", TRUNCATE])
-@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("kind", "strategy"), [("parquet", TRUNCATE), ("delta", "insert-from-staging"), ("iceberg", TRUNCATE)]
+)
 def test_files_are_loaded_whatever_the_strategy(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, kind: Kind, strategy: str
 ) -> None:

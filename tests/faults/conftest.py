@@ -20,6 +20,11 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
+@pytest.fixture(autouse=True)
+def unmeasured(no_cover: None) -> None:
+    """Turn coverage off: tests of other folders run the same lines, and tracing takes a third of a load's time."""
+
+
 @pytest.fixture
 def world(loaded: World) -> Iterator[World]:
     """The loaded world, its emulator sound again after the test."""

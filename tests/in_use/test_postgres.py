@@ -209,8 +209,14 @@ def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> Non
     assert load.tables() == held_tables(load.world.emulator)
 
 
-@pytest.mark.parametrize("mode", ["replace", "sync", "history"])
-@pytest.mark.parametrize("table", ['letters_data_staging"."contacts', 'letters_data"."listing_audit'])
+@pytest.mark.parametrize(
+    ("mode", "table"),
+    [
+        ("replace", 'letters_data_staging"."contacts'),
+        ("sync", 'letters_data_staging"."contacts'),
+        ("history", 'letters_data"."listing_audit'),
+    ],
+)
 def test_rows_whose_commit_was_not_heard_of_are_not_brought_twice(
     load: Load, monkeypatch: pytest.MonkeyPatch, mode: str, table: str
 ) -> None:

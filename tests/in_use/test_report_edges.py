@@ -148,8 +148,7 @@ def test_a_dataset_that_lost_rows_is_not_called_complete(begin: Begin, browser: 
         )
 
 
-@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-@pytest.mark.parametrize("loads", [1, 2])
+@pytest.mark.parametrize(("kind", "loads"), [("duckdb", 2), ("parquet", 1)])
 def test_what_a_killed_load_left_is_not_called_complete(begin: Begin, browser: Browser, kind: Kind, loads: int) -> None:
     """dlt notes a load last, and what it did not note may lack rows of any table."""
     world = begin(Emulator(30, 5), kind)
