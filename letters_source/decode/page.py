@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from letters_source.decode.columns import DoesNotFit, read_structs, row_type
+from letters_source.decode.columns import DEEPEST, DoesNotFit, read_structs, row_type
 from letters_source.decode.row_schema import Notes, to_batch
 from letters_source.decode.undocumented import read_rows
 from letters_source.errors import MalformedResponse
@@ -22,8 +22,6 @@ BOM = b"\xef\xbb\xbf"
 MAX_COUNT = 2**53
 # a usual row has half a kilobyte; DuckDB runs out of its memory limit on rows far larger than this
 MAX_ROW_BYTES = 16 * 2**20
-# RFC 8259, section 9, allows readers a limit; the interpreter's own is about this up to Python 3.13, and higher since
-DEEPEST = 950
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 # escapes of a surrogate pair, of half a pair (group 1), and any other
@@ -65,20 +63,26 @@ def struct_page(listing: str) -> msgspec.json.Decoder[Envelope[Any]]:
 
 def decode_page(body: bytes, listing: str, number: int) -> Page:
     """Return the rows of one page of a listing, or raise `MalformedResponse`."""
-    where = page_title(listing, number)
-    body, data, halves = read_envelope(body.removeprefix(BOM), where)
+    where, body = page_title(listing, number), body.removeprefix(BOM)
+    if fitting := read_fitting(body, listing):
+        count, columns = fitting
+        return Page(count, to_batch(columns, listing, number), Notes())
+    body, data, halves = read_envelope(body, where)
     check_rows(body, data.rows, where)
     try:
-        columns, notes = read_fitting(body, listing) or read_rows(data.rows, listing)
+        columns, notes = read_rows(data.rows, listing)
     except RecursionError:
         raise MalformedResponse(f"{where}: a value nests deeper than can be read.") from None
     return Page(data.count, to_batch(columns, listing, number), notes + Notes(misfits=halves, halves=halves))
 
 
-def read_fitting(body: bytes, listing: str) -> tuple[dict[str, pa.Array], Notes] | None:
-    """Return the columns of a page that fits the documented types, else None."""
+def read_fitting(body: bytes, listing: str) -> tuple[int, dict[str, pa.Array]] | None:
+    """Return the count and the columns of a page that fits the documented types and needs no closer look, else None."""
+    if len(body) > MAX_ROW_BYTES or not is_utf8(body):
+        return None
     try:
-        return read_structs(struct_page(listing).decode(body).data.rows, listing), Notes()
+        data = struct_page(listing).decode(body).data
+        return data.count, read_structs(data.rows, listing)
     except (msgspec.DecodeError, DoesNotFit, RecursionError):
         return None
 

@@ -115,8 +115,8 @@ def as_structs(body: bytes, listing: str) -> Decoded | None:
     """A page's rows and notes as structs, None where it does not fit."""
     if not (read := read_fitting(body, listing)):
         return None
-    columns, notes = read
-    return to_batch(columns, listing, 0).to_pylist(), notes
+    _, columns = read
+    return to_batch(columns, listing, 0).to_pylist(), Notes()
 
 
 def fits(body: bytes, listing: str) -> bool:
