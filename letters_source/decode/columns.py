@@ -16,7 +16,7 @@ from letters_source.tables import ARROW_TYPES, Column, Kind, Table, tables_of
 
 NULL = msgspec.Raw(b"null")
 # RFC 8259, section 9, allows readers a limit; the interpreter's own is about this up to Python 3.13, and higher since.
-# Each level takes two brackets, so only a longer value can nest deeper
+# A shorter value cannot nest so deep
 DEEPEST = 950
 _TYPES: dict[Kind, Any] = {"text": str | None, "bool": bool | None, "timestamp": str | None, "json": msgspec.Raw}
 _LISTS = {kind: msgspec.json.Decoder(GenericAlias(list, (item,))) for kind, item in _TYPES.items()}
@@ -84,7 +84,7 @@ def struct_columns(objects: Sequence[Any], table: Table) -> dict[str, pa.Array]:
     columns = {}
     for column in table.documented:
         values = list(map(attrgetter(column.name), objects))
-        if column.kind == "json" and max(map(len, values), default=0) > 2 * DEEPEST:
+        if column.kind == "json" and max(map(len, values), default=0) > DEEPEST:
             raise DoesNotFit
         columns[column.name] = array = to_array(values, column.kind)
         if holds_nul(array) or unparsed(values, array, column.kind):
