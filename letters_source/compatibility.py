@@ -1,4 +1,4 @@
-"""Does the dataset hold rows that were chosen or written in another way? Then it must not be loaded over."""
+"""Refuses loads whose rows are selected or written in another way than those that the dataset holds."""
 
 import json
 import logging
@@ -18,24 +18,25 @@ from letters_source.transform.row_hash import ROW_HASH
 logger = logging.getLogger("letters_source")
 
 
-def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -> None:
-    """See that the dataset was not loaded with other filters, for another account or environment, or in another mode.
+def check_selection(client: Any, dataset: str, job: Job, audits: Sequence[dict[str, Any]]) -> None:
+    """Check that the dataset was not loaded with other filters, for another account or environment, or in another mode.
 
-    What it was loaded with is what its newest audit says; environments count where both loads name theirs.
+    Its newest audit counts; environments count where both loads name theirs.
 
     Args:
-        pipeline: the running one.
+        client: SQL on the dataset, None where there is none.
+        dataset: its name.
         job: what is to be loaded.
-        audits: its audits in the dataset, newest first.
+        audits: the job's audits in the dataset, newest first.
 
     Raises:
         SettingsError: it was, even by a first load that was killed, or its tables were made in another mode.
     """
-    check_account(pipeline, job)
+    check_account(client, dataset, job)
     if not audits:
-        check_columns(pipeline, job)
-        # what was not written anew would be kept beside this load's rows
-        audits = left_behind(pipeline, job)
+        check_columns(client, dataset, job)
+        # rows that are not replaced would be kept beside this load's rows
+        audits = left_behind(client, job)
     if not audits:
         return
     # loads that name no environment may come between those that do
@@ -47,12 +48,12 @@ def check_selection(pipeline: Any, job: Job, audits: Sequence[dict[str, Any]]) -
         check_policies(job, dict(audits[0].get("pii") or {}))
     if held != wanted:
         raise SettingsError(
-            f"{job.name}: the dataset {pipeline.dataset_name} was loaded {describe(held)}, and this load is "
+            f"{job.name}: the dataset {dataset} was loaded {describe(held)}, and this load is "
             f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
         )
 
 
-def left_behind(pipeline: Any, job: Job) -> list[dict[str, Any]]:
+def left_behind(client: Any, job: Job) -> list[dict[str, Any]]:
     """The audits, newest first, of loads that never finished and whose rows would stay beside those of the job."""
     is_mailings = job.name == MAILINGS.name
     if not is_mailings and job.settings.mode != "history":
@@ -60,23 +61,23 @@ def left_behind(pipeline: Any, job: Job) -> list[dict[str, Any]]:
     tables = (MAILINGS,) if is_mailings else tables_of(job.name)
     return [
         audit
-        for audit in unfinished_audits(pipeline, job.name)
-        if any(holds_rows(pipeline, table.name, audit[LOAD_ID.name]) for table in tables)
+        for audit in unfinished_audits(client, job.name)
+        if any(holds_rows(client, table.name, audit[LOAD_ID.name]) for table in tables)
     ]
 
 
-def check_account(pipeline: Any, job: Job) -> None:
+def check_account(client: Any, dataset: str, job: Job) -> None:
     """See that mailings and the contacts beside them are of one account.
 
     Raises:
         SettingsError: the dataset holds the others for another.
     """
     other = {MAILINGS.name: MAILINGS.listing, MAILINGS.listing: MAILINGS.name}.get(job.name)
-    for audit in finished_audits(pipeline, other)[:1] if other else ():
+    for audit in finished_audits(client, other)[:1] if other else ():
         if audit["account_id"] != job.filters.account_id:
             held, wanted = (name or "the token's own" for name in (audit["account_id"], job.filters.account_id))
             raise SettingsError(
-                f"{job.name}: the dataset {pipeline.dataset_name} holds {other} of the account {held}, and this load "
+                f"{job.name}: the dataset {dataset} holds {other} of the account {held}, and this load "
                 f"is for {wanted}; to keep both, choose another dataset with --dataset."
             )
 
@@ -101,17 +102,17 @@ def check_policies(job: Job, before: dict[str, Policy]) -> None:
         logger.warning("%s: personal values are treated otherwise than in the last load", job.name)
 
 
-def check_columns(pipeline: Any, job: Job) -> None:
+def check_columns(client: Any, dataset: str, job: Job) -> None:
     """See that tables that no finished load accounts for are of this mode.
 
     Raises:
         SettingsError: they are not.
     """
-    held = [read_columns(pipeline, table.name) for table in tables_of(job.name)]
+    held = [read_columns(client, table.name) for table in tables_of(job.name)]
     is_versioned = job.settings.mode != "replace"
     if any(columns and (ROW_HASH.name in columns) != is_versioned for columns in held):
         raise SettingsError(
-            f"{job.name}: the dataset {pipeline.dataset_name} holds tables of another mode than {job.settings.mode}, "
+            f"{job.name}: the dataset {dataset} holds tables of another mode than {job.settings.mode}, "
             "from a load that broke off or was not ours; load in that mode, or choose another dataset with --dataset."
         )
 

@@ -1,30 +1,37 @@
-"""Which errors can a load end with, and what does each one carry?
+"""The errors that a load can end with, and what each carries.
 
     LettersError                    anything this package raises
     ├── SettingsError               a setting is missing or wrong; names the key and where to set it
-    │   └── DestinationError        the place to load into cannot be used
-    │       ├── DestinationInUse    another process uses it
+    │   └── DestinationError        the destination cannot be used
     │       └── DestinationUnreachable  its server or bucket does not answer
+    ├── DestinationInUse            another process is using the destination
     ├── NotAuthorised               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
     │   └── ListingUnpaged          the service answers every page with the same one
     ├── ListingShrank               a listing lost more rows since the last load than is allowed
     ├── LoadFailed                  the destination failed, or does not hold what was read
     └── ServiceError                the service did not answer as documented
-        ├── ServiceUnreachable      no usable answer within the retry budget
-        ├── ServiceRejected         the service refused the request; retrying cannot help
-        └── MalformedResponse       an answer that is not the documented envelope
+        ├── ServiceUnreachable      no usable response within the retry budget
+        ├── ServiceRejected         the service rejected the request; a retry cannot help
+        └── MalformedResponse       a response that is not the documented envelope
 
 Messages never hold a token, a row or a response body.
 """
 
+import re
+from collections.abc import Iterator
 from typing import ClassVar
+
+QUOTING = {"DataError", "IntegrityError"}
+"""Errors of databases (PEP 249) whose text quotes the value that they are about."""
+DUCKDB_KIND = re.compile(r"^(?:[A-Za-z]+ )+Error: ")
+"""The kind of error that DuckDB puts before its text."""
 
 
 class LettersError(Exception):
     """Root of every error this package raises.
 
-    `exit_code` is what the command ends with; `may_pass` whether trying again in some minutes may help.
+    `exit_code` is the exit code of the command; `may_pass` tells whether a retry in some minutes may help.
     """
 
     exit_code: ClassVar[int] = 1
@@ -38,26 +45,29 @@ class SettingsError(LettersError):
 
 
 class DestinationError(SettingsError):
-    """The place to load into cannot be written, or is in use."""
+    """The destination cannot be written."""
 
 
-class DestinationInUse(DestinationError):
-    """Another run, or a program that holds the file, uses the place to load into."""
+class DestinationInUse(LettersError):
+    """Another load, or a program that has the file open, is using the destination."""
 
+    exit_code = 6
     may_pass = True
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; load when it has ended, or set sources.letters.lock_wait to the seconds to wait.")
+        super().__init__(
+            f"{what}; load again when it has ended, or set sources.letters.lock_wait to the seconds to wait."
+        )
 
 
 class DestinationUnreachable(DestinationError):
-    """The server or the bucket to load into does not answer, or refuses the credentials."""
+    """The destination's server or bucket does not answer, or refuses the credentials."""
 
     may_pass = True
 
 
 class LoadFailed(LettersError):
-    """The destination failed while it was loaded, or does not hold afterwards what was read."""
+    """The destination failed during the load, or does not hold what was read."""
 
     may_pass = True
 
@@ -71,7 +81,7 @@ class NotAuthorised(LettersError):
 class IncompleteListing(LettersError):
     """The rows read cannot be shown to be the whole listing, so nothing was loaded.
 
-    `count` is what the service reported last in the last walk, `received` the distinct rows of that walk.
+    `count` is the last count that the service reported, `received` the number of distinct rows of the last pass.
     """
 
     exit_code = 4
@@ -92,9 +102,9 @@ class IncompleteListing(LettersError):
 
 
 class ListingUnpaged(IncompleteListing):
-    """The service answers every page with the same one, so that only a page that holds all rows could be complete."""
+    """The service returns the same page for every page number; only a page that holds all rows could be complete."""
 
-    remedy = "Set sources.letters.page_size to that count or more, or choose fewer rows by filters."
+    remedy = "Set sources.letters.page_size to that count or more, or select fewer rows with filters."
 
 
 class ListingShrank(LettersError):
@@ -117,21 +127,52 @@ class ServiceError(LettersError):
 
 
 class ServiceUnreachable(ServiceError):
-    """No usable answer came within the retry budget."""
+    """No usable response came within the retry budget."""
 
     may_pass = True
 
 
 class ServiceRejected(ServiceError):
-    """The service refused the request, and asking again cannot help (400, 404, 422, a redirect)."""
+    """The service rejected the request; a retry cannot help (400, 404, 422, a redirect)."""
 
 
 class MalformedResponse(ServiceError):
-    """An answer that is not the documented envelope (service-interface 2.1): another 2xx, too large, or other contents.
+    """A response that is not the documented envelope (service-interface 2.1): other contents, size, or 2xx status.
 
-    `transient` tells that the body was not even JSON, which a broken connection can cause.
+    `transient` tells that the body was not JSON, which a broken connection can cause.
     """
 
     def __init__(self, message: str, *, transient: bool = False) -> None:
         self.transient = transient
         super().__init__(message)
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and its causes, the outermost first."""
+    current: BaseException | None = error
+    while current:
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def root_cause(error: BaseException) -> BaseException:
+    """The error that came first."""
+    return list(causes(error))[-1]
+
+
+def reason(error: BaseException) -> str:
+    """The first line of an error, or its type where the text is empty or could quote a value of a row.
+
+    DuckDB's prefix, advice and links are left out. PostgreSQL's errors are named as such, with their constraint.
+    """
+    kind, module = type(error).__name__, type(error).__module__
+    if constraint := getattr(getattr(error, "diag", None), "constraint_name", None):
+        kind = f"{kind} ({constraint})"
+    quotes = QUOTING.intersection(base.__name__ for base in type(error).__mro__)
+    words = "" if quotes else without_advice(DUCKDB_KIND.sub("", str(error).strip()))
+    return f"{'PostgreSQL: ' if module.startswith('psycopg2') else ''}{words or kind}"
+
+
+def without_advice(words: str) -> str:
+    """The first line of a message, up to where DuckDB begins to give advice."""
+    return words.partition("\n")[0].partition(" See also ")[0].partition(". However, ")[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""How is a load run, from settings to a verified destination? The command, scripts and orchestrators all call it."""
+"""The protocol of a load, from settings to a verified destination. The command, scripts and orchestrators call it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,22 +13,27 @@ from dlt.extract import DltSource
 
 from letters_source.config.resolve import resolve_settings
 from letters_source.config.settings import Overrides
-from letters_source.destination.annotate import create_current_views, create_keys, describe_tables
+from letters_source.destination.annotate import create_current_views, create_keys, describe_lake, describe_tables
+from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished
 from letters_source.destination.combine import create_account_views
-from letters_source.destination.engines import for_loading
 from letters_source.destination.error_translation import plain_errors
+from letters_source.destination.kinds import engine, is_duckdb, is_files
 from letters_source.destination.loading import (
+    enforced,
     file_format,
+    for_loading,
     hold_open,
     load_config,
-    outranking,
+    memory_for,
+    package_files,
     replace_strategy,
-    spared_false_alarms,
+    restore_tables,
+    without_false_alarms,
 )
 from letters_source.destination.locking import prepared, private_files
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.publish import check_published, place_of_copy, publish_copy
-from letters_source.destination.unfinished import adopt_unfinished, drop_empty_staging, remove_unfinished
+from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.destination.waiting import when_free
 from letters_source.errors import SettingsError
@@ -39,7 +44,7 @@ from letters_source.tables import MAILINGS, TABLES, Table
 
 PARTS = (*LISTINGS, MAILINGS.name)
 ONE_AT_A_TIME = RLock()
-"""dlt's configuration is one for a process: a load that ends would take away what another set for its own."""
+"""dlt's active pipeline, Python's filters of warnings, and the umask are one per process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +75,19 @@ def run(
 ) -> Result:
     """Load listings completely, or raise.
 
-    Whatever stops it before the destination is written leaves all tables as they were; in DuckDB and PostgreSQL, so
-    does whatever stops it later, or all tables of listings are new. A first load into a new DuckDB file, and loads into
-    other destinations, may leave some tables new when they are stopped then; loading again mends it. Loads in threads
-    of one process wait for one another.
+    A load that stops before the destination is written leaves all tables as they were. In DuckDB and PostgreSQL, all
+    tables of listings change in one transaction, so a load that stops later leaves all old or all new. A first load
+    into a new DuckDB file, and loads into other destinations, can leave some tables new and others old; run the load
+    again to repair them. Loads in threads of one process run one after another.
 
     Args:
-        pipeline: where to; `make_pipeline()`, the file letters.duckdb, when None. Its working folder is emptied, so it
-            should load nothing else.
+        pipeline: where to load; None for `make_pipeline()`, the file letters.duckdb. Its working folder is emptied, so
+            it should load nothing else.
         only: what to load: `templates`, `contacts`, `mailings`; when empty, both listings, and mailings if set.
-        publish: a file for readers: once all is verified, a copy of the DuckDB file is put in its place.
-        watch: told of each response: listing, number of the walk, rows in it, the service's count.
-        **settings: as in `Settings`; what is not given comes from dlt's configuration, `[sources.letters]`.
+        publish: a file for readers, replaced by a copy of the DuckDB file once the load is verified.
+        watch: progress callback, called for each response with the listing, the number of the pass, the rows in it, and
+            the service's count.
+        **settings: as in `Settings`; others come from dlt's configuration, `[sources.letters]`.
 
     Raises:
         LettersError: see `letters_source.errors`.
@@ -92,36 +98,63 @@ def run(
     pipeline = pipeline or make_pipeline()
     copy = place_of_copy(publish)
     wait = resolve_settings(settings).lock_wait
-    with ONE_AT_A_TIME, private_files, prepared(pipeline, wait):
-        destination = for_loading(pipeline.destination, replace_strategy(pipeline))
-        name = str(pipeline.pipeline_name)
-        with outranking(load_config(pipeline), name), spared_false_alarms(), hold_open(pipeline, wait):
+    with ONE_AT_A_TIME, private_files, prepared(pipeline, wait) as lock_check:
+        name, strategy = str(pipeline.pipeline_name), replace_strategy(pipeline)
+        with enforced(load_config(pipeline), name), without_false_alarms(), hold_open(pipeline, wait):
             if copy:
                 check_published(pipeline, copy)
-            loaded = pipeline.run(source, destination=destination, loader_file_format=file_format(pipeline))
-            load_id = str(loaded.loads_ids[-1])
-            audits = settle(pipeline, load_id, tables)
-            counts = count_rows(pipeline, tables)
-        # not before the file is let go: one that is new would be removed with a copy that fails
+            load_id = load_source(pipeline, source, strategy, lock_check)
+            with open_sql(pipeline) as client:
+                audits = settle(pipeline, client, load_id, tables)
+                counts = count_rows(client, tables)
+        # not while the file is held open: a new file would be removed if its copy fails
         if copy:
             when_free(partial(publish_copy, pipeline, copy), wait)
     return Result(load_id, counts, audits, monotonic() - start)
 
 
-def settle(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
-    """Settle what unfinished loads left, verify this one, and add comments, keys and views; returns its audits.
+def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_check: str) -> str:
+    """Extract, normalize and load the source, as `pipeline.run` does; returns the load id.
+
+    Args:
+        pipeline: where to.
+        source: what to load.
+        strategy: dlt's `replace_strategy`.
+        lock_check: SQL at the end of PostgreSQL's transaction.
+    """
+    pipeline.activate()
+    if pipeline.config.restore_from_destination and not pipeline.dev_mode:
+        pipeline.sync_destination()
+    pipeline.extract(source, loader_file_format=file_format(pipeline), refresh=pipeline.refresh)
+    pipeline.normalize()
+    restore_tables(pipeline)
+    memory = memory_for(package_files(pipeline)) if is_duckdb(pipeline) else 0
+    destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
+    return str(pipeline.load(destination).loads_ids[-1])
+
+
+def settle(pipeline: dlt.Pipeline, client: Any, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
+    """Clean up after unfinished loads, verify this one, and add comments, keys and views; returns its audits.
 
     Raises:
         LoadFailed: as `verify_load` does.
     """
-    remove_unfinished(pipeline, tables)
-    drop_empty_staging(pipeline)
-    audits = verify_load(pipeline, load_id, [table for table in tables if table.listing])
-    adopt_unfinished(pipeline, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
-    describe_tables(pipeline, tables)
-    create_keys(pipeline, tables)
-    if any(audit["mode"] == "history" for audit in audits):
-        create_current_views(pipeline, (table for table in tables if table.key and table.part != "window"))
+    kind, in_files = engine(pipeline), is_files(pipeline)
+    if not in_files:
+        remove_unfinished(client, tables)
+    if kind == "duckdb":
+        drop_empty_staging(client)
+    # only a lock of ours keeps two loads out of one folder, and nothing keeps two machines out of one bucket
+    audits = verify_load(client, load_id, [table for table in tables if table.listing], keys=in_files)
+    if kind in ("duckdb", "postgres"):
+        adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
+        describe_tables(client, kind, tables)
+    if in_files:
+        describe_lake(pipeline.destination_client(), tables)
+    if kind == "postgres":
+        create_keys(client, pipeline.default_schema, tables)
+    if kind == "duckdb" and any(audit["mode"] == "history" for audit in audits):
+        create_current_views(client, (table for table in tables if table.key and table.part != "window"))
     return audits
 
 
@@ -135,18 +168,18 @@ def run_accounts(
     views: str = schema_of_views(),
     **settings: Unpack[Overrides],
 ) -> dict[str, Result]:
-    """Load accounts one after the other, each into a dataset of its own, and unite them by views where that is DuckDB.
+    """Load accounts one after another, each into a dataset of its own; in DuckDB, views combine them.
 
     Args:
-        pipelines: where to, by account, as `account_pipelines` makes them.
+        pipelines: a pipeline per account, as `account_pipelines` makes them.
         only: as for `run`.
-        publish: as for `run`, once all accounts are loaded.
+        publish: as for `run`, after all accounts are loaded.
         watch: as for `run`.
         views: the schema of the views, in DuckDB.
         **settings: as for `run`.
 
     Raises:
-        LettersError: as `run` does; the accounts that came before are loaded then.
+        LettersError: as `run` does; the accounts before the failed one are loaded.
     """
     results = {}
     copy = place_of_copy(publish)
@@ -165,7 +198,7 @@ def run_accounts(
 
 
 def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
-    """The source with the resources of the parts that are asked for; as it is when none is.
+    """The source with the selected parts; unchanged when none is given.
 
     Raises:
         SettingsError: there is no such part.
@@ -179,5 +212,5 @@ def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
 
 
 def loads_into(source: DltSource, table: Table) -> bool:
-    """Whether a selected resource loads a table; those that all listings share have one for each."""
+    """Whether a selected resource loads a table."""
     return any(resource.table_name == table.name for resource in source.selected_resources.values())

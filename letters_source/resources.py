@@ -1,4 +1,4 @@
-"""What do the hidden resources yield, once the load is known to be allowed?"""
+"""What the hidden resources yield: the pages of listings and of mailings, once the load is known to be allowed."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ import dlt
 
 from letters_source.compatibility import check_selection
 from letters_source.config.providers import where_to_set, wrong
-from letters_source.destination.audits import finished_audits, running_pipeline
+from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.write_modes import check_mode
 from letters_source.errors import SettingsError
 from letters_source.extract.audit import Audit
@@ -49,8 +49,7 @@ def read_pages(job: Job) -> Iterator[Item]:
         SettingsError: `add_limit` was set, which would make a part look like the whole, or the dataset holds rows that
             were chosen otherwise.
     """
-    audits = earlier_audits(job)
-    check_load(job, job.settings.mode, audits)
+    audits = check_load(job, job.settings.mode)
     yield NOTHING
     count = yield from read_listing(job, working_folder(), rows_before(job, audits))
     report_ignored(job, count)
@@ -65,8 +64,7 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
         SettingsError: no first day is set, or as for `read_pages`.
         ServiceError: the service ignores the days of a window, or leaves some of them out.
     """
-    audits = earlier_audits(job)
-    check_load(job, MERGE, audits)
+    audits = check_load(job, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(job, days, end, audits)
     # tables of the right types, also where there is no day to ask for
@@ -84,12 +82,6 @@ def read_mailings(job: Job, days: dlt.sources.incremental[date]) -> Iterator[dic
         yield from ({"day": day, "item": item} for item in (rows, audit))
         job.watch(job.name, 1, 1, len(windows))
     check_days_whole(job, windows, together, mailed)
-
-
-def earlier_audits(job: Job) -> list[dict[str, Any]]:
-    """The audits of what the job reads in finished loads of the running pipeline, newest first; none outside a load."""
-    pipeline = running_pipeline()
-    return finished_audits(pipeline, job.name) if pipeline else []
 
 
 def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
@@ -113,8 +105,11 @@ def first_day(job: Job, days: dlt.sources.incremental[date], end: date, audits: 
     return min(start, max(since, missing))
 
 
-def check_load(job: Job, mode: str, audits: Sequence[dict[str, Any]]) -> None:
-    """See that the listing may be loaded to where the pipeline loads, before the service is asked for anything.
+def check_load(job: Job, mode: str) -> list[dict[str, Any]]:
+    """Check that the listing may be loaded into the running pipeline's dataset, before the service is asked.
+
+    Returns:
+        The listing's audits in finished loads, newest first; none outside a load.
 
     Raises:
         SettingsError: a limit is set, the destination cannot merge, or the dataset holds rows of another choice.
@@ -126,10 +121,15 @@ def check_load(job: Job, mode: str, audits: Sequence[dict[str, Any]]) -> None:
         )
     for status in unknown_statuses(job.filters):
         logger.warning("%s: last_mailed_status %s is not one of the documented %s", job.name, status, DOCUMENTED)
-    if pipeline := running_pipeline():
-        check_selected_resources(job.name, mode)
-        check_mode(pipeline, job.name, mode)
-        check_selection(pipeline, job, audits)
+    pipeline = running_pipeline()
+    if not pipeline:
+        return []
+    check_selected_resources(job.name, mode)
+    check_mode(pipeline, job.name, mode)
+    with open_held(pipeline) as client:
+        audits = finished_audits(client, job.name)
+        check_selection(client, str(pipeline.dataset_name), job, audits)
+    return audits
 
 
 def working_folder() -> Path | None:

@@ -241,7 +241,7 @@ def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the answer hol
     Delta refuses rows whose metadata differs from the table's, so reworded descriptions would stop loads into it.
     """
     pipeline = running_pipeline()
-    return bool(pipeline) and is_files(pipeline) and not table_format(pipeline)
+    return pipeline is not None and is_files(pipeline) and not table_format(pipeline)
 
 
 def with_descriptions(rows: pa.Table, table: Table) -> pa.Table:

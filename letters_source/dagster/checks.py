@@ -92,22 +92,18 @@ def query_findings(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -
     Raises:
         LoadFailed: it cannot.
     """
-    audits = last_audits(pipeline, {audited_as(table_of(key.asset_key)) for key in keys})
+    file = duckdb_file(pipeline)
+    if file and not file.exists():
+        # DuckDB would create it
+        raise LoadFailed(f"{file.name} does not exist; load it first.")
     with open_sql(pipeline) as client:
+        audits = last_audits(client, {audited_as(table_of(key.asset_key)) for key in keys})
         return {key: finding_of(key, client, audits) for key in keys}
 
 
-def last_audits(pipeline: dlt.Pipeline, names: Collection[str]) -> Mapping[str, Audits]:
-    """How the last load that read them read listings, facets and mailings.
-
-    Raises:
-        LoadFailed: there is no file.
-    """
-    file = duckdb_file(pipeline)
-    if file and not file.exists():
-        # DuckDB would make it
-        raise LoadFailed(f"{file.name} does not exist; load it first.")
-    found = {name: finished_audits(pipeline, name) for name in names}
+def last_audits(client: Any, names: Collection[str]) -> Mapping[str, Audits]:
+    """The audits of the last load of each listing, facet and the mailings."""
+    found = {name: finished_audits(client, name) for name in names}
     return {
         name: [audit for audit in audits if audit[LOAD_ID.name] == audits[0][LOAD_ID.name]]
         for name, audits in found.items()

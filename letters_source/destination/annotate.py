@@ -1,13 +1,11 @@
-"""What a destination gets besides rows: descriptions, primary keys, and views of current rows."""
+"""Adds descriptions, primary keys, and views of current rows to a destination."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import dlt
+from dlt.common.schema import Schema
 
-from letters_source.destination.kinds import engine, is_duckdb, is_files
-from letters_source.destination.quoting import literal
-from letters_source.destination.sql import open_sql
+from letters_source.destination.sql import literal
 from letters_source.tables import VALID_FROM, VALID_TO, Table
 from letters_source.transform.row_hash import ROW_HASH
 
@@ -25,24 +23,21 @@ FIND_COMMENTS = {
 }
 
 
-def describe_tables(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
-    """Write the comments that DuckDB, PostgreSQL, Delta or Iceberg lacks.
+def describe_tables(client: Any, kind: str, tables: Iterable[Table]) -> None:
+    """Write the comments that DuckDB or PostgreSQL lacks, in one transaction.
 
-    Parquet files have them from the start; other destinations have dlt's schema alone.
+    Args:
+        client: SQL on the database.
+        kind: duckdb or postgres.
+        tables: the tables that were loaded.
     """
-    if is_files(pipeline):
-        describe_lake(pipeline.destination_client(), tables)
-    query = FIND_COMMENTS.get(engine(pipeline))
-    if not query:
-        return
-    with open_sql(pipeline) as client:
-        found: Any = client.execute_sql(query, client.dataset_name, client.dataset_name)
-        present = {(table, column): comment for table, column, comment in found}
-        lacking = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
-        if lacking:
-            statements = "".join(comment_statement(client, *item) for item in lacking)
-            # one transaction: each statement on its own is written to the file by itself, at four times the time
-            client.execute_sql(f"BEGIN;\n{statements}COMMIT;")
+    found: Any = client.execute_sql(FIND_COMMENTS[kind], client.dataset_name, client.dataset_name)
+    present = {(table, column): comment for table, column, comment in found}
+    lacking = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
+    if lacking:
+        statements = "".join(comment_statement(client, *item) for item in lacking)
+        # each statement by itself would be written to the file by itself, which takes four times as long
+        client.execute_sql(f"BEGIN;\n{statements}COMMIT;")
 
 
 def comment_statement(client: Any, kind: str, table: str, column: str, text: str) -> str:
@@ -106,35 +101,22 @@ FIND_KEYS = """
 """
 
 
-def create_keys(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
-    """Make the primary keys that a PostgreSQL destination lacks; others have them in dlt's schema alone."""
-    if engine(pipeline) != "postgres":
-        return
-    with open_sql(pipeline) as client:
-        found: Any = client.execute_sql(FIND_KEYS, client.dataset_name)
-        present = {name for [name] in found}
-        for table in tables:
-            if table.key and table.name not in present:
-                names = ", ".join(map(client.escape_column_name, key_columns(pipeline, table)))
-                client.execute_sql(
-                    f"ALTER TABLE {client.make_qualified_table_name(table.name)} ADD PRIMARY KEY ({names})"
-                )
+def create_keys(client: Any, schema: Schema, tables: Iterable[Table]) -> None:
+    """Create the primary keys that PostgreSQL lacks; other destinations have them in dlt's schema alone."""
+    found: Any = client.execute_sql(FIND_KEYS, client.dataset_name)
+    present = {name for [name] in found}
+    for table in tables:
+        if table.key and table.name not in present:
+            versions = [VALID_FROM] if VALID_FROM in schema.get_table_columns(table.name) else []
+            names = ", ".join(map(client.escape_column_name, [*table.key, *versions]))
+            client.execute_sql(f"ALTER TABLE {client.make_qualified_table_name(table.name)} ADD PRIMARY KEY ({names})")
 
 
-def key_columns(pipeline: dlt.Pipeline, table: Table) -> list[str]:
-    """The columns of a table's key as it is loaded."""
-    versions = [VALID_FROM] if VALID_FROM in pipeline.default_schema.get_table_columns(table.name) else []
-    return [*table.key, *versions]
-
-
-def create_current_views(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> None:
-    """A view `<table>_current` for each table with history: the rows that are valid now, without history's columns."""
-    if not is_duckdb(pipeline):
-        return
-    with open_sql(pipeline) as client:
-        for table in tables:
-            view, name = (client.make_qualified_table_name(each) for each in (f"{table.name}_current", table.name))
-            client.execute_sql(
-                f"CREATE OR REPLACE VIEW {view} AS SELECT * EXCLUDE ({ROW_HASH.name}, {VALID_FROM}, {VALID_TO}) "
-                f"FROM {name} WHERE {VALID_TO} IS NULL"
-            )
+def create_current_views(client: Any, tables: Iterable[Table]) -> None:
+    """Create a view `<table>_current` for each table with history: its valid rows, without history's columns."""
+    for table in tables:
+        view, name = (client.make_qualified_table_name(each) for each in (f"{table.name}_current", table.name))
+        client.execute_sql(
+            f"CREATE OR REPLACE VIEW {view} AS SELECT * EXCLUDE ({ROW_HASH.name}, {VALID_FROM}, {VALID_TO}) "
+            f"FROM {name} WHERE {VALID_TO} IS NULL"
+        )

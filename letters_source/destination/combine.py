@@ -13,8 +13,8 @@ from letters_source.destination.kinds import is_duckdb
 from letters_source.destination.locking import private_files
 from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
 from letters_source.destination.preflight import check_duckdb
-from letters_source.destination.quoting import literal, plain_cause
-from letters_source.errors import LoadFailed
+from letters_source.destination.sql import literal
+from letters_source.errors import LoadFailed, reason
 from letters_source.tables import DATASET, LISTING_AUDIT
 
 
@@ -56,7 +56,7 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
         try:
             copy_dataset(own, place, dataset)
         except duckdb.Error as error:
-            raise LoadFailed(f"{account} could not be copied into {to}: {plain_cause(error)}") from None
+            raise LoadFailed(f"{account} could not be copied into {to}: {reason(error)}") from None
         create_account_views(pipelines, schema_of_views())
 
 

@@ -17,8 +17,7 @@ import pyarrow as pa
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from pyarrow.parquet import read_table
 
-from letters_source.destination.quoting import literal, plain_cause
-from letters_source.errors import LoadFailed
+from letters_source.errors import LoadFailed, reason
 from letters_source.tables import LISTING_AUDIT
 
 PLACEHOLDER = "%s"
@@ -67,17 +66,21 @@ class FilesSql:
             self.connection.register(name, download_rows(self.client, files))
             return
         try:
-            self.connection.execute(f'CREATE VIEW "{name}" AS FROM {parquet_rows(files)}')
+            self.read_parquet(files).create_view(name)
         except duckdb.Error as error:
             raise self.unreadable_file(files) or error from None
+
+    def read_parquet(self, files: list[str]) -> duckdb.DuckDBPyRelation:
+        """The rows of Parquet files, opened to read their schemas; columns that a file lacks are null."""
+        return self.connection.read_parquet(files, union_by_name=True, hive_partitioning=False)
 
     def unreadable_file(self, files: list[str]) -> LoadFailed | None:
         """The error that names the first of these files that cannot be read, as DuckDB's own may not."""
         for file in files:
             try:
-                self.connection.execute(f"FROM {parquet_rows([file])} LIMIT 0")
+                self.read_parquet([file])
             except duckdb.Error as error:
-                return LoadFailed(f"{file} cannot be read: {plain_cause(error)}; look at it, and load again.")
+                return LoadFailed(f"{file} cannot be read: {reason(error)}; look at it, and load again.")
         return None
 
     def execute_sql(self, query: str, *values: Any) -> list[Any]:
@@ -98,11 +101,6 @@ def open_files(client: Any) -> Iterator[FilesSql]:
             # DuckDB holds nothing that Python waits for while it reads through it, nor the GIL while it waits
             connection.register_filesystem(client.fs_client)
         yield FilesSql(client, connection)
-
-
-def parquet_rows(files: list[str]) -> str:
-    """The SQL relation of the rows in Parquet files."""
-    return f"read_parquet([{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false)"
 
 
 def download_rows(client: Any, files: list[str]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What kind of destination is it, what can it do, and where does it lie?"""
+"""What kind of destination is it, what can it do, and where is it?"""
 
 from pathlib import Path
 from typing import Any
@@ -8,14 +8,14 @@ from urllib.request import url2pathname
 import dlt
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
-# the limit and the free order keep a load's memory flat whatever the size of a listing: 10 million rows fit; each
-# thread needs a share of it, and with one for each of a server's eight cores a million contacts do not fit
+# keeps a load's memory flat whatever the size of a listing: 10 million rows fit. Each thread needs a share of it: with
+# one for each of a server's eight cores, a million contacts do not fit
 MEMORY_MB = 120
 DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 2, "preserve_insertion_order": False}
 
 
 def engine(pipeline: dlt.Pipeline) -> str:
-    """Which of dlt's destinations it is: duckdb, filesystem, postgres and so on; nothing where there is none."""
+    """dlt's type of the destination: duckdb, filesystem, postgres and so on; empty where there is none."""
     return pipeline.destination.destination_type.rpartition(".")[2] if pipeline.destination else ""
 
 
@@ -30,7 +30,7 @@ def is_files(pipeline: dlt.Pipeline) -> bool:
 
 
 def merge_strategies(pipeline: dlt.Pipeline) -> set[str]:
-    """How dlt can merge at the destination: upsert, cdc, scd2 and others; where it cannot, it would append."""
+    """dlt's merge strategies for the destination: upsert, cdc, scd2 and others. Without one, dlt appends."""
     able = pipeline.destination.capabilities()
     known: Any = able.supported_merge_strategies or ()
     select = able.merge_strategies_selector
@@ -38,21 +38,21 @@ def merge_strategies(pipeline: dlt.Pipeline) -> set[str]:
 
 
 def table_format(pipeline: dlt.Pipeline) -> Any:
-    """How tables lie in files: delta or iceberg; None for plain files, and in databases."""
+    """The open table format of a destination of files: delta or iceberg; None for plain files and databases."""
     return pipeline.destination.capabilities().preferred_table_format
 
 
 def kind_of(pipeline: dlt.Pipeline) -> str:
-    """What people call the destination: duckdb, parquet, delta, iceberg, postgres, or dlt's name of any other."""
+    """The user's name for the destination: duckdb, parquet, delta, iceberg, postgres, or dlt's name for any other."""
     return table_format(pipeline) or ("parquet" if is_files(pipeline) else engine(pipeline))
 
 
 def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
-    """The file of a DuckDB destination; None for any other, and for a database without one."""
+    """The file of a DuckDB destination; None for any other, and for a database in memory."""
     if not is_duckdb(pipeline):
         return None
     given = pipeline.destination.config_params.get("credentials")
-    # dlt would look up its whole configuration, to find what is there: a hundredth of a second each time
+    # otherwise dlt resolves its whole configuration, which takes 10 ms
     if isinstance(given, DuckDbCredentials) and (file := Path(given.database or "")).is_absolute():
         return file
     config: Any = pipeline.destination_client().config
@@ -61,13 +61,13 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
 
 
 def discard_duckdb(file: Path) -> None:
-    """Remove a DuckDB file that was not finished, and its logs."""
+    """Remove an unfinished DuckDB file and its logs."""
     for path in (file, *logs_of(file)):
         path.unlink(missing_ok=True)
 
 
 def logs_of(file: Path) -> list[Path]:
-    """Where DuckDB keeps what it has not yet written into a file; it would take a log for that of any such file."""
+    """DuckDB's write-ahead logs of a file, which it would apply to any file of that name."""
     return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
 
 

@@ -1,4 +1,4 @@
-"""Who may load now: one run at a time for a pipeline and a folder, and files for their owner alone."""
+"""Locks: one load at a time per pipeline, folder and PostgreSQL dataset; and files that only their owner can read."""
 
 import fcntl
 import os
@@ -10,24 +10,28 @@ from threading import Lock
 
 import dlt
 
+from letters_source.destination.cleanup import remove_truncated_files
 from letters_source.destination.kinds import engine, local_folder, table_format
 from letters_source.destination.pipeline import unusable
 from letters_source.destination.postgres import locked_dataset
 from letters_source.destination.preflight import check_destination
-from letters_source.destination.stumps import remove_stumps
 from letters_source.destination.waiting import patiently
 from letters_source.errors import DestinationError, DestinationInUse
 
 
 @contextmanager
-def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
-    """Hold a pipeline with an empty working folder, and the place that it loads into, while the block runs.
+def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
+    """Hold a pipeline with an empty working folder, and its destination, while the block runs.
 
-    Two runs of a pipeline would take its working folder from each other; two pipelines may load into one folder.
-    Two machines may load into one database. DuckDB locks its files by itself.
+    Two runs of a pipeline would share its working folder, two pipelines may load into one folder, and two machines into
+    one database. DuckDB locks its files itself.
+
+    Yields:
+        SQL that fails once PostgreSQL's lock is lost; empty for other destinations.
 
     Raises:
-        DestinationError: the place cannot be written, or somebody else uses it and did not end within `wait` seconds.
+        DestinationError: the destination cannot be written.
+        DestinationInUse: another load uses it and did not end within `wait` seconds.
     """
     name = str(pipeline.pipeline_name)
     with ExitStack() as stack:
@@ -36,24 +40,22 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
         )
         stack.enter_context(emptied(pipeline))
         patiently(partial(check_destination, pipeline), wait)
-        if engine(pipeline) == "postgres":
-            stack.enter_context(locked_dataset(pipeline, wait))
+        lock_check = stack.enter_context(locked_dataset(pipeline, wait)) if engine(pipeline) == "postgres" else ""
         folder = local_folder(pipeline)
-        # a folder that is new belongs to nobody else, and is made by a load that ends well
+        # a new folder belongs to nobody else, and is made by a load that ends well
         if folder and folder.is_dir():
             stack.enter_context(locked(folder, f"A load into {folder}", wait))
             if not table_format(pipeline):
-                remove_stumps(folder / str(pipeline.dataset_name))
-        yield
+                remove_truncated_files(folder / str(pipeline.dataset_name))
+        yield lock_check
 
 
 @contextmanager
 def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
-    """Begin with an empty working folder, and leave one when the block fails.
+    """Empty the pipeline's working folder, and again if the block fails.
 
-    It may be of another place, or of one that was exchanged, or hold what an earlier run left half done, which dlt
-    would load without asking the service, or stumble over: what counts is in the destination. Rows that were on their
-    way when a load failed are not left lying about.
+    It may belong to another destination, or hold packages of an earlier run, which dlt would load instead of asking the
+    service. All state that counts is in the destination. A failed load leaves no rows behind.
     """
     try:
         pipeline.drop()
@@ -71,10 +73,10 @@ def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
 def locked(place: Path, name: str, wait: float) -> Iterator[None]:
     """Hold the lock of a file or a folder while the block runs.
 
-    It ends with its process, however that ends. A file stays, and tells which process had it last.
+    The lock ends with its process, however that ends. A lock file stays, with the id of the last process.
 
     Raises:
-        DestinationInUse: another holds it; the message says what that is by name, and its process.
+        DestinationInUse: another process holds it; the message has its name and id.
     """
     is_folder = place.is_dir()
     try:
@@ -106,7 +108,7 @@ def take(descriptor: int, name: str) -> None:
 
 
 def holder(descriptor: int) -> str:
-    """Which process has the lock of a file; a folder's names none."""
+    """The process that has locked a file, for a message; empty for folders, which have no place for its id."""
     try:
         return f", pid {os.pread(descriptor, 20, 0).decode()}"
     except IsADirectoryError:
@@ -117,10 +119,9 @@ OWNER_ALONE = 0o077
 
 
 class PrivateFiles:
-    """The process's umask, tightened while a load runs; of several side by side, until the last one ends.
+    """The process's umask, restricted to the owner while loads run.
 
-    Nothing else reaches the files that DuckDB makes beside its own, such as its log. Files and folders that exist
-    keep their modes.
+    DuckDB's write-ahead log and other new files have no other setting. Existing files keep their modes.
     """
 
     def __init__(self) -> None:

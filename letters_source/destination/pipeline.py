@@ -12,7 +12,7 @@ from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
 from letters_source.config.providers import readable_files
-from letters_source.destination.engines import DuckDB, Postgres
+from letters_source.destination.dlt_hooks import DuckDB, Postgres
 from letters_source.destination.kinds import DUCKDB_CONFIG
 from letters_source.errors import DestinationError
 from letters_source.tables import DATASET

@@ -1,59 +1,53 @@
-"""Who may load into a dataset of PostgreSQL now, and who says so once that lock is lost?"""
+"""The lock of a dataset in PostgreSQL: one load at a time across machines, which fails if it loses the lock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import dlt
-from dlt.common.configuration import configspec
-from dlt.common.configuration.container import Container
-from dlt.common.configuration.specs import ContainerInjectableContext
 from dlt.common.destination.exceptions import DestinationException
 from dlt.pipeline.exceptions import PipelineStepFailed
 
-from letters_source.destination.error_translation import causes
 from letters_source.destination.waiting import patiently
-from letters_source.errors import DestinationInUse, LoadFailed
+from letters_source.errors import DestinationInUse, LoadFailed, causes
 
-# PostgreSQL 17 has one for each whole transaction, too
+# PostgreSQL 17 also has one for each whole transaction
 NO_TIMEOUTS = (
     "SELECT set_config(name, '0', true) FROM pg_settings "
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
 
 
-@configspec
-class DatasetLock(ContainerInjectableContext):
-    """The lock that a load holds on its dataset in PostgreSQL, told to dlt's client."""
-
-    can_create_default: ClassVar[bool] = False
-
-    backend: int = 0
-    """The server's process that holds it."""
-
-
 @contextmanager
-def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[None]:
+def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
     """Hold a dataset in PostgreSQL while the block runs: loads from several machines would share its staging.
 
-    A transaction that does nothing else holds the lock, so that it goes with its connection, also behind a pooler.
+    An otherwise idle transaction holds an advisory lock, which ends with its connection, also behind a pooler.
+
+    Yields:
+        A statement that fails once the lock is lost.
 
     Raises:
         DestinationInUse: another load holds it.
         LoadFailed: the block failed, and the lock was lost.
     """
     with pipeline.sql_client() as client:
-        # neither left alone nor left behind: the server shall not end it for waiting, but soon when its machine is gone
+        # the server must not end it for being idle, but soon when its machine is gone
         for statement in ("BEGIN", NO_TIMEOUTS, "SET LOCAL tcp_keepalives_idle = 60"):
             client.execute_sql(statement)
         backend = patiently(partial(take_dataset, client), wait)
-        with Container().injectable_context(DatasetLock(backend)), loss_told(client):
-            yield
+        with loss_told(client):
+            yield check_held(backend)
+
+
+def check_held(backend: int) -> str:
+    """A statement that divides by zero unless a process of the server holds an advisory lock."""
+    return f"SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {backend};"
 
 
 def take_dataset(client: Any) -> int:
-    """Lock the dataset of a client, and tell which process of the server holds the lock.
+    """Lock the dataset of a client; returns the id of the server's process that holds the lock.
 
     Raises:
         DestinationInUse: it is locked.
@@ -67,7 +61,7 @@ def take_dataset(client: Any) -> int:
 
 @contextmanager
 def loss_told(client: Any) -> Iterator[None]:
-    """Say so where the database fails in the block, and the connection that holds the lock has ended.
+    """Explain a failure of the database in the block by the lost lock, where the lock's connection has ended.
 
     Raises:
         LoadFailed: it has.
@@ -80,7 +74,7 @@ def loss_told(client: Any) -> Iterator[None]:
                 client.execute_sql("SELECT 1")
             except DestinationException:
                 raise LoadFailed(
-                    f"The connection to PostgreSQL that holds the lock of the dataset {client.dataset_name} ended, "
-                    "by a restart, the network, or whoever ends idle transactions there; load again."
+                    f"The connection to PostgreSQL that holds the lock on the dataset {client.dataset_name} ended, "
+                    "through a restart, the network, or a limit on idle transactions; load again."
                 ) from error
         raise

@@ -15,11 +15,9 @@ from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import raise_open_connection_error
 
-from letters_source.destination.error_translation import innermost
 from letters_source.destination.formats import format_of
 from letters_source.destination.kinds import duckdb_file, engine, is_files, local_folder, shown_place, table_format
-from letters_source.destination.quoting import plain_cause
-from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable
+from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable, reason, root_cause
 from letters_source.tables import TABLES
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
@@ -76,7 +74,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         keys = ", ".join(setting(pipeline, field) for field in error.fields)
         raise DestinationError(f"The destination {name} is not configured: set {keys}.") from error
     except ValueError as error:
-        raise DestinationError(f"No load can go there: {first_line(error)}; choose another --to.") from error
+        raise DestinationError(f"No load can go there: {reason(error)}; choose another --to.") from error
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
@@ -93,7 +91,7 @@ def check_server(pipeline: dlt.Pipeline) -> None:
         # dlt's client for PostgreSQL lets its driver's own errors through
         raise_open_connection_error(type(client).open_connection)(client)
     except DestinationConnectionError as error:
-        place, key, words = shown_place(pipeline), setting(pipeline), first_line(error.inner_exc)
+        place, key, words = shown_place(pipeline), setting(pipeline), reason(error.inner_exc)
         # what cannot be read is quoted, its password too
         cause = "its address cannot be read" if words.startswith("invalid dsn") else words
         raise DestinationUnreachable(f"{place} cannot be reached: {cause}; set {key}.") from error
@@ -102,7 +100,7 @@ def check_server(pipeline: dlt.Pipeline) -> None:
             check_rights(pipeline, client)
     except DestinationException as error:
         raise DestinationUnreachable(
-            f"{shown_place(pipeline)} does not answer: {innermost(error)}; set {setting(pipeline)}."
+            f"{shown_place(pipeline)} does not answer: {reason(root_cause(error))}; set {setting(pipeline)}."
         ) from error
     finally:
         client.close_connection()
@@ -160,7 +158,7 @@ def check_duckdb(file: Path) -> None:
     try:
         duckdb.connect(str(file)).close()
     except duckdb.Error as error:
-        what = f"{file} cannot be opened for writing: {plain_cause(error)}"
+        what = f"{file} cannot be opened for writing: {reason(error)}"
         if "set lock" in str(error):
             raise DestinationInUse(what) from None
         raise DestinationError(f"{what}; choose another --to.") from None
@@ -237,7 +235,7 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
         client.fs_client.rm_file(probe)
     except (OSError, import_module("botocore.exceptions").BotoCoreError) as error:
         raise DestinationUnreachable(
-            f"{client.config.bucket_url} cannot be written: {first_line(error)}; "
+            f"{client.config.bucket_url} cannot be written: {reason(error)}; "
             f"set {setting(pipeline)}__..., or choose another --to."
         ) from error
 
@@ -269,8 +267,3 @@ def check_space(folder: Path) -> None:
             f"{folder} has {free / 2**20:.0f} MiB of room left on its disk, and a load needs {LEAST_ROOM // 2**20} "
             "MiB or more; make room."
         )
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, without its full stop."""
-    return str(error).strip().partition("\n")[0].rstrip(".")

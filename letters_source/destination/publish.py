@@ -11,8 +11,8 @@ from dlt.common.destination.exceptions import DestinationException
 from letters_source.destination.kinds import discard_duckdb, duckdb_file, is_duckdb, logs_of
 from letters_source.destination.pipeline import RESERVED, catalog_of
 from letters_source.destination.preflight import check_writable
-from letters_source.destination.quoting import literal, plain_cause
-from letters_source.errors import DestinationError, LoadFailed
+from letters_source.destination.sql import literal
+from letters_source.errors import DestinationError, LoadFailed, reason
 
 COPY = "letters_source_copy"
 """What DuckDB calls the copy while it is written."""
@@ -74,7 +74,7 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
     except (DestinationException, OSError) as error:
         with suppress(OSError):
             discard_duckdb(copy)
-        raise LoadFailed(f"{file} was not published, though the load is verified: {plain_cause(error)}") from error
+        raise LoadFailed(f"{file} was not published, though the load is verified: {reason(error)}") from error
 
 
 def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:

@@ -1,25 +1,20 @@
-"""How is a destination asked what it holds?"""
+"""Opens SQL on a destination, and quotes text in it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dlt
-
-from letters_source.destination.kinds import is_files
-
-KEPT_OPEN: ContextVar[tuple[dlt.Pipeline | None, Any]] = ContextVar("KEPT_OPEN", default=(None, None))
-"""The pipeline whose client stays open, and that client."""
+if TYPE_CHECKING:
+    import dlt
 
 
 @contextmanager
-def open_sql(pipeline: dlt.Pipeline) -> Iterator[Any]:
-    """A client for SQL while the block runs: dlt's own, or ours where tables lie in files."""
-    kept, client = KEPT_OPEN.get()
-    if kept is pipeline:
-        yield client
-    elif is_files(pipeline):
+def open_sql(pipeline: "dlt.Pipeline") -> Iterator[Any]:
+    """A SQL client while the block runs: dlt's own, or ours where tables are files."""
+    # the report, which quotes text, need not wait for dlt
+    from letters_source.destination.kinds import is_files
+
+    if is_files(pipeline):
         from letters_source.destination.file_tables import open_files
 
         with open_files(pipeline.destination_client()) as files:
@@ -29,15 +24,6 @@ def open_sql(pipeline: dlt.Pipeline) -> Iterator[Any]:
             yield client
 
 
-@contextmanager
-def keep_open(pipeline: dlt.Pipeline) -> Iterator[None]:
-    """Have one client for all in this thread who open one while the block runs.
-
-    dlt would look up its whole configuration for each.
-    """
-    with pipeline.sql_client() as client:
-        before = KEPT_OPEN.set((pipeline, client))
-        try:
-            yield
-        finally:
-            KEPT_OPEN.reset(before)
+def literal(text: str) -> str:
+    """A SQL string literal, for statements that take no bound values."""
+    return "'" + text.replace("'", "''") + "'"

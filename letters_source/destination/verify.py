@@ -1,13 +1,9 @@
-"""Does the destination hold exactly what was read?"""
+"""Verifies that the destination holds exactly what was read."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import dlt
-
-from letters_source.destination.kinds import is_files
-from letters_source.destination.sql import open_sql
 from letters_source.errors import LoadFailed
 from letters_source.service.listings import LISTINGS
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table, tables_of
@@ -23,20 +19,24 @@ class Finding:
     problem: str = ""
 
 
-def verify_load(pipeline: dlt.Pipeline, load_id: str, tables: Collection[Table]) -> tuple[Row, ...]:
-    """The audit's rows of a load, once the tables that it loaded are shown to hold what they say.
+def verify_load(client: Any, load_id: str, tables: Collection[Table], *, keys: bool) -> tuple[Row, ...]:
+    """The audits of a load, once the tables that it loaded are shown to hold what the audits say.
+
+    Args:
+        client: SQL on the destination.
+        load_id: the load.
+        tables: the tables that it loaded.
+        keys: whether to look for repeated keys of children too.
 
     Raises:
-        LoadFailed: a listing has no audit, rows, distinct ids and the audit disagree, or a child has no parent or is
+        LoadFailed: a listing has no audit; rows, distinct ids and the audit disagree; or a child has no parent, or is
             there twice.
     """
-    with open_sql(pipeline) as client:
-        audits = read_audits(client, load_id)
-        check_audited(audits, tables)
-        # nothing else keeps two machines from writing into one bucket
-        for finding in find_all(client, tables, audits, keys=is_files(pipeline)):
-            if finding.problem:
-                raise LoadFailed(finding.problem)
+    audits = read_audits(client, load_id)
+    check_audited(audits, tables)
+    for finding in find_all(client, tables, audits, keys=keys):
+        if finding.problem:
+            raise LoadFailed(finding.problem)
     return audits
 
 
@@ -138,10 +138,9 @@ def find_rejected(client: Any, audit: Row) -> Finding:
     return Finding({"rejected_expected": expected, "rejected": rows}, problem if rows != expected else "")
 
 
-def count_rows(pipeline: dlt.Pipeline, tables: Iterable[Table]) -> dict[str, int]:
-    """How many rows each table holds now."""
-    with open_sql(pipeline) as client:
-        return {table.name: one(client, f"SELECT count(*) FROM {qualified(client, table)}")[0] for table in tables}
+def count_rows(client: Any, tables: Iterable[Table]) -> dict[str, int]:
+    """The number of rows in each table."""
+    return {table.name: one(client, f"SELECT count(*) FROM {qualified(client, table)}")[0] for table in tables}
 
 
 def one(client: Any, query: str, *values: Any) -> Any:

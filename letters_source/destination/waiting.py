@@ -1,4 +1,4 @@
-"""How is a place waited for that somebody else uses?"""
+"""Waits until a destination that others use is free."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,19 +7,18 @@ from typing import TypeVar
 from dlt.common.destination.exceptions import DestinationException
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from letters_source.destination.quoting import without_advice
-from letters_source.errors import DestinationInUse, LoadFailed
+from letters_source.errors import DestinationInUse, LoadFailed, without_advice
 
-# how often to look whether a place is free again: a load takes seconds at least
+# seconds between attempts; a load takes seconds at least
 LOOK_SECONDS = 0.2
 T = TypeVar("T")
 
 
 def patiently(attempt: Callable[[], T], wait: float) -> T:
-    """Make an attempt, again and again until the place that it needs is free or the time is over.
+    """Retry an attempt while the destination is in use, for up to `wait` seconds.
 
     Raises:
-        DestinationInUse: it was not free in time.
+        DestinationInUse: it was still in use.
     """
     retrying = Retrying(
         retry=retry_if_exception_type(DestinationInUse),
@@ -32,10 +31,10 @@ def patiently(attempt: Callable[[], T], wait: float) -> T:
 
 
 def when_free(attempt: Callable[[], T], wait: float) -> T:
-    """Make an attempt that opens a DuckDB file, until no other process holds it or the time is over.
+    """Retry an attempt that opens a DuckDB file while another process holds it, for up to `wait` seconds.
 
     Raises:
-        DestinationInUse: one held it all the time.
+        DestinationInUse: it was still held.
     """
     return patiently(partial(tell_holder, attempt), wait)
 
@@ -44,7 +43,7 @@ def tell_holder(attempt: Callable[[], T]) -> T:
     """Make an attempt that opens a DuckDB file.
 
     Raises:
-        DestinationInUse: another process holds it.
+        DestinationInUse: another process holds it; the message has DuckDB's reason.
     """
     try:
         return attempt()
@@ -52,6 +51,6 @@ def tell_holder(attempt: Callable[[], T]) -> T:
         words, mark, who = str(error).partition("Could not set lock")
         if not mark:
             raise
-        # of ours the beginning tells what was not done; of dlt's it is about credentials
+        # our text begins with what was not done, dlt's with its credentials
         begun = words if isinstance(error, LoadFailed) else ""
         raise DestinationInUse(f"{begun}{without_advice(mark + who)}") from None

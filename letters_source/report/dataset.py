@@ -6,10 +6,10 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination.formats import SIGNS, format_of
-from letters_source.destination.quoting import literal, plain_cause
-from letters_source.destination.stumps import noted_loads
-from letters_source.errors import SettingsError
+from letters_source.destination.cleanup import listed_loads
+from letters_source.destination.formats import LAKE_FOLDERS, format_of
+from letters_source.destination.sql import literal
+from letters_source.errors import SettingsError, reason
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Kind, Table
 
 STORED = "stored"
@@ -52,7 +52,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
             connection.execute(f"CREATE VIEW {table.name} AS {rows_of(table, found)}")
     except duckdb.Error as error:
         connection.close()
-        raise SettingsError(f"{place} cannot be read: {plain_cause(error)}") from None
+        raise SettingsError(f"{place} cannot be read: {reason(error)}") from None
     except SettingsError:
         connection.close()
         raise
@@ -82,7 +82,7 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
     if not (folder / dataset).is_dir():
         raise no_dataset(folder, dataset, [each.name for each in folder.iterdir() if each.is_dir()])
     places = [folder / dataset / table.name for table in TABLES]
-    if any(format_of(place) in SIGNS for place in places):
+    if any(format_of(place) in LAKE_FOLDERS for place in places):
         raise SettingsError(f"{folder} holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet.")
     relations = {
         place.name: f"read_parquet({literal(f'{place}/*.parquet')}, union_by_name = true)"
@@ -90,7 +90,7 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
         if any(place.glob("*.parquet"))
     }
     if (loads := folder / dataset / LOADS).is_dir():
-        names = ", ".join(map(literal, noted_loads(loads)))
+        names = ", ".join(map(literal, listed_loads(loads)))
         relations[LOADS] = f"(SELECT unnest([{names}]::VARCHAR[]) AS load_id, 0 AS status)"
     return relations
 

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from dlt.common.destination.exceptions import DestinationException
 
-from letters_source.destination.error_translation import innermost, plain_errors
+from letters_source.destination.error_translation import plain_errors
 from letters_source.errors import (
     DestinationInUse,
     DestinationUnreachable,
@@ -19,6 +19,7 @@ from letters_source.errors import (
     LoadFailed,
     ServiceUnreachable,
     SettingsError,
+    reason,
 )
 
 
@@ -27,14 +28,14 @@ from letters_source.errors import (
     [
         ("select 'canary'::int", "ConversionException"),
         ("create table t (a text primary key); insert into t values ('canary'), ('canary')", "ConstraintException"),
-        ("from nowhere", "Catalog Error: Table with name nowhere does not exist!"),
+        ("from nowhere", "Table with name nowhere does not exist!"),
     ],
 )
 def test_what_a_database_says_of_a_value_is_left_out(statement: str, words: str) -> None:
     """Its other words are told."""
     with pytest.raises(duckdb.Error) as caught:
         duckdb.connect().execute(statement)
-    assert innermost(caught.value) == words
+    assert reason(caught.value) == words
 
 
 def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
@@ -98,3 +99,19 @@ def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
 def test_errors_tell_whether_trying_again_may_help(error: type[LettersError], *, may_pass: bool) -> None:
     """As Airflow and Dagster heed it."""
     assert error.may_pass is may_pass
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (
+            'IO Error: Could not set lock on file "a: b". See also https://duckdb.org',
+            'Could not set lock on file "a: b"',
+        ),
+        ("IO Error: no link", "no link"),
+        ("no kind", "no kind"),
+    ],
+)
+def test_duckdbs_reason_is_told_alone(message: str, cause: str) -> None:
+    """Who holds a lock is in it."""
+    assert reason(duckdb.IOException(message)) == cause

@@ -12,11 +12,10 @@ import pytest
 from holdings import DATASET, KEYS, LISTED, Rows, change, held_tables, in_order, parsed, query, typed_columns
 from shelves import amend, clear, refill, retrait
 from terminals import Letters, Outcome
-from worlds import Begin, World, serve_world
+from worlds import Begin, World, serve_world, verify
 
 import letters_source
 from letters_source import IncompleteListing, LoadFailed, Result
-from letters_source.destination.verify import verify_load
 from letters_source.service.listings import ContactFilters, TemplateFilters
 from letters_source.tables import tables_of
 from programmable_emulator import Behavior, Drift, Emulator, Traits
@@ -279,10 +278,10 @@ def test_verification_goes_by_present_rows_alone(story: Story, statement: str, c
         change(world.place, statement)
         if complaint:
             with pytest.raises(LoadFailed) as caught:
-                verify_load(world.pipeline, load_id, BOTH)
+                verify(world.pipeline, load_id, BOTH)
             assert str(caught.value) == complaint
         else:
-            assert verify_load(world.pipeline, load_id, BOTH) == story.loads[-1].audits
+            assert verify(world.pipeline, load_id, BOTH) == story.loads[-1].audits
     finally:
         world.place.write_bytes(kept)
 

@@ -12,12 +12,16 @@ from programmable_emulator import Emulator
 READ_AGAIN_AND_AGAIN = """
 import sys
 from letters_source import make_pipeline
-from letters_source.destination.audits import finished_audits
+from letters_source.destination.audits import finished_audits, open_held
 # threads take turns so often that two which wait for each other meet within seconds
 sys.setswitchinterval(1e-6)
 pipeline = make_pipeline("parquet", sys.argv[1])
 pipeline.sync_destination()
-print([len(finished_audits(pipeline, "contacts")) for _ in range(60)])
+found = []
+for _ in range(60):
+    with open_held(pipeline) as client:
+        found.append(len(finished_audits(client, "contacts")))
+print(found)
 """
 
 

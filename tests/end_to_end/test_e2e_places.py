@@ -17,7 +17,7 @@ from terminals import Letters
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, SettingsError, letters, make_pipeline, run
-from letters_source.destination.audits import finished_audits, opened, read_columns, running_pipeline
+from letters_source.destination.audits import finished_audits, open_held, opened, read_columns, running_pipeline
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.extract.mailings import far_ahead
 from letters_source.load import run_accounts
@@ -525,10 +525,12 @@ def test_a_folder_tells_its_audits_too(begin: Begin) -> None:
     world = begin(Emulator(9, 3), "parquet")
     assert finished_audits(world.pipeline, "contacts") == []
     world.load(only=("contacts",), pii={"all": "drop"})
-    [audit] = finished_audits(world.pipeline, "contacts")
-    assert (audit["listing"], audit["mode"], audit["pii"]) == ("contacts", "replace", dict.fromkeys(PERSONAL, "drop"))
-    assert read_columns(world.pipeline, "contacts") == {name for name, _ in typed_columns("contacts")}
-    assert read_columns(world.pipeline, "templates") == set()
+    with open_held(world.pipeline) as client:
+        [audit] = finished_audits(client, "contacts")
+        assert (audit["listing"], audit["mode"]) == ("contacts", "replace")
+        assert audit["pii"] == dict.fromkeys(PERSONAL, "drop")
+        assert read_columns(client, "contacts") == {name for name, _ in typed_columns("contacts")}
+        assert read_columns(client, "templates") == set()
 
 
 def test_another_failure_of_a_dataset_is_not_taken_for_nothing(begin: Begin) -> None:
@@ -536,10 +538,14 @@ def test_another_failure_of_a_dataset_is_not_taken_for_nothing(begin: Begin) -> 
     world = begin(Emulator(9, 3))
     world.load()
     change(world.place, f"drop table {DATASET}.listing_audit")
-    assert finished_audits(world.pipeline, "contacts") == []
+    with open_held(world.pipeline) as client:
+        assert finished_audits(client, "contacts") == []
     change(world.place, f"create table {DATASET}.listing_audit as select 'contacts' as listing")
-    with pytest.raises(Exception, match=r"_dlt_load_id|started_at") as caught:
-        finished_audits(world.pipeline, "contacts")
+    with (
+        pytest.raises(Exception, match=r"_dlt_load_id|started_at") as caught,
+        open_held(world.pipeline) as client,
+    ):
+        finished_audits(client, "contacts")
     assert not isinstance(caught.value, DestinationUndefinedEntity)
 
 

@@ -13,13 +13,12 @@ import pytest
 from dlt.common.configuration.exceptions import ConfigurationException
 from holdings import change
 from terminals import open_process
-from worlds import Begin
+from worlds import Begin, verify
 
 from letters_source import DestinationError, LoadFailed, make_pipeline, run
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.preflight import check_destination, check_duckdb, check_folder
-from letters_source.destination.verify import verify_load
 from letters_source.tables import tables_of
 from programmable_emulator import Emulator
 
@@ -157,7 +156,7 @@ def test_a_table_that_cannot_be_verified_is_a_failed_load(begin: Begin) -> None:
     load_id = world.load().load_id
     change(world.place, "drop table letters_data.rejected_rows")
     with pytest.raises(LoadFailed) as caught:
-        plain_errors(verify_load)(world.pipeline, load_id, (*tables_of("templates"), *tables_of("contacts")))
+        plain_errors(verify)(world.pipeline, load_id, (*tables_of("templates"), *tables_of("contacts")))
     assert "rejected_rows" in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from holdings import change
-from worlds import World, serve_world
+from worlds import World, serve_world, verify
 
 from letters_source import LoadFailed, Result
 from letters_source.destination.sql import open_sql
-from letters_source.destination.verify import Finding, find_repeated, verify_load
+from letters_source.destination.verify import Finding, find_repeated
 from letters_source.tables import MAILINGS, tables_of
 from programmable_emulator import Emulator
 
@@ -38,7 +38,7 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
         for statement in statements:
             change(world.place, statement)
         with pytest.raises(LoadFailed) as caught:
-            verify_load(world.pipeline, result.load_id, BOTH)
+            verify(world.pipeline, result.load_id, BOTH)
     finally:
         world.place.write_bytes(kept)
     return str(caught.value)
@@ -47,7 +47,7 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
 def test_a_sound_load_is_verified(loaded: tuple[World, Result]) -> None:
     """The audit's rows of the load come back."""
     world, result = loaded
-    assert verify_load(world.pipeline, result.load_id, BOTH) == result.audits
+    assert verify(world.pipeline, result.load_id, BOTH) == result.audits
     assert [(audit["listing"], audit["_dlt_load_id"]) for audit in result.audits] == [
         ("templates", result.load_id),
         ("contacts", result.load_id),
@@ -66,10 +66,10 @@ def test_an_audit_of_another_load_is_none_of_this_one(loaded: tuple[World, Resul
     """It is of another listing, or has another load's id."""
     world, result = loaded
     with pytest.raises(LoadFailed) as caught:
-        verify_load(world.pipeline, "1.5", BOTH)
+        verify(world.pipeline, "1.5", BOTH)
     assert str(caught.value) == ("listing_audit: expected a row for ['contacts', 'templates'], got []; load again.")
     with pytest.raises(LoadFailed) as caught:
-        verify_load(world.pipeline, result.load_id, CONTACTS)
+        verify(world.pipeline, result.load_id, CONTACTS)
     assert str(caught.value) == (
         "listing_audit: expected a row for ['contacts'], got ['contacts', 'templates']; load again."
     )
@@ -150,7 +150,7 @@ def test_a_child_that_is_there_twice_is_noticed_in_files(tmp_path: Path) -> None
         with pytest.raises(
             LoadFailed, match=rf"^contacts__contact_labels: {twice} keys are there more than once; load"
         ):
-            verify_load(world.pipeline, result.load_id, BOTH)
+            verify(world.pipeline, result.load_id, BOTH)
 
 
 def test_mailings_that_are_there_twice_are_noticed_whichever_load_brought_them(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What does a load need: a served emulator, and a pipeline into a place of its own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,11 @@ from dlt.common.configuration.specs import PluggableRunContext
 from holdings import LISTED, Rows, held_tables, read_tables
 
 from letters_source import Result, make_pipeline, run
+from letters_source.destination.kinds import is_files
 from letters_source.destination.pipeline import DEFAULT_PLACES, Kind
+from letters_source.destination.sql import open_sql
+from letters_source.destination.verify import verify_load
+from letters_source.tables import Table
 from programmable_emulator import Emulator
 
 ACCESS, REFRESH = "canary-access-81c2", "canary-refresh-5d07"
@@ -80,3 +84,9 @@ def serve_world(folder: Path, kind: Kind = "duckdb", emulator: Emulator | None =
         place = folder / DEFAULT_PLACES[kind]
         settings = {"base_url": base_url, "access_token": ACCESS, "refresh_token": REFRESH}
         yield World(emulator, make_pipeline(kind, place), place, settings)
+
+
+def verify(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
+    """The audits of a load that is verified once more."""
+    with open_sql(pipeline) as client:
+        return verify_load(client, load_id, tables, keys=is_files(pipeline))

@@ -16,11 +16,10 @@ from lakes import described, read_lake, read_table
 from pyiceberg.table import StaticTable
 from shelves import amend
 from terminals import Letters, run_python
-from worlds import Begin, World, serve_world
+from worlds import Begin, World, serve_world, verify
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
 from letters_source.destination.pipeline import Kind
-from letters_source.destination.verify import verify_load
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import tables_of
 from programmable_emulator import Behavior, Emulator
@@ -218,7 +217,7 @@ def test_a_table_that_lost_rows_is_noticed(begin: Begin, form: Form) -> None:
     client: Any = world.pipeline.destination_client()
     client.load_open_table(form, "contacts").delete("id = '1'")
     with pytest.raises(LoadFailed, match=r"^contacts: read 20 rows, but the destination holds 19 with 19 ids"):
-        verify_load(world.pipeline, load_id, tables_of("contacts"))
+        verify(world.pipeline, load_id, tables_of("contacts"))
 
 
 def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:

@@ -13,7 +13,7 @@ from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed,
 from postgres import PASSWORD, deaf_to_commits, free_port, serve_postgres
 from shelves import amend, clear
 from terminals import Letters, run_python
-from worlds import Begin, World
+from worlds import Begin, World, verify
 
 from letters_source import (
     DestinationInUse,
@@ -27,7 +27,6 @@ from letters_source import (
 )
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.destination.postgres import locked_dataset
-from letters_source.destination.verify import verify_load
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import TABLES, tables_of
 from programmable_emulator import Behavior, Emulator
@@ -250,11 +249,11 @@ def test_a_table_that_lost_rows_is_noticed(load: Load) -> None:
     pipeline = make_pipeline("postgres")
     change(load.url, "delete from letters_data.contacts where id = '1'")
     with pytest.raises(LoadFailed, match=r"^contacts: read 60 rows, but the destination holds 59 with 59 ids"):
-        verify_load(pipeline, load_id, tables_of("contacts"))
+        verify(pipeline, load_id, tables_of("contacts"))
     load_id = load(only=("templates",)).load_id
     change(load.url, "update letters_data.templates set id = 'another' where id = '1'")
     with pytest.raises(LoadFailed, match=r"^templates__creator: 1 rows have no row in templates; load again"):
-        verify_load(pipeline, load_id, tables_of("templates"))
+        verify(pipeline, load_id, tables_of("templates"))
 
 
 def test_history_keeps_versions(load: Load) -> None:
