@@ -31,8 +31,10 @@ def heeded_interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, former)
 
 
-@pytest.fixture(autouse=True)
-def quiet_dlt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is told about the tests' runs, and no Airflow is asked for its variables."""
-    monkeypatch.setenv("RUNTIME__DLTHUB_TELEMETRY", "false")
-    monkeypatch.setenv("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false")
+@pytest.fixture(scope="session", autouse=True)
+def quiet_dlt() -> Iterator[None]:
+    """Send no telemetry, and do not look for settings in Airflow, whose import takes 10 s; fixtures of modules, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RUNTIME__DLTHUB_TELEMETRY", "false")
+        patch.setenv("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false")
+        yield
