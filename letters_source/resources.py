@@ -14,7 +14,7 @@ from letters_source.destination.audits import finished_audits, open_held, runnin
 from letters_source.destination.write_modes import check_mode
 from letters_source.errors import SettingsError
 from letters_source.extract.facets import read_facet
-from letters_source.extract.listing import read_listing, rows_before
+from letters_source.extract.listing import read_listing
 from letters_source.extract.mailings import (
     check_days_honored,
     check_days_whole,
@@ -25,6 +25,7 @@ from letters_source.extract.mailings import (
     read_window,
 )
 from letters_source.extract.probe import report_ignored
+from letters_source.extract.shrinkage import rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
 from letters_source.service.listings import LAST_MAILED_STATUSES, unknown_statuses

@@ -1,6 +1,5 @@
 """Read one listing until it is proven complete, then yield its rows and the audit."""
 
-import math
 import os
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from threading import Semaphore
 from time import monotonic
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,18 +15,16 @@ import pyarrow.compute as pc
 
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
-from letters_source.errors import ListingShrank
 from letters_source.extract.audit import Outcome, audit_row, log_outcome
+from letters_source.extract.shrinkage import check_shrinking
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.completeness import has_no_id
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import Client
-from letters_source.service.listings import SECTION, Listing, encode_page, given, page_title
+from letters_source.service.listings import Listing, encode_page, page_title
 
-# contacts stop matching these filters when they are mailed or verified, so fewer rows are normal
-PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mailed_to"}
 # pages decoded at once beyond the number of cores wait for each other, and a pass takes a tenth longer
 CORES = Semaphore(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
@@ -105,24 +101,3 @@ def get_page(client: Client, listing: Listing, params: Mapping[str, str], page: 
     body = client.get(listing, params)
     with CORES:
         return decode_page(body, listing.name, page)
-
-
-def rows_before(task: Task, audits: list[dict[str, Any]]) -> int:
-    """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared."""
-    chosen = given(task.filters).keys()
-    # filtered history keeps rows that it does not find
-    if not audits or PASSING & chosen or (chosen and task.settings.mode == "history"):
-        return 0
-    return int(audits[0]["rows_yielded"])
-
-
-def check_shrinking(task: Task, before: int, now: int) -> None:
-    """Raise ListingShrank if the listing lost all its rows, or a larger share than `max_shrink`."""
-    settings = task.settings
-    if before and not now and not settings.allow_empty:
-        raise ListingShrank(task.title, before, now, f"set {SECTION}.allow_empty to true")
-    lost = (before - now) / before if before else 0
-    if now and lost > settings.max_shrink:
-        share = math.ceil(lost * 100) / 100
-        remedy = f"set {SECTION}.max_shrink, now {settings.max_shrink:g}, to {share:g}"
-        raise ListingShrank(task.title, before, now, remedy)
