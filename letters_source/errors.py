@@ -32,7 +32,7 @@ DUCKDB_KIND = re.compile(r"^(?:[A-Za-z]+ )+Error: ")
 class LettersError(Exception):
     """Root of every error this package raises.
 
-    `exit_code` is the exit code of the command; `may_pass` tells whether a retry in some minutes may help.
+    `exit_code` is the exit code of the command; `may_pass` tells whether a retry in a few minutes may succeed.
     """
 
     exit_code: ClassVar[int] = 1

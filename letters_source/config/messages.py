@@ -90,7 +90,7 @@ def unknown(section: str, name: str, known: Collection[str]) -> SettingsError:
 
 
 def nearest(name: str, known: Collection[str], likeness: float = 0.6) -> str | None:
-    """The known name that is most like another one; None where none is similar, from 0 to 1, enough."""
+    """Return the closest known name, or None if none reaches `likeness` (0 to 1)."""
     return next(iter(get_close_matches(name.lower(), known, 1, likeness)), None)
 
 
@@ -128,7 +128,7 @@ def toml_lines(keys: Iterable[Key]) -> str:
 
 
 def example_of(key: Key) -> Any:
-    """An example of a value: where none is declared the default, and true where that is open."""
+    """Return the declared example, else the default, else true."""
     return key.about.examples[0] if key.about.examples else True if key.default is None else key.default
 
 

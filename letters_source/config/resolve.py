@@ -73,7 +73,7 @@ def resolve_key(key: Key, given: Mapping[str, Any], sections: Sequence[str], pro
 def resolve_section(
     part: str, keys: Mapping[str, Key], given: Mapping[str, Any], environment: str | None, providers: Providers
 ) -> dict[str, Any]:
-    """The values of the keys of a section within ours."""
+    """Resolve the keys of a subsection of `[sources.letters]`."""
     sections = sections_of(environment, part)
     check_names(sections[-1], given, [*keys])
     for section in sections:
@@ -120,7 +120,7 @@ def resolve_privacy(
         trouble = f"must have at least {MIN_KEY_BYTES} bytes" if key else "is not set"
         raise SettingsError(f"{SECTION}.pii_key {trouble}, to hash with: {where_to_set('pii_key')}.")
     treated = {name: policy for name, policy in chosen.items() if policy not in (None, "keep")}
-    # to keep is no treatment, except of what is dropped when other columns are not kept
+    # record `keep` only for `undocumented`, which is dropped by default once any column is treated
     if treated and found[UNDOCUMENTED.name] == "keep":
         treated[UNDOCUMENTED.name] = "keep"
     return Privacy(treated, key, frozenset(name for name, policy in chosen.items() if policy == "keep"))
@@ -147,7 +147,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_base_url(base_url: str) -> None:
-    """Raise unless tokens would go over https, or to this machine, and only where the address plainly says."""
+    """Raise unless base_url is https, or http to loopback, without user, query or fragment."""
     try:
         url = urlsplit(base_url)
         plain = url.hostname and url.port != 0 and base_url.isprintable() and not set(base_url) & set(" ?#@\\")

@@ -155,7 +155,7 @@ def keys_of(declaration: Any) -> dict[str, Key]:
 
 
 def without_none(hint: Any) -> Any:
-    """The type of an optional one."""
+    """Return T for `T | None`."""
     return get_args(hint)[0] if NoneType in get_args(hint) else hint
 
 

@@ -15,8 +15,8 @@ from letters_source.decode.values import NUL, Misfit, is_number, json_texts, par
 from letters_source.tables import ARROW_TYPES, Column, Kind, Table, tables_of
 
 NULL = msgspec.Raw(b"null")
-# RFC 8259, section 9, allows readers a limit; the interpreter's own is about this up to Python 3.13, and higher since.
-# A shorter value cannot nest so deep
+# maximum nesting (RFC 8259, section 9, permits one): Python up to 3.13 recurses about this deep. Shorter values cannot
+# nest deeper
 DEEPEST = 950
 _TYPES: dict[Kind, Any] = {"text": str | None, "bool": bool | None, "timestamp": str | None, "json": msgspec.Raw}
 _LISTS = {kind: msgspec.json.Decoder(GenericAlias(list, (item,))) for kind, item in _TYPES.items()}

@@ -132,7 +132,7 @@ def read_list(raw: msgspec.Raw) -> list[Fields | None] | None:
 
 
 def keep_rest(found: Found, prefix: str = "") -> Notes:
-    """Make a column of what was not taken out and what does not fit; return the counts under prefixed names."""
+    """Collect leftover fields and misfits in `undocumented`; return counts by prefixed name."""
     strangers = Counter(chain.from_iterable(found.objects))
     misfits = Counter(wire for _, wire, _ in found.misfits)
     for position, wire, raw in found.misfits:

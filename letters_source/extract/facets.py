@@ -82,7 +82,7 @@ def ignored_values(task: Task, name: str, counts: Mapping[Any, int], whole: int)
     if sum(counts.values()) <= whole:
         is_chosen = name in given(task.filters)
         suspects = [value for value in suspects if isinstance(value, str) and counts[value] == whole and not is_chosen]
-    # all rows may really have a status, so one that nobody has is tried; flags again, as a row may have been added
+    # every row may really have this status, so probe a made-up one; flags are probed again, in case a row was added
     return [value for value in suspects if returns_all(task, name, NOBODY if isinstance(value, str) else value)]
 
 
@@ -97,7 +97,7 @@ def returns_all(task: Task, name: str, value: Any) -> bool:
 def is_ignored(task: Task, name: str, counts: Mapping[Any, int], whole: int) -> bool:
     """Return whether every value returns the whole listing, as it was when it was read or as it is now."""
     seen = list(counts.values())
-    # a single value is compared with another, unless the task filters by it; then `report_ignored` has warned
+    # compare a single value with another one; if the task filters by it, `report_ignored` has already warned
     if len(seen) == 1 and 2 * seen[0] > whole and name not in given(task.filters):
         seen.append(ask_count(narrowed(task, name, another(next(iter(counts))))))
     # values exclude each other: if they are honored, at most one of them has more than half of the rows

@@ -20,7 +20,7 @@ logger = logging.getLogger("letters_source")
 ProgressCallback = Callable[[str, int, int, int], None]
 """Called for each response with the listing, the number of the walk, the rows in it, and the service's count."""
 Answer = tuple[Reading, pa.Buffer | None, Notes]
-"""A response as evidence, its rows as the spool takes them, and what decoding noticed."""
+"""A response's `Reading`, its serialized rows (None without a spool), and the decoder's notes."""
 
 
 def no_progress(listing: str, walk: int, rows: int, count: int) -> None:

@@ -25,7 +25,7 @@ Read = Callable[[Iterable[int], int], Iterator[Reading]]
 each response as it arrives."""
 
 MOST_REPEATS = 100
-"""More pages in a row that repeat others are not due to rows that move: the service has no more."""
+"""Stop after this many repeated pages in a row: the service repeats itself past its end."""
 
 
 @dataclass(frozen=True, slots=True)
