@@ -57,7 +57,7 @@ class Throttle:
                 self._learned += GROWTH * max(0.0, now - max(self._pushed_back, self._parked_until))
 
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
-        """Slow down after a throttled request that started at `began`; `learn` is False for 503, which is not about the rate."""
+        """Slow down after a throttled request that started at `began`; `learn` its rate, unless for a 503."""
         with self._changed:
             now = monotonic()
             self._parked_until = max(self._parked_until, now + seconds)
