@@ -145,10 +145,14 @@ def forget_dropped(client: Any, names: list[str]) -> None:
     """Delete dlt's record of the schema if tables in the dataset lack anything: dlt trusts that record."""
     if not client.is_storage_initialized():
         return
-    found = client.get_storage_tables(names)
-    if any(client.schema.get_table_columns(name).keys() - columns.keys() for name, columns in found):
-        record = client.sql_client.make_qualified_table_name(client.schema.version_table_name)
-        client.sql_client.execute_sql(f"DELETE FROM {record} WHERE schema_name = %s", client.schema.name)
+    schema = client.schema
+    found = dict(client.get_storage_tables([schema.version_table_name, *names]))
+    # a schema that was created for the user has no record yet
+    if found.pop(schema.version_table_name) and any(
+        schema.get_table_columns(name).keys() - columns.keys() for name, columns in found.items()
+    ):
+        record = client.sql_client.make_qualified_table_name(schema.version_table_name)
+        client.sql_client.execute_sql(f"DELETE FROM {record} WHERE schema_name = %s", schema.name)
 
 
 @contextmanager
