@@ -47,22 +47,16 @@ class FilesSql:
         if name == LISTING_AUDIT.name and not self.client.is_local_filesystem:
             self.connection.register(name, download_rows(self.client, files))
             return
-        # a pyarrow dataset can deadlock: DuckDB starts its scan while it holds the GIL, and the scan waits for a thread
-        # that needs the GIL to read a file through fsspec
         try:
-            self.read_parquet(files).create_view(name)
+            self.connection.execute(f'CREATE VIEW "{name}" AS FROM {parquet_rows(files)}')
         except duckdb.Error as error:
             raise self.unreadable_file(files) or error from None
-
-    def read_parquet(self, files: list[str]) -> duckdb.DuckDBPyRelation:
-        """Return the rows of Parquet files; columns that a file lacks are null."""
-        return self.connection.read_parquet(files, union_by_name=True, hive_partitioning=False)
 
     def unreadable_file(self, files: list[str]) -> LoadFailed | None:
         """Return an error naming the first of these files that cannot be read; DuckDB's own may not name it."""
         for file in files:
             try:
-                self.read_parquet([file])
+                self.connection.execute(f"FROM {parquet_rows([file])} LIMIT 0")
             except duckdb.Error as error:
                 return LoadFailed(f"{file} cannot be read: {reason(error)}; inspect it, and load again.")
         return None
@@ -97,6 +91,16 @@ def closing_catalog(client: Any) -> Iterator[None]:
         catalog = client._catalog  # noqa: SLF001 -- the public method makes a catalog where there is none
         if catalog:
             catalog.close()
+
+
+def parquet_rows(files: list[str]) -> str:
+    """Return the SQL relation of the rows of Parquet files; columns that a file lacks are null.
+
+    Only `execute` may read it: DuckDB's relations in Python, and its scans of pyarrow datasets, hold the GIL while they
+    wait for threads that need the GIL to read a file through fsspec.
+    """
+    names = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    return f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
 
 
 def download_rows(client: Any, files: list[str]) -> pa.Table:
