@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import attrgetter
 from types import GenericAlias
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import astuple
 
 from letters_source.decode.row_schema import nest, objects_in
 from letters_source.decode.values import NUL, Misfit, is_number, json_texts, parse_timestamps, read_value
@@ -70,20 +70,25 @@ def struct_field(column: Column) -> Any:
 def read_structs(rows: Sequence[Any], listing: str) -> dict[str, pa.Array]:
     """Return the columns of rows that were decoded into structs, or raise `DoesNotFit`."""
     root, *children = tables_of(listing)
-    columns = struct_columns(rows, root)
-    for child in children:
-        parts = list(map(attrgetter(child.short), rows))
-        objects, blank = objects_in(parts, child), struct_type(child)()
-        nested = struct_columns([part or blank for part in objects], child)
+    fields = transpose(rows, row_type(listing))
+    columns = struct_columns(fields, root)
+    for child, parts in zip(children, fields[len(root.documented) :], strict=True):
+        kind = struct_type(child)
+        objects, blank = objects_in(parts, child), kind()
+        nested = struct_columns(transpose([part or blank for part in objects], kind), child)
         columns[child.short] = nest(parts, objects, nested, child)
     return columns
 
 
-def struct_columns(objects: Sequence[Any], table: Table) -> dict[str, pa.Array]:
-    """Return the documented columns of objects that were decoded into structs."""
+def transpose(objects: Sequence[Any], kind: Any) -> list[Sequence[Any]]:
+    """Return the values of structs field by field."""
+    return list(zip(*map(astuple, objects), strict=True)) or [()] * len(kind.__struct_fields__)
+
+
+def struct_columns(fields: Sequence[Sequence[Any]], table: Table) -> dict[str, pa.Array]:
+    """Return the documented columns of a table from the first fields of its structs."""
     columns = {}
-    for column in table.documented:
-        values = list(map(attrgetter(column.name), objects))
+    for column, values in zip(table.documented, fields, strict=False):
         if column.kind == "json" and max(map(len, values), default=0) > DEEPEST:
             raise DoesNotFit
         columns[column.name] = array = to_array(values, column.kind)

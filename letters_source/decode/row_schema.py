@@ -93,13 +93,13 @@ def nest(parts: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa.
     structs = pa.StructArray.from_arrays(arrays, fields=fields, mask=absent(objects))
     if table.part == "object":
         return structs
-    offsets = pa.array(accumulate((len(part or ()) for part in parts), initial=0), pa.int32())
+    offsets = pa.array(list(accumulate((len(part or ()) for part in parts), initial=0)), pa.int32())
     return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=absent(parts))
 
 
-def absent(values: Sequence[Any]) -> pa.Array:
-    """Return which values are None."""
-    return pa.array([value is None for value in values], pa.bool_())
+def absent(values: Sequence[Any]) -> pa.Array | None:
+    """Return which values are None; None, as Arrow expects it, if all are present."""
+    return pa.array([value is None for value in values], pa.bool_()) if None in values else None
 
 
 def to_int64(values: npt.NDArray[np.int64]) -> pa.Array:

@@ -12,7 +12,7 @@ from typing import Any
 
 import dlt
 from dlt.common.configuration.container import Container
-from dlt.common.destination import PreparedTableSchema
+from dlt.common.destination import Destination, PreparedTableSchema
 from dlt.common.destination.client import FollowupJobRequest
 from dlt.common.schema.typing import TTableSchema
 from dlt.common.schema.utils import get_root_table
@@ -65,7 +65,15 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         return chains if all(chains) else []
 
 
-class DuckDB(duckdb):
+class FixedCapabilities(Destination[Any, Any]):
+    """A mixin for dlt's destinations: dlt would resolve all settings each time it asks, a tenth of a small load."""
+
+    def capabilities(self, config: Any = None, naming: Any = None) -> Any:
+        """Return what the database can do, which settings do not change."""
+        return super().capabilities(config or self.spec(), naming)
+
+
+class DuckDB(FixedCapabilities, duckdb):
     """dlt's duckdb destination, with all tables changed in one transaction."""
 
     destination_type = "dlt.destinations.duckdb"
@@ -76,7 +84,7 @@ class DuckDB(duckdb):
         return in_one_transaction(super().client_class, "")
 
 
-class Postgres(postgres):
+class Postgres(FixedCapabilities, postgres):
     """dlt's postgres destination, with all tables changed in one transaction while the load holds its lock."""
 
     destination_type = "dlt.destinations.postgres"

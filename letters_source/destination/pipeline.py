@@ -13,7 +13,7 @@ from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
 from letters_source.config.providers import readable_files
 from letters_source.destination.dlt_hooks import DuckDB, Postgres
-from letters_source.destination.kinds import DUCKDB_CONFIG
+from letters_source.destination.kinds import DUCKDB_CONFIG, DUCKDB_PRAGMAS
 from letters_source.errors import DestinationError
 from letters_source.tables import DATASET
 
@@ -151,6 +151,7 @@ def make_destination(kind: Kind, place: str) -> Any:
     if kind == "duckdb":
         credentials = DuckDbCredentials(place)
         credentials.global_config = DUCKDB_CONFIG
+        credentials.pragmas = list(DUCKDB_PRAGMAS)
         return DuckDB(credentials, max_parallel_load_jobs=FILES_AT_ONCE)
     url = place if "://" in place else Path(place).as_uri()
     return dlt.destinations.filesystem(url, preferred_table_format=kind if kind != "parquet" else None)
