@@ -40,9 +40,16 @@ class LettersError(Exception):
 
 
 class SettingsError(LettersError):
-    """A setting is missing or wrong; the message names the key and where to set it."""
+    """A setting is missing or wrong; the message names the key and where to set it.
+
+    `key` is the full key, `sources.letters.page_size`, where the error is about one.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str, *, key: str | None = None) -> None:
+        self.key = key
+        super().__init__(message)
 
 
 class DestinationError(SettingsError):
@@ -74,9 +81,13 @@ class LoadFailed(LettersError):
 
 
 class NotAuthorised(LettersError):
-    """The service refused the tokens (401, 403), or the access token has expired."""
+    """The service refused the tokens, with `status` 401 or 403, or the access token has expired (None)."""
 
     exit_code = 3
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class IncompleteListing(LettersError):
@@ -134,7 +145,11 @@ class ServiceUnreachable(ServiceError):
 
 
 class ServiceRejected(ServiceError):
-    """The service rejected the request; a retry cannot help (400, 404, 422, a redirect)."""
+    """The service rejected the request with `status`; a retry cannot help (400, 404, 422, a redirect)."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class MalformedResponse(ServiceError):
@@ -158,7 +173,7 @@ def importing_extra(extra: str) -> Iterator[None]:
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and its causes, the outermost first."""
+    """Yield an error and its causes, the outermost first."""
     current: BaseException | None = error
     while current:
         yield current
@@ -166,12 +181,12 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The error that came first."""
+    """Return the error that came first."""
     return list(causes(error))[-1]
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error, or its type where the text is empty or could quote a value of a row."""
+    """Return the first line of an error, or its type where the text is empty or could quote a value of a row."""
     kind, module = type(error).__name__, type(error).__module__
     if constraint := getattr(getattr(error, "diag", None), "constraint_name", None):
         kind = f"{kind} ({constraint})"
@@ -181,5 +196,5 @@ def reason(error: BaseException) -> str:
 
 
 def without_advice(words: str) -> str:
-    """The first line of a message, up to where DuckDB begins to give advice."""
+    """Return the first line of a message, up to where DuckDB begins to give advice."""
     return words.partition("\n")[0].partition(" See also ")[0].partition(". However, ")[0].rstrip(".")

@@ -31,7 +31,7 @@ def render(form: Form, tables: Tables = TABLES) -> str:
 
 
 def find_references(tables: Tables) -> tuple[Reference, ...]:
-    """The foreign keys of child tables, in the order of the tables."""
+    """Return the foreign keys of child tables, in the order of the tables."""
     roots = {table.listing: table for table in tables if not table.is_child}
     return tuple(
         # more columns of the key follow if a parent has many rows
@@ -42,18 +42,18 @@ def find_references(tables: Tables) -> tuple[Reference, ...]:
 
 
 def cells(column: Column) -> tuple[str, ...]:
-    """The cells of a column's row."""
+    """Return the cells of a column's row."""
     key, personal = "*" if column.key else "", "yes" if column.personal else ""
     return column.name, column.kind, key, personal, column.description
 
 
 def note(column: Column) -> str:
-    """A column's meaning, marked if it is personal data."""
+    """Return a column's meaning, marked if it is personal data."""
     return f"Personal: {column.description}" if column.personal else column.description
 
 
 def text_section(table: Table) -> str:
-    """One table as plain text, with an aligned line for each column."""
+    """Return one table as plain text, with an aligned line for each column."""
     rows = [HEADINGS, *map(cells, table.loaded)]
     widths = [max(map(len, texts)) for texts in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -61,20 +61,20 @@ def text_section(table: Table) -> str:
 
 
 def markdown_section(table: Table) -> str:
-    """One table as a section of a document, with a row for each column."""
+    """Return one table as a section of a document, with a row for each column."""
     rows = [HEADINGS, *map(markdown_cells, table.loaded)]
     head, *body = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([f"### {table.name}", "", table.description, "", head, "|---" * len(HEADINGS) + "|", *body])
 
 
 def markdown_cells(column: Column) -> tuple[str, ...]:
-    """The cells of a column, its name as code, and pipes escaped."""
+    """Return the cells of a column, its name as code, and pipes escaped."""
     name, *others = (cell.replace("|", r"\|") for cell in cells(column))
     return f"`{name}`", *others
 
 
 def to_json(tables: Tables) -> str:
-    """The tables as JSON, with the version of the package."""
+    """Return the tables as JSON, with the version of the package."""
     document = {
         "version": version("letters-source"),
         "tables": [
@@ -87,7 +87,7 @@ def to_json(tables: Tables) -> str:
 
 
 def json_column(column: Column) -> dict[str, Any]:
-    """One column as a JSON object."""
+    """Return one column as a JSON object."""
     return {
         "name": column.name,
         "type": column.kind,
@@ -100,7 +100,7 @@ def json_column(column: Column) -> dict[str, Any]:
 
 
 def to_mermaid(tables: Tables, *, described: bool = True) -> str:
-    """The tables as an entity relationship diagram; undescribed, comments only mark personal columns."""
+    """Return the tables as an entity relationship diagram; undescribed, comments only mark personal columns."""
     references = find_references(tables)
     foreign = {(reference.child, reference.column) for reference in references}
     lines = ["erDiagram", *map(mermaid_relation, references)]
@@ -114,13 +114,13 @@ def to_mermaid(tables: Tables, *, described: bool = True) -> str:
 
 
 def mermaid_relation(reference: Reference) -> str:
-    """One foreign key: a parent has zero or one, or zero or more, such rows."""
+    """Return one foreign key: a parent has zero or one, or zero or more, such rows."""
     many = "o|" if reference.single else "o{"
     return f"  {reference.parent} ||--{many} {reference.child} : {reference.column}"
 
 
 def mermaid_attribute(column: Column, *, foreign: bool, described: bool) -> str:
-    """One column; its comment is in double quotes, which cannot be escaped."""
+    """Return one column; its comment is in double quotes, which cannot be escaped."""
     keys = ", ".join(mark for mark, holds in (("PK", column.key), ("FK", foreign)) if holds)
     comment = note(column).replace('"', "'") if described else "personal" if column.personal else ""
     quoted = f'"{comment}"' if comment else ""
@@ -128,32 +128,32 @@ def mermaid_attribute(column: Column, *, foreign: bool, described: bool) -> str:
 
 
 def to_dbml(tables: Tables) -> str:
-    """The tables as DBML, for dbdiagram.io and similar tools."""
+    """Return the tables as DBML, for dbdiagram.io and similar tools."""
     references = "\n".join(map(dbml_reference, find_references(tables)))
     return "\n\n".join(filter(None, [*map(dbml_table, tables), references]))
 
 
 def dbml_table(table: Table) -> str:
-    """One table; a composite key is an index."""
+    """Return one table; a composite key is an index."""
     compound = f"  indexes {{\n    ({', '.join(table.key)}) [pk]\n  }}\n" if len(table.key) > 1 else ""
     columns = "".join(dbml_column(column, alone=len(table.key) == 1) for column in table.loaded)
     return f"Table {table.name} {{\n{columns}{compound}  Note: {dbml_text(table.description)}\n}}"
 
 
 def dbml_column(column: Column, *, alone: bool) -> str:
-    """One column; `alone` says that the key is a single column."""
+    """Return one column; `alone` says that the key is a single column."""
     constraint = "pk, " if column.key and alone else "" if column.nullable else "not null, "
     return f"  {column.name} {column.kind} [{constraint}note: {dbml_text(note(column))}]\n"
 
 
 def dbml_text(text: str) -> str:
-    """Text in single quotes."""
+    """Return text in single quotes."""
     escaped = text.replace("\\", r"\\").replace("'", r"\'")
     return f"'{escaped}'"
 
 
 def dbml_reference(reference: Reference) -> str:
-    """One foreign key: a parent has one such row, or many."""
+    """Return one foreign key: a parent has one such row, or many."""
     has = "-" if reference.single else "<"
     return f"Ref: {reference.parent}.{reference.parent_column} {has} {reference.child}.{reference.column}"
 

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @cache
 def console(*, stderr: bool = False) -> "Console":
-    """The console of results, or of progress and log."""
+    """Return the console of results, or of progress and log."""
     from rich.console import Console
 
     return Console(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def is_watched() -> bool:
-    """Whether stderr is a terminal; it may be closed."""
+    """Return whether stderr is a terminal; it may be closed."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -49,7 +49,7 @@ def start_logging(*, quiet: bool, debug: bool) -> None:
 
 
 def log_handler(*, show_time: bool) -> logging.Handler:
-    """A handler that keeps log lines clear of the progress bars; plain and unwrapped where there is no terminal."""
+    """Return a handler that keeps log lines clear of the progress bars; plain and unwrapped without a terminal."""
     if is_watched():
         from rich.logging import RichHandler
 
@@ -141,7 +141,7 @@ def show_published(settings: Mapping[str, Any]) -> None:
 
 
 def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
-    """A line of Python that queries loaded contacts; empty where it would take more than one."""
+    """Return a line of Python that queries loaded contacts; empty where it would take more than one."""
     place, dataset, form = shown_place(pipeline), pipeline.dataset_name, table_format(pipeline)
     wanted = "select state, count(*) as contacts group by state order by contacts desc limit 5"
     if is_duckdb(pipeline):
@@ -193,7 +193,7 @@ def show_service(base_url: str, emulator: "Emulator") -> None:
 
 
 def make_table(first: str, *figures: str) -> "Table":
-    """A table with names in the first column and right-aligned figures in the others."""
+    """Return a table with names in the first column and right-aligned figures in the others."""
     from rich.table import Table
 
     table = Table(first)

@@ -48,7 +48,7 @@ def not_empty(_context: click.Context, _option: click.Parameter, given: T) -> T:
 
 
 def setting(key: Key, **changes: Any) -> Option:
-    """The option of a setting or filter; without it, the configuration decides."""
+    """Return the option of a setting or filter; without it, the configuration decides."""
     name = NAMES.get(key.name, f"--{key.name.replace('_', '-')}")
     words = f"{key.about.description}{' May be repeated.' if get_origin(key.kind) is tuple else ''}"
     shown = f"{key.default:g}" if key.kind in (int, float) and key.default is not None else False
@@ -58,7 +58,7 @@ def setting(key: Key, **changes: Any) -> Option:
 
 
 def value_of(key: Key) -> dict[str, Any]:
-    """How click reads the value of an option; bounds are the setting's own."""
+    """Return how click reads the value of an option; bounds are the setting's own."""
     low, high, above = key.about.ge, key.about.le, key.about.gt
     if key.kind is int:
         whole: Any = click.IntRange
@@ -72,18 +72,18 @@ def value_of(key: Key) -> dict[str, Any]:
 
 
 def settings_options(*names: str) -> Option:
-    """The options of some settings, in this order."""
+    """Return the options of some settings, in this order."""
     return together(*(setting(SETTINGS[name]) for name in names))
 
 
 def filter_options(command: Any) -> Any:
-    """The options that choose contacts and templates; each listing has a `search`, but only contacts can use text."""
+    """Return the options that choose contacts and templates; both have a `search`, but only contacts can use text."""
     keys = [key for listing in FILTERS.values() for key in listing.values() if key.name != "account_id"]
     return together(*(setting(key) for key in keys if key is not FILTERS["templates"]["search"]))(command)
 
 
 def together(*options: Option) -> Option:
-    """Several options as one decorator."""
+    """Return several options as one decorator."""
 
     def decorate(command: Any) -> Any:
         for option in reversed(options):
@@ -105,17 +105,17 @@ output_options = together(
 
 
 def dataset_option(words: str) -> Option:
-    """The option of the dataset; its default is not declared here, in a module that imports Arrow."""
+    """Return the option of the dataset; its default is not declared here, in a module that imports Arrow."""
     return click.option("--dataset", metavar="NAME", callback=not_empty, help=f"{words}  [default: letters_data]")
 
 
 def path_option(name: str, *names: str, words: str, **more: Any) -> Option:
-    """An option that is a path; its default, if any, is shown."""
+    """Return an option that is a path; its default, if any, is shown."""
     return click.option(name, *names, type=click.Path(path_type=Path), show_default=True, help=words, **more)
 
 
 def without_unset(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that were given as options; the configuration decides about the others."""
+    """Return the settings that were given as options; the configuration decides about the others."""
     return {name: value for name, value in settings.items() if value not in (None, ())}
 
 
@@ -138,7 +138,7 @@ def check_options_apply(settings: dict[str, Any], parts: Collection[str]) -> Non
 
 
 def with_filters(options: dict[str, Any]) -> dict[str, Any]:
-    """The settings, with the options that choose contacts and templates gathered into filters."""
+    """Return the settings, with the options that choose contacts and templates gathered into filters."""
     rest = dict(options)
     contacts, templates = ({name: rest.pop(name) for name in keys if name in rest} for keys in FILTERS.values())
     return rest | {"contact_filters": ContactFilters(**contacts), "template_filters": TemplateFilters(**templates)}

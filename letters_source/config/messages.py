@@ -62,14 +62,14 @@ SECRETS_TOML = """\
 
 
 def expected(key: Key) -> str:
-    """What values a key takes, with its bounds."""
+    """Return what values a key takes, with its bounds."""
     if get_origin(key.kind) is Literal:
         return " or ".join(get_args(key.kind))
     return KINDS[get_origin(key.kind) or key.kind] + bounds(key)
 
 
 def bounds(key: Key) -> str:
-    """The bounds of a number."""
+    """Return the bounds of a number."""
     low, high = key.about.ge, key.about.le
     if high is not None:
         return f" from {low} to {high}"
@@ -77,16 +77,16 @@ def bounds(key: Key) -> str:
 
 
 def wrong(key: str, should_be: str, value: object) -> SettingsError:
-    """The error of an unusable value; it does not quote secrets, nor addresses, which may contain one."""
+    """Return the error of an unusable value; it does not quote secrets, nor addresses, which may contain one."""
     got = "" if is_secret(key) or key.endswith("base_url") else f", got {value!r}"
-    return SettingsError(f"{SECTION}.{key} must be {should_be}{got}: {where_to_set(key)}.")
+    return SettingsError(f"{SECTION}.{key} must be {should_be}{got}: {where_to_set(key)}.", key=f"{SECTION}.{key}")
 
 
 def unknown(section: str, name: str, known: Collection[str]) -> SettingsError:
-    """The error of an unknown key, with the known one that is most like it."""
+    """Return the error of an unknown key, with the known one that is most like it."""
     near = nearest(name, known)
     hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}."
-    return SettingsError(f"unknown setting {section}.{name}; {hint}")
+    return SettingsError(f"unknown setting {section}.{name}; {hint}", key=f"{section}.{name}")
 
 
 def nearest(name: str, known: Collection[str], likeness: float = 0.6) -> str | None:
@@ -95,7 +95,7 @@ def nearest(name: str, known: Collection[str], likeness: float = 0.6) -> str | N
 
 
 def where_to_set(key: str) -> str:
-    """Where a user sets a key."""
+    """Return where a user sets a key."""
     *parts, name = key.split(".")
     section = ".".join((SECTION, *parts))
     variable = f"{section}.{name}".replace(".", "__").upper()
@@ -104,26 +104,26 @@ def where_to_set(key: str) -> str:
 
 
 def is_secret(key: str) -> bool:
-    """Whether a setting's value is a secret."""
+    """Return whether a setting's value is a secret."""
     return key.rpartition(".")[2] in SECRETS
 
 
 def config_toml() -> str:
-    """The commented config.toml."""
+    """Return the commented config.toml."""
     plain = [key for key in SETTINGS.values() if not key.secret]
     filters = {listing: toml_lines(keys.values()) for listing, keys in FILTERS.items()}
     return CONFIG_TOML.format(settings=toml_lines(plain), pii=PII, **filters)
 
 
 def secrets_toml() -> str:
-    """The secrets.toml to fill in; an empty secret counts as not set."""
+    """Return the secrets.toml to fill in; an empty secret counts as not set."""
     secrets = ((SETTINGS[name], "# " if SETTINGS[name].default is None else "") for name in SECRETS)
     lines = (f'{comment}{key.name} = ""  # {key.about.description}' for key, comment in secrets)
     return SECRETS_TOML.format(secrets="\n".join(lines))
 
 
 def toml_lines(keys: Iterable[Key]) -> str:
-    """A line for each key, commented out: its example or default, and its meaning."""
+    """Return a line for each key, commented out: its example or default, and its meaning."""
     return "\n".join(f"{f'# {key.name} = {toml_of(example_of(key))}':<30}  # {key.about.description}" for key in keys)
 
 
@@ -133,7 +133,7 @@ def example_of(key: Key) -> Any:
 
 
 def toml_of(value: Any) -> str:
-    """A value as TOML."""
+    """Return a value as TOML."""
     if isinstance(value, date):
         return value.isoformat()
     return json.dumps(value).removesuffix(".0")

@@ -54,13 +54,13 @@ def fresh_providers() -> Providers:
 
 
 def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
-    """The sections of settings, or of one part of them, in order of precedence."""
+    """Return the sections of settings, or of one part of them, in order of precedence."""
     sections = (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
     return tuple(f"{section}.{part}" for section in sections) if part else sections
 
 
 def look_up(key: Key, sections: Sequence[str], providers: Providers) -> Any:
-    """The value of a key in the first section that has one, converted; None where no provider has one."""
+    """Return the value of a key in the first section that has one, converted; None where no provider has one."""
     for section, value in found_values(key.name, sections, providers):
         if value is not None:
             return convert(section, key, value)
@@ -68,7 +68,7 @@ def look_up(key: Key, sections: Sequence[str], providers: Providers) -> Any:
 
 
 def found_values(name: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, Any]]:
-    """What each provider has for a key in each section; secrets come only from providers that support them."""
+    """Yield what each provider has for a key in each section; secrets come only from providers that support them."""
     secret = is_secret(name)
     for section in sections:
         for provider in providers:
@@ -92,7 +92,7 @@ def check_spelling(section: str, providers: Providers, known: Collection[str]) -
 
 
 def names_in(section: str, providers: Providers) -> set[str]:
-    """The keys of a section, in files and in the environment."""
+    """Return the keys of a section, in files and in the environment."""
     parent, _, name = section.rpartition(".")
     mappings = (values for _, values in found_values(name, (parent,), providers) if isinstance(values, Mapping))
     prefix = f"{section}.".replace(".", "__").upper()
@@ -107,7 +107,7 @@ def check_names(section: str, given: Collection[str], allowed: Collection[str]) 
 
 
 def convert(section: str, key: Key, value: Any) -> Any:
-    """A given or configured value as the declared type, within its bounds; secrets lose surrounding blanks."""
+    """Return a given or configured value as the declared type, within its bounds; secrets lose surrounding blanks."""
     try:
         converted = read(key, value)
         return msgspec.convert(converted, Annotated[key.kind, key.about]) if key.kind in (int, float) else converted
@@ -116,7 +116,7 @@ def convert(section: str, key: Key, value: Any) -> Any:
 
 
 def read(key: Key, value: Any) -> Any:
-    """A value as the type of a key; numbers, booleans and choices as dlt reads them."""
+    """Return a value as the type of a key; numbers, booleans and choices as dlt reads them."""
     if key.kind is date:
         return read_day(value)
     if key.kind is str:
@@ -125,14 +125,14 @@ def read(key: Key, value: Any) -> Any:
 
 
 def read_day(value: Any) -> date:
-    """A TOML date, or ISO 8601 text."""
+    """Return the day of a TOML date, or of ISO 8601 text."""
     if isinstance(value, datetime):
         return value.date()
     return value if isinstance(value, date) else date.fromisoformat(str(value))
 
 
 def read_text(value: Any) -> str:
-    """Text, or a whole number that is meant as text."""
+    """Return text, or a whole number that is meant as text."""
     # a bool is an int in Python
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise TypeError
@@ -140,7 +140,7 @@ def read_text(value: Any) -> str:
 
 
 def read_texts(value: Any) -> tuple[str, ...]:
-    """A TOML list, a JSON list, or texts separated by commas."""
+    """Return the texts of a TOML list, a JSON list, or a text with commas."""
     if isinstance(value, str):
         text = value.strip()
         value = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",")]

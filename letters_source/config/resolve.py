@@ -57,16 +57,16 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
 def resolve_keys(
     keys: Iterable[Key], given: Mapping[str, Any], sections: Sequence[str], providers: Providers
 ) -> dict[str, Any]:
-    """The value of each key."""
+    """Return the value of each key."""
     return {key.name: resolve_key(key, given, sections, providers) for key in keys}
 
 
 def resolve_key(key: Key, given: Mapping[str, Any], sections: Sequence[str], providers: Providers) -> Any:
-    """The value of a key: as given, or else as configured, or else its default."""
+    """Return the value of a key: as given, or else as configured, or else its default."""
     value = given.get(key.name)
     found = look_up(key, sections, providers) if value is None else convert(sections[-1], key, value)
     if found in (None, "") and key.default is MISSING:
-        raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.")
+        raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.", key=f"{SECTION}.{key.name}")
     return key.default if found is None else found
 
 
@@ -84,7 +84,7 @@ def resolve_section(
 def resolve_both_filters(
     given: Mapping[str, Any], account: str | None, environment: str | None, providers: Providers
 ) -> tuple[ContactFilters, TemplateFilters]:
-    """The filters of both listings; an account given as an argument takes precedence over configured ones."""
+    """Return the filters of both listings; an account given as an argument takes precedence over configured ones."""
     contacts: ContactFilters = given.get("contact_filters") or ContactFilters()
     templates: TemplateFilters = given.get("template_filters") or TemplateFilters()
     is_argument = given.get("account_id") is not None
@@ -102,7 +102,7 @@ def resolve_both_filters(
 
 
 def resolve_filters(listing: str, given: F, environment: str | None, providers: Providers) -> F:
-    """The filters given as arguments, and those of the listing's section where none was given."""
+    """Return the filters given as arguments, and those of the listing's section where none was given."""
     keys = FILTERS[listing]
     values = {name: getattr(given, name) for name, key in keys.items() if getattr(given, name) != key.default}
     return type(given)(**resolve_section(listing, keys, values, environment, providers))
@@ -111,14 +111,16 @@ def resolve_filters(listing: str, given: F, environment: str | None, providers: 
 def resolve_privacy(
     given: Mapping[str, Policy] | Policy | None, secret: str | None, environment: str | None, providers: Providers
 ) -> Privacy:
-    """The treatment of personal data: as given, then as in `[sources.letters.pii]`; `all` is for unnamed columns."""
+    """Return the treatment of personal data: as given, then as in `[sources.letters.pii]`; `all` is for the others."""
     policies = {"all": given} if isinstance(given, str) else given or {}
     found = resolve_section("pii", POLICIES, policies, environment, providers)
     chosen = {name: found[name] or (found["all"] if name in PERSONAL else None) for name in CHOICES}
     key = (secret or "").encode()
     if "hash" in chosen.values() and len(key) < MIN_KEY_BYTES:
         trouble = f"must have at least {MIN_KEY_BYTES} bytes" if key else "is not set"
-        raise SettingsError(f"{SECTION}.pii_key {trouble}, to hash with: {where_to_set('pii_key')}.")
+        raise SettingsError(
+            f"{SECTION}.pii_key {trouble}, to hash with: {where_to_set('pii_key')}.", key=f"{SECTION}.pii_key"
+        )
     treated = {name: policy for name, policy in chosen.items() if policy not in (None, "keep")}
     # record `keep` only for `undocumented`, which is dropped by default once any column is treated
     if treated and found[UNDOCUMENTED.name] == "keep":
@@ -136,7 +138,9 @@ def check_settings(settings: Settings) -> None:
     }
     for key, account in accounts.items():
         if account is not None and not account.strip():
-            raise SettingsError(f"{SECTION}.{key} is empty: {where_to_set(key)}, or leave it out.")
+            raise SettingsError(
+                f"{SECTION}.{key} is empty: {where_to_set(key)}, or leave it out.", key=f"{SECTION}.{key}"
+            )
     if settings.proof == "certified" and settings.max_walks == 1:
         raise wrong("max_walks", "at least 2 with proof certified, which takes two passes", settings.max_walks)
     check_days(settings.contact_filters)
@@ -156,16 +160,18 @@ def check_base_url(base_url: str) -> None:
     if not plain or url.scheme not in ("http", "https"):
         raise SettingsError(
             f"{SECTION}.base_url must be an address such as https://host/api/v1, without user, query or fragment: "
-            f"{where_to_set('base_url')}."
+            f"{where_to_set('base_url')}.",
+            key=f"{SECTION}.base_url",
         )
     if url.scheme == "http" and not is_loopback(str(url.hostname)):
         raise SettingsError(
-            f"{SECTION}.base_url must begin with https://, since tokens are sent there: {where_to_set('base_url')}."
+            f"{SECTION}.base_url must begin with https://, since tokens are sent there: {where_to_set('base_url')}.",
+            key=f"{SECTION}.base_url",
         )
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Return whether a host is this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -178,6 +184,6 @@ def token_source(settings: Settings, overrides: Overrides) -> TokenSource:
 
 
 def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
-    """The tokens as the secrets hold them now: files are read again, all other settings stay as they are."""
+    """Return the tokens as the secrets hold them now: files are read again, all other settings stay as they are."""
     keys = [SETTINGS[name] for name in ("access_token", "refresh_token")]
     return Tokens(*resolve_keys(keys, {**overrides}, sections_of(settings.environment), fresh_providers()).values())

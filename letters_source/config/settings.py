@@ -70,7 +70,7 @@ class Overrides(TypedDict, total=False):
 
 
 def keep_all() -> "Privacy":
-    """No treatment of personal data."""
+    """Return a treatment that keeps personal data."""
     from letters_source.transform.privacy import Privacy
 
     return Privacy()
@@ -129,7 +129,7 @@ class Settings:
         return Form(self.date_format, self.filter_encoding)
 
     def filters(self, listing: str) -> Filters:
-        """The filters of a listing, including its account."""
+        """Return the filters of a listing, including its account."""
         filters: Filters = self.contact_filters if listing == "contacts" else self.template_filters
         return replace(filters, account_id=filters.account_id or self.account_id)
 
@@ -146,7 +146,7 @@ class Key:
 
 
 def keys_of(declaration: Any) -> dict[str, Key]:
-    """The keys that a dataclass declares by `Annotated` fields."""
+    """Return the keys that a dataclass declares by `Annotated` fields."""
     declared: dict[Any, Any] = {key: key.type for key in fields(declaration) if get_origin(key.type) is Annotated}
     return {
         key.name: Key(key.name, without_none(hint.__origin__), hint.__metadata__[0], key.default, not key.repr)

@@ -37,13 +37,13 @@ class Outcome:
         return max(self.verdict.readings, key=lambda reading: reading.answered).count
 
 
-def log_outcome(outcome: Outcome, rows: int) -> None:
+def log_outcome(outcome: Outcome, rows: int, rejected_were: str = "went to rejected_rows") -> None:
     """Log how many rows are loaded, and a warning for each field that was not understood."""
     task, notes, rejected = outcome.task, outcome.notes, outcome.verdict.rejected
     figures = rows, outcome.verdict.proof, outcome.traffic["requests"], outcome.seconds
     logger.info("%s: %d rows, %s; requests: %d, seconds: %.1f", task.title, *figures)
     if rejected:
-        logger.warning("%s: %d rows have no usable id and went to rejected_rows", task.title, rejected)
+        logger.warning("%s: %d rows have no usable id and %s", task.title, rejected, rejected_were)
     fate = "dropped" if task.settings.privacy.undocumented == "drop" else "kept in the column undocumented"
     for name, times in sorted(by_plain_name(notes.kept).items()):
         logger.warning("%s: %s did not fit in %d rows and was %s", task.title, name, times, fate)

@@ -58,7 +58,7 @@ def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
     )
     keys = pa.chunked_array(wanted, pa.string())
     ids = keys.filter(pc.invert(has_no_id(keys)))
-    log_outcome(outcome, len(ids))
+    log_outcome(outcome, len(ids), "were left out")
     return outcome, ids
 
 
@@ -92,11 +92,10 @@ def fetch_page(task: Task, client: Client, page: int) -> Page:
 
 def fetch(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:
     """Get a page and decode it; the client's retries go around both."""
-    return client.retry(page_title(listing.name, page), partial(get_page, client, listing, params, page))
 
+    def get_page() -> Page:
+        body = client.get(listing, params)
+        with ONE_AT_A_TIME:
+            return decode_page(body, listing.name, page)
 
-def get_page(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:
-    """Get a page once, and decode it, one page at a time."""
-    body = client.get(listing, params)
-    with ONE_AT_A_TIME:
-        return decode_page(body, listing.name, page)
+    return client.retry(page_title(listing.name, page), get_page)

@@ -24,7 +24,7 @@ Answer = tuple[Reading, pa.Buffer | None, Notes]
 
 
 def no_progress(listing: str, walk: int, rows: int, count: int) -> None:
-    """No-op progress callback."""
+    """Ignore progress."""
 
 
 @dataclass(slots=True, kw_only=True)

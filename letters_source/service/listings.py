@@ -62,7 +62,7 @@ class Form:
 
 
 def about(meaning: str, *examples: Any, **bounds: Any) -> Meta:
-    """What a setting or filter means, an example of a value where the default is none, and its bounds."""
+    """Return what a setting or filter means, an example of a value where the default is none, and its bounds."""
     return Meta(description=meaning, examples=list(examples), **bounds)
 
 

@@ -55,14 +55,19 @@ def check_status(response: requests.Response, body: bytes, listing: str, where: 
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:
         host = redirect_host(response.headers.get("Location", ""))
-        raise ServiceRejected(f"{where}: the service redirects ({status}) to {host}, not followed; check base_url.")
+        raise ServiceRejected(
+            f"{where}: the service redirects ({status}) to {host}, not followed; check base_url.", status=status
+        )
     if status in (401, 403):
         raise NotAuthorised(
             f"{where}: the service refused the tokens ({status}); "
-            "set new sources.letters.access_token and refresh_token."
+            "set new sources.letters.access_token and refresh_token.",
+            status=status,
         )
     said = service_message(body, tokens)
-    raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{hint(status, listing)}")
+    raise ServiceRejected(
+        f"{where}: the service refused the request ({status}){said}.{hint(status, listing)}", status=status
+    )
 
 
 def redirect_host(location: str) -> str:

@@ -78,6 +78,8 @@ def problem(resolve: Resolve, overrides: Overrides | None = None, **variables: s
     """The message of the error that the settings end with."""
     with pytest.raises(SettingsError) as caught:
         resolve(overrides, **variables)
+    # an error about one key carries it
+    assert caught.value.key is None or caught.value.key in str(caught.value)
     return str(caught.value)
 
 
@@ -312,6 +314,7 @@ def test_a_wrong_type_in_a_file_is_named(resolve: Resolve, project: Path) -> Non
         str(caught.value)
         == f"sources.letters.max_workers must be a whole number from 1 to 1000, got True: {where('max_workers')}"
     )
+    assert caught.value.key == "sources.letters.max_workers"
 
 
 @pytest.mark.parametrize(
@@ -819,6 +822,7 @@ def test_plain_http_stays_on_this_machine(base_url: str) -> None:
     assert str(caught.value) == (
         f"sources.letters.base_url must begin with https://, since tokens are sent there: {where('base_url')}"
     )
+    assert caught.value.key == "sources.letters.base_url"
 
 
 @pytest.mark.parametrize(

@@ -161,9 +161,12 @@ def test_a_redirect_without_a_location_stays_where_it_is() -> None:
 
 def test_refused_tokens_are_told_without_the_services_words() -> None:
     """Those may quote a token in any shape."""
-    assert str(meaning(403, b'{"message": "canary"}')) == (
+    error = meaning(403, b'{"message": "canary"}')
+    assert str(error) == (
         "contacts page 7: the service refused the tokens (403); set new sources.letters.access_token and refresh_token."
     )
+    assert isinstance(error, NotAuthorised)
+    assert error.status == 403
 
 
 def test_another_2xx_is_not_a_page() -> None:
@@ -191,6 +194,8 @@ def test_a_refusal_hints_at_what_may_help(status: int, listing: str, expected: s
     assert hint(status, listing) == expected
     error = meaning(status, b'{"message": "Bad things."}', listing)
     assert str(error) == f"{listing} page 7: the service refused the request ({status}): Bad things.{expected}"
+    assert isinstance(error, ServiceRejected)
+    assert error.status == status
 
 
 @pytest.mark.parametrize(
