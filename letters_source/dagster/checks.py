@@ -11,7 +11,7 @@ from letters_source.dagster.specs import audited_as, table_of
 from letters_source.destination.audits import finished_audits
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import duckdb_file
-from letters_source.destination.sql import open_sql
+from letters_source.destination.sql import SqlClient, open_sql
 from letters_source.destination.verify import Finding, find_rejected, find_repeated, find_rows
 from letters_source.errors import LoadFailed
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, Table
@@ -30,7 +30,7 @@ class Check:
     severity: dg.AssetCheckSeverity = ERROR
 
 
-def find_missing(client: Any, table: Table, audits: Audits) -> Finding:
+def find_missing(client: SqlClient, table: Table, audits: Audits) -> Finding:
     """Compare the numbers of rows, IDs and rejected rows with those that were read."""
     rejected = [find_rejected(client, audit) for audit in audits if table.part == "row"]
     findings = [find_rows(client, table, audits), *rejected]
@@ -88,7 +88,7 @@ def query_findings(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -
         return {key: find(key, client) for key in keys}
 
 
-def find(key: dg.AssetCheckKey, client: Any) -> Finding:
+def find(key: dg.AssetCheckKey, client: SqlClient) -> Finding:
     """Return what a check finds in a table, for the last load that read it."""
     table = table_of(key.asset_key)
     audits = finished_audits(client, audited_as(table))

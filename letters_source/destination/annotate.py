@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dlt.common.schema import Schema
+from dlt.destinations.sql_client import SqlClientBase
 
-from letters_source.destination.sql import literal
+from letters_source.destination.sql import fetch_rows, literal
 from letters_source.tables import VALID_FROM, VALID_TO, Table
 from letters_source.transform.row_hash import ROW_HASH
 
@@ -23,9 +24,9 @@ FIND_COMMENTS = {
 }
 
 
-def describe_tables(client: Any, kind: str, tables: Iterable[Table]) -> None:
+def describe_tables(client: SqlClientBase[Any], kind: str, tables: Iterable[Table]) -> None:
     """Write missing comments to DuckDB or PostgreSQL (`kind`), in one transaction."""
-    found: Any = client.execute_sql(FIND_COMMENTS[kind], client.dataset_name, client.dataset_name)
+    found = fetch_rows(client, FIND_COMMENTS[kind], client.dataset_name, client.dataset_name)
     present = {(table, column): comment for table, column, comment in found}
     missing = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
     if missing:
@@ -34,7 +35,7 @@ def describe_tables(client: Any, kind: str, tables: Iterable[Table]) -> None:
         client.execute_sql(f"BEGIN;\n{statements}COMMIT;")
 
 
-def comment_statement(client: Any, kind: str, table: str, column: str, text: str) -> str:
+def comment_statement(client: SqlClientBase[Any], kind: str, table: str, column: str, text: str) -> str:
     """Return the SQL that sets a comment."""
     name = client.make_qualified_table_name(table)
     if column:
@@ -88,9 +89,9 @@ FIND_KEYS = """
 """
 
 
-def create_keys(client: Any, schema: Schema, tables: Iterable[Table]) -> None:
+def create_keys(client: SqlClientBase[Any], schema: Schema, tables: Iterable[Table]) -> None:
     """Create missing primary keys in PostgreSQL; for other destinations, only dlt's schema records them."""
-    found: Any = client.execute_sql(FIND_KEYS, client.dataset_name)
+    found = fetch_rows(client, FIND_KEYS, client.dataset_name)
     present = {name for [name] in found}
     for table in tables:
         if table.key and table.name not in present:
@@ -99,7 +100,7 @@ def create_keys(client: Any, schema: Schema, tables: Iterable[Table]) -> None:
             client.execute_sql(f"ALTER TABLE {client.make_qualified_table_name(table.name)} ADD PRIMARY KEY ({names})")
 
 
-def create_current_views(client: Any, tables: Iterable[Table]) -> None:
+def create_current_views(client: SqlClientBase[Any], tables: Iterable[Table]) -> None:
     """Create a view `<table>_current` for each table with history: its current rows, without the SCD2 columns."""
     for table in tables:
         view, name = (client.make_qualified_table_name(each) for each in (f"{table.name}_current", table.name))

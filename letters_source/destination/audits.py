@@ -11,7 +11,7 @@ from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
-from letters_source.destination.sql import open_sql
+from letters_source.destination.sql import SqlClient, open_sql
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS
 
 JSON_NAMES = frozenset(column.name for column in LISTING_AUDIT.columns if column.kind == "json")
@@ -37,17 +37,17 @@ def open_held(pipeline: dlt.Pipeline) -> Iterator[Any]:
         yield client
 
 
-def finished_audits(client: Any, name: str) -> list[dict[str, Any]]:
+def finished_audits(client: SqlClient | None, name: str) -> list[dict[str, Any]]:
     """Return the audits of a listing, a facet or the mailings from finished loads, newest first."""
     return read_audits(client, name, "IN")
 
 
-def unfinished_audits(client: Any, name: str) -> list[dict[str, Any]]:
+def unfinished_audits(client: SqlClient | None, name: str) -> list[dict[str, Any]]:
     """Return the same for loads that failed or were killed; their rows may or may not have been loaded."""
     return read_audits(client, name, "NOT IN")
 
 
-def read_audits(client: Any, name: str, are: str) -> list[dict[str, Any]]:
+def read_audits(client: SqlClient | None, name: str, are: str) -> list[dict[str, Any]]:
     """Return the audits of loads that are IN, or NOT IN, dlt's list of finished loads."""
     # SELECT *, because tables of older versions lack some columns
     query = (
@@ -58,19 +58,19 @@ def read_audits(client: Any, name: str, are: str) -> list[dict[str, Any]]:
     return [opened(dict(zip(columns, row, strict=True))) for row in rows]
 
 
-def read_columns(client: Any, table: str) -> set[str]:
+def read_columns(client: SqlClient | None, table: str) -> set[str]:
     """Return the columns of a table; empty if it does not exist."""
     columns, _ = ask(client, "SELECT * FROM {} LIMIT 1", (table,))
     return set(columns)
 
 
-def holds_rows(client: Any, table: str, load_id: str) -> bool:
+def holds_rows(client: SqlClient | None, table: str, load_id: str) -> bool:
     """Return whether a table has rows of a load."""
     _, rows = ask(client, f"SELECT 1 FROM {{}} WHERE {LOAD_ID.name} = %s LIMIT 1", (table,), load_id)
     return bool(rows)
 
 
-def ask(client: Any, query: str, tables: Sequence[str], *values: Any) -> tuple[list[str], list[Any]]:
+def ask(client: SqlClient | None, query: str, tables: Sequence[str], *values: Any) -> tuple[list[str], list[Any]]:
     """Return the columns and rows of a query with a placeholder `{}` per table; empty before the first load."""
     if client is None:
         return [], []

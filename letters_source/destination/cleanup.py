@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from dlt.destinations.sql_client import SqlClientBase
 
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, TABLES, VALID_TO, Table
 
@@ -14,14 +15,14 @@ LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
 """The load id at the start of dlt's file names."""
 
 
-def drop_empty_staging(client: Any) -> None:
+def drop_empty_staging(client: SqlClientBase[Any]) -> None:
     """Drop a DuckDB staging schema without tables, because dlt would expect its own tables in it."""
     staging = client.staging_dataset_name
     if not client.execute_sql("SELECT 1 FROM duckdb_tables() WHERE schema_name = %s LIMIT 1", staging):
         client.execute_sql(f"DROP SCHEMA IF EXISTS {client.escape_column_name(staging)}")
 
 
-def remove_unfinished(client: Any, tables: Collection[Table]) -> None:
+def remove_unfinished(client: SqlClientBase[Any], tables: Collection[Table]) -> None:
     """Delete audits and rejected rows of loads that ended before dlt recorded them in `_dlt_loads`."""
     # audits of other listings stay: they record how rows that may still be present were selected
     listings = ", ".join(f"'{table.name}'" for table in tables)
@@ -30,7 +31,9 @@ def remove_unfinished(client: Any, tables: Collection[Table]) -> None:
         client.execute_sql(f"DELETE FROM {name} WHERE listing IN ({listings}) AND {unfinished(client)}")
 
 
-def adopt_unfinished(client: Any, load_id: str, tables: Collection[Table], modes: Mapping[str, str]) -> None:
+def adopt_unfinished(
+    client: SqlClientBase[Any], load_id: str, tables: Collection[Table], modes: Mapping[str, str]
+) -> None:
     """Assign unchanged rows of unfinished loads to this load, which is verified; `modes` has each listing's mode."""
     for table in tables:
         # not mailings, because this load may not have requested their days
@@ -42,7 +45,7 @@ def adopt_unfinished(client: Any, load_id: str, tables: Collection[Table], modes
                 client.execute_sql(f"UPDATE {name} SET {LOAD_ID.name} = %s WHERE {rows}", load_id)
 
 
-def unfinished(client: Any) -> str:
+def unfinished(client: SqlClientBase[Any]) -> str:
     """Return the SQL condition for rows of unfinished loads."""
     return f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {client.make_qualified_table_name(LOADS)})"
 

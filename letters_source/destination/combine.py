@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import dlt
 import duckdb
@@ -13,7 +12,7 @@ from letters_source.destination.kinds import is_duckdb
 from letters_source.destination.locking import one_at_a_time
 from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
 from letters_source.destination.preflight import check_duckdb
-from letters_source.destination.sql import literal
+from letters_source.destination.sql import fetch_rows, literal
 from letters_source.errors import LoadFailed, reason
 from letters_source.tables import DATASET, LISTING_AUDIT
 
@@ -83,7 +82,7 @@ def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> 
             # the client has the normalized name
             dataset = pipeline.sql_client().dataset_name
             # some accounts may lack tables, for example of facets
-            found: Any = client.execute_sql(FIND_RELATIONS, dataset)
+            found = fetch_rows(client, FIND_RELATIONS, dataset)
             for [name] in found:
                 parts[name].append(account_rows(account, dataset, name))
         client.execute_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')

@@ -61,11 +61,6 @@ class FilesSql:
                 return LoadFailed(f"{file} cannot be read: {reason(error)}; inspect it, and load again.")
         return None
 
-    def execute_sql(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows of a query."""
-        with self.execute_query(query, *values) as cursor:
-            return cursor.fetchall()
-
     @contextmanager
     def execute_query(self, query: str, *values: Any) -> Iterator[duckdb.DuckDBPyConnection]:
         """Run a query; yield a DB-API cursor (PEP 249)."""

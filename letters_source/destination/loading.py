@@ -28,6 +28,7 @@ from letters_source.destination.kinds import (
     table_format,
 )
 from letters_source.destination.locking import when_free
+from letters_source.destination.sql import fetch_rows
 from letters_source.errors import LoadFailed
 
 # our subclasses of dlt's destinations
@@ -197,7 +198,7 @@ def holds_others(pipeline: dlt.Pipeline) -> bool:
     query = "SELECT DISTINCT schema_name FROM duckdb_tables() WHERE database_name = current_database()"
     try:
         with pipeline.sql_client() as client:
-            held = {schema for (schema,) in client.execute_sql(query) or ()}
+            held = {schema for (schema,) in fetch_rows(client, query)}
     except DestinationException as error:
         # "invalidated": DuckDB has closed the file for all its connections
         return "invalidated" not in str(error)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import dlt
 from dlt.common.destination.exceptions import DestinationException
+from dlt.destinations.sql_client import SqlClientBase
 from dlt.pipeline.exceptions import PipelineStepFailed
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -18,6 +19,7 @@ from letters_source.destination.cleanup import remove_truncated_files
 from letters_source.destination.kinds import engine, local_folder, table_format
 from letters_source.destination.pipeline import unusable
 from letters_source.destination.preflight import check_destination
+from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationInUse, LoadFailed, causes, without_advice
 
 T = TypeVar("T")
@@ -130,17 +132,17 @@ def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
             yield f"SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {backend};"
 
 
-def take_dataset(client: Any) -> int:
+def take_dataset(client: SqlClientBase[Any]) -> int:
     """Lock the dataset of a client and return the id of the server process that holds the lock, or raise."""
     query = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)), pg_backend_pid()"
-    [[taken, backend]] = client.execute_sql(query, f"letters_source {client.dataset_name}")
+    [[taken, backend]] = fetch_rows(client, query, f"letters_source {client.dataset_name}")
     if not taken:
         raise DestinationInUse(f"A load into the dataset {client.dataset_name} is already running")
     return int(backend)
 
 
 @contextmanager
-def loss_told(client: Any) -> Iterator[None]:
+def loss_told(client: SqlClientBase[Any]) -> Iterator[None]:
     """Raise `LoadFailed` if the database fails in the block and the lock's connection was lost."""
     try:
         yield

@@ -13,10 +13,11 @@ from dlt.common.configuration.exceptions import ConfigFieldMissingException
 from dlt.common.destination.exceptions import DestinationException, SqlClientNotAvailable
 from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
-from dlt.destinations.sql_client import raise_open_connection_error
+from dlt.destinations.sql_client import SqlClientBase, raise_open_connection_error
 
 from letters_source.destination.formats import format_of
 from letters_source.destination.kinds import duckdb_file, engine, is_files, local_folder, shown_place, table_format
+from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationInUse, DestinationUnreachable, reason, root_cause
 from letters_source.tables import TABLES
 
@@ -94,20 +95,21 @@ def check_server(pipeline: dlt.Pipeline) -> None:
         client.close_connection()
 
 
-def check_rights(pipeline: dlt.Pipeline, client: Any) -> None:
+def check_rights(pipeline: dlt.Pipeline, client: SqlClientBase[Any]) -> None:
     """Check that a PostgreSQL database and its schemas are writable, and that no foreign key changes other tables."""
-    [[read_only, may_create]] = client.execute_sql(
-        "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')"
+    [[read_only, may_create]] = fetch_rows(
+        client,
+        "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')",
     )
     if read_only:
         raise DestinationError(f"{shown_place(pipeline)} is read-only; set {setting(pipeline)} to a writable server.")
-    if keys := client.execute_sql(FOLLOWING_KEYS, client.dataset_name):
+    if keys := fetch_rows(client, FOLLOWING_KEYS, client.dataset_name):
         names = ", ".join(f"{name} of {table}" for name, table in keys)
         raise DestinationError(
             f"{shown_place(pipeline)}: a load would delete or change rows through the foreign key {names}: "
             "make it ON DELETE NO ACTION, DEFERRABLE INITIALLY DEFERRED."
         )
-    there = dict(client.execute_sql("SELECT nspname, has_schema_privilege(oid, 'USAGE') FROM pg_namespace"))
+    there = dict(fetch_rows(client, "SELECT nspname, has_schema_privilege(oid, 'USAGE') FROM pg_namespace"))
     schemas = {client.dataset_name, client.staging_dataset_name}
     if lacking := " and ".join(sorted(name for name in schemas if not there.get(name, may_create))):
         raise DestinationError(

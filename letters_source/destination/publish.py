@@ -11,7 +11,7 @@ from dlt.common.destination.exceptions import DestinationException
 from letters_source.destination.kinds import discard_duckdb, duckdb_file, is_duckdb, logs_of
 from letters_source.destination.pipeline import RESERVED, catalog_of
 from letters_source.destination.preflight import check_writable
-from letters_source.destination.sql import literal
+from letters_source.destination.sql import fetch_rows, literal
 from letters_source.errors import DestinationError, LoadFailed, reason
 
 COPY = "letters_source_copy"
@@ -89,11 +89,11 @@ def copy_database(pipeline: dlt.Pipeline, copy: Path, *, enlarged: bool = False)
         if enlarged:
             # RESET changes only the limit that DuckDB reports; SET applies it
             client.execute_sql("RESET memory_limit")
-            [[limit]] = client.execute_sql("SELECT current_setting('memory_limit')") or [[""]]
+            [[limit]] = fetch_rows(client, "SELECT current_setting('memory_limit')")
             client.execute_sql(f"SET memory_limit = {literal(limit)}")
-        found = client.execute_sql("SELECT current_database()") or [[""]]
+        [[name]] = fetch_rows(client, "SELECT current_database()")
         client.execute_sql(f"ATTACH {literal(str(copy))} AS {COPY}")
         try:
-            client.execute_sql(f"COPY FROM DATABASE {client.escape_column_name(found[0][0])} TO {COPY}")
+            client.execute_sql(f"COPY FROM DATABASE {client.escape_column_name(name)} TO {COPY}")
         finally:
             client.execute_sql(f"DETACH {COPY}")

@@ -1,15 +1,36 @@
 """Opens a SQL client on a destination, and quotes SQL literals."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import dlt
 
 
+class Cursor(Protocol):
+    """The part of a DB-API cursor (PEP 249) that we use."""
+
+    @property
+    def description(self) -> Any:
+        """A sequence per column, its name first."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows."""
+
+
+class SqlClient(Protocol):
+    """The part of dlt's SQL client that `FilesSql` has, too."""
+
+    def make_qualified_table_name(self, name: str, /) -> str:
+        """Return the quoted name of a table, with its schema."""
+
+    def execute_query(self, query: str, /, *values: Any) -> AbstractContextManager[Cursor]:
+        """Run a query; yield its cursor."""
+
+
 @contextmanager
-def open_sql(pipeline: "dlt.Pipeline") -> Iterator[Any]:
+def open_sql(pipeline: "dlt.Pipeline") -> Iterator[SqlClient]:
     """Open a SQL client: dlt's own, or ours for tables in files."""
     # imported here, so that the report, which only quotes text, does not import dlt
     from letters_source.destination.kinds import is_files
@@ -22,6 +43,12 @@ def open_sql(pipeline: "dlt.Pipeline") -> Iterator[Any]:
     else:
         with pipeline.sql_client() as client:
             yield client
+
+
+def fetch_rows(client: SqlClient, query: str, *values: Any) -> list[Any]:
+    """Return the rows of a query."""
+    with client.execute_query(query, *values) as cursor:
+        return cursor.fetchall()
 
 
 def literal(text: str) -> str:

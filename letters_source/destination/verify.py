@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from letters_source.destination.sql import SqlClient, fetch_rows
 from letters_source.errors import LoadFailed
 from letters_source.service.listings import LISTINGS
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table, tables_of
@@ -19,7 +20,7 @@ class Finding:
     problem: str = ""
 
 
-def verify_load(client: Any, load_id: str, tables: Collection[Table], *, keys: bool) -> tuple[Row, ...]:
+def verify_load(client: SqlClient, load_id: str, tables: Collection[Table], *, keys: bool) -> tuple[Row, ...]:
     """Check that the loaded tables match the load's audits, or raise `LoadFailed`; return the audits.
 
     With `keys`, also look for repeated keys of children.
@@ -32,7 +33,7 @@ def verify_load(client: Any, load_id: str, tables: Collection[Table], *, keys: b
     return audits
 
 
-def find_all(client: Any, tables: Collection[Table], audits: Collection[Row], *, keys: bool) -> Iterator[Finding]:
+def find_all(client: SqlClient, tables: Collection[Table], audits: Collection[Row], *, keys: bool) -> Iterator[Finding]:
     """Yield one finding per check."""
     for table in tables:
         yield find_rows(client, table, audits)
@@ -53,15 +54,15 @@ def check_audited(audits: Collection[Row], tables: Collection[Table]) -> None:
         )
 
 
-def read_audits(client: Any, load_id: str) -> tuple[Row, ...]:
+def read_audits(client: SqlClient, load_id: str) -> tuple[Row, ...]:
     """Return the rows of `listing_audit` that a load wrote."""
     names = [*LISTING_AUDIT.schema.names, LOAD_ID.name]
     audits = qualified(client, LISTING_AUDIT)
     query = f"SELECT {', '.join(names)} FROM {audits} WHERE {LOAD_ID.name} = %s ORDER BY started_at"
-    return tuple(dict(zip(names, row, strict=True)) for row in client.execute_sql(query, load_id))
+    return tuple(dict(zip(names, row, strict=True)) for row in fetch_rows(client, query, load_id))
 
 
-def find_rows(client: Any, table: Table, audits: Collection[Row]) -> Finding:
+def find_rows(client: SqlClient, table: Table, audits: Collection[Row]) -> Finding:
     """Compare a table's rows and ids with the rows read; for a child, check that each row has its parent."""
     if table.part in ("object", "list"):
         return find_orphans(client, table, tables_of(table.listing)[0], audits)
@@ -76,7 +77,7 @@ def find_rows(client: Any, table: Table, audits: Collection[Row]) -> Finding:
     return Finding({"rows_expected": expected, "rows": rows, "distinct_ids": ids}, problem if wrong else "")
 
 
-def present(client: Any, table: Table, audits: Collection[Row]) -> str:
+def present(client: SqlClient, table: Table, audits: Collection[Row]) -> str:
     """Return SQL for the rows to verify: all rows; with history the current ones; of mailings the load's own."""
     name = qualified(client, table)
     if table.part == "window":
@@ -87,7 +88,7 @@ def present(client: Any, table: Table, audits: Collection[Row]) -> str:
     return name
 
 
-def find_orphans(client: Any, child: Table, parent: Table, audits: Collection[Row]) -> Finding:
+def find_orphans(client: SqlClient, child: Table, parent: Table, audits: Collection[Row]) -> Finding:
     """Count rows of a child table without a parent."""
     parents = f"SELECT id FROM {present(client, parent, audits)}"
     query = f"SELECT count(*) FROM {present(client, child, audits)} WHERE {child.key[0]} NOT IN ({parents})"
@@ -96,7 +97,7 @@ def find_orphans(client: Any, child: Table, parent: Table, audits: Collection[Ro
     return Finding({"orphans": orphans}, problem if orphans else "")
 
 
-def find_repeated(client: Any, table: Table, audits: Collection[Row]) -> Finding:
+def find_repeated(client: SqlClient, table: Table, audits: Collection[Row]) -> Finding:
     """Count repeated keys: with history among current versions, for mailings among all rows."""
     rows = qualified(client, table) if table.part == "window" else present(client, table, audits)
     keys = f"SELECT 1 FROM {rows} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
@@ -105,7 +106,7 @@ def find_repeated(client: Any, table: Table, audits: Collection[Row]) -> Finding
     return Finding({"repeated_keys": repeated}, problem if repeated else "")
 
 
-def find_rejected(client: Any, audit: Row) -> Finding:
+def find_rejected(client: SqlClient, audit: Row) -> Finding:
     """Compare the number of loaded rejected rows with the audit."""
     name, expected = qualified(client, REJECTED_ROWS), audit["rows_rejected"]
     query = f"SELECT count(*) FROM {name} WHERE listing = %s AND {LOAD_ID.name} = %s"
@@ -117,16 +118,16 @@ def find_rejected(client: Any, audit: Row) -> Finding:
     return Finding({"rejected_expected": expected, "rejected": rows}, problem if rows != expected else "")
 
 
-def count_rows(client: Any, tables: Iterable[Table]) -> dict[str, int]:
+def count_rows(client: SqlClient, tables: Iterable[Table]) -> dict[str, int]:
     """Return the number of rows in each table."""
     return {table.name: one(client, f"SELECT count(*) FROM {qualified(client, table)}")[0] for table in tables}
 
 
-def one(client: Any, query: str, *values: Any) -> Any:
+def one(client: SqlClient, query: str, *values: Any) -> Any:
     """Return the only row of a query."""
-    return client.execute_sql(query, *values)[0]
+    return fetch_rows(client, query, *values)[0]
 
 
-def qualified(client: Any, table: Table) -> str:
+def qualified(client: SqlClient, table: Table) -> str:
     """Return the table's quoted name, qualified with its dataset."""
-    return str(client.make_qualified_table_name(table.name))
+    return client.make_qualified_table_name(table.name)

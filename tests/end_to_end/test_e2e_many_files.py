@@ -6,7 +6,7 @@ import sys
 
 from worlds import Begin
 
-from letters_source.destination.sql import open_sql
+from letters_source.destination.sql import fetch_rows, open_sql
 from programmable_emulator import Emulator
 
 READ_AGAIN_AND_AGAIN = """
@@ -42,6 +42,6 @@ def test_duckdb_opens_the_files_of_a_table_itself(begin: Begin) -> None:
     world = begin(Emulator(30, 7), "parquet")
     world.load()
     with open_sql(world.pipeline) as client:
-        [[_, plan]] = client.execute_sql(f"EXPLAIN FROM {client.make_qualified_table_name('contacts')}")
+        [[_, plan]] = fetch_rows(client, f"EXPLAIN FROM {client.make_qualified_table_name('contacts')}")
     assert "PARQUET" in plan
     assert "ARROW" not in plan

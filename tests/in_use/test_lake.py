@@ -80,9 +80,10 @@ def test_looking_at_tables_leaves_no_database_open(loaded: Loaded) -> None:
     before = open_databases()
     gc.disable()
     try:
-        with open_sql(loaded.world.pipeline) as client:
+        pipeline = loaded.world.pipeline
+        with open_sql(pipeline) as client:
             verify_load(client, loaded.result.load_id, tables, keys=True)
-            describe_lake(client.client, tables)
+            describe_lake(pipeline.destination_client(), tables)
         assert open_databases() == before
     finally:
         gc.enable()
