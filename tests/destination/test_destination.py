@@ -1,11 +1,10 @@
 """Where does a load go, what is looked at before it starts, and how does dlt load there?"""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import dlt
@@ -32,23 +31,6 @@ def work(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DLT_DATA_DIR", str(project / "dlt"))
     Container()[PluggableRunContext].reload_providers()
     return project
-
-
-@pytest.fixture
-def unwritable() -> Iterator[Path]:
-    """A folder that we may enter but not write; where tests run as root, they are an ordinary user meanwhile."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o555)
-        is_root = os.geteuid() == 0
-        if is_root:
-            os.seteuid(65534)
-        try:
-            yield folder
-        finally:
-            if is_root:
-                os.seteuid(0)
-            folder.chmod(0o755)
 
 
 def pipeline_to(destination: Any) -> dlt.Pipeline:

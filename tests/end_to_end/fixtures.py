@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from dlt.common.configuration.container import Container
@@ -30,6 +31,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
     monkeypatch.undo()
     Container()[PluggableRunContext].reload_providers()
+
+
+@pytest.fixture
+def unwritable() -> Iterator[Path]:
+    """A folder that we may enter but not write; where tests run as root, they are an ordinary user meanwhile."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "closed").mkdir(mode=0)
+        folder.chmod(0o555)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.seteuid(65534)
+        try:
+            yield folder
+        finally:
+            if is_root:
+                os.seteuid(0)
+            folder.chmod(0o755)
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import dlt
 import duckdb
@@ -38,24 +37,6 @@ def refuse(begin: Begin) -> Refuse:
         return str(caught.value)
 
     return message
-
-
-@pytest.fixture
-def ordinary() -> Iterator[Path]:
-    """A folder that we may enter but not write; where tests run as root, they are an ordinary user meanwhile."""
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "closed").mkdir(mode=0)
-        folder.chmod(0o555)
-        is_root = os.geteuid() == 0
-        if is_root:
-            os.seteuid(65534)
-        try:
-            yield folder
-        finally:
-            if is_root:
-                os.seteuid(0)
-            folder.chmod(0o755)
 
 
 def test_a_file_that_another_process_holds_is_refused(refuse: Refuse, tmp_path: Path) -> None:
@@ -163,21 +144,21 @@ def test_a_table_that_cannot_be_verified_is_a_failed_load(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("check", [check_duckdb, check_folder])
-def test_a_folder_that_cannot_be_written_is_refused(ordinary: Path, check: Callable[[Path], None]) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(unwritable: Path, check: Callable[[Path], None]) -> None:
     """The message says what the operating system says."""
     with pytest.raises(DestinationError) as caught:
-        check(ordinary / "new")
+        check(unwritable / "new")
     assert (
         str(caught.value)
-        == f"{ordinary} cannot be written: Permission denied; make it writable, or choose another --to."
+        == f"{unwritable} cannot be written: Permission denied; make it writable, or choose another --to."
     )
 
 
 @pytest.mark.parametrize("check", [check_duckdb, check_folder])
-def test_a_folder_that_may_not_be_entered_is_refused(ordinary: Path, check: Callable[[Path], None]) -> None:
+def test_a_folder_that_may_not_be_entered_is_refused(unwritable: Path, check: Callable[[Path], None]) -> None:
     """Whether the place exists cannot even be seen."""
     with pytest.raises(DestinationError):
-        check(ordinary / "closed/new")
+        check(unwritable / "closed/new")
 
 
 def test_other_destinations_are_left_to_dlt(begin: Begin) -> None:
