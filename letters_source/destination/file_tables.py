@@ -18,7 +18,10 @@ from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from pyarrow.parquet import read_table
 
 from letters_source.errors import LoadFailed, reason
-from letters_source.tables import LISTING_AUDIT
+from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS
+
+# each load adds a small file to them
+GROWING = (LISTING_AUDIT.name, REJECTED_ROWS.name)
 
 
 class FilesSql:
@@ -44,7 +47,7 @@ class FilesSql:
         if not files:
             self.connection.register(name, schema.empty_table())
             return
-        if name == LISTING_AUDIT.name and not self.client.is_local_filesystem:
+        if name in GROWING and not self.client.is_local_filesystem:
             self.connection.register(name, download_rows(self.client, files))
             return
         try:

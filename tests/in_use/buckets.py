@@ -12,15 +12,16 @@ READY = re.compile(r"Running on (http://127\.0\.0\.1:\d+)")
 
 
 @contextmanager
-def serve_buckets() -> Iterator[str]:
-    """The URL of a new server without any bucket, which ends with the block."""
+def serve_buckets() -> Iterator[tuple[str, list[str]]]:
+    """The URL of a new server without any bucket, which ends with the block, and a line for each request so far."""
     program = str(Path(sys.executable).with_name("moto_server"))
     arguments = [program, "-H", "127.0.0.1", "-p", "0"]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr
         found = next((said for line in server.stderr if (said := READY.search(line))), None)
         assert found, "The server of buckets did not start."
+        asked: list[str] = []
         # it tells of each request, and would wait for somebody to listen
-        Thread(target=server.stderr.read, daemon=True).start()
-        yield found[1]
+        Thread(target=asked.extend, args=(server.stderr,), daemon=True).start()
+        yield found[1], asked
         server.terminate()

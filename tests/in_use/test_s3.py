@@ -31,10 +31,16 @@ numbers = count()
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """The URL of a server for all tests here."""
-    with serve_buckets() as url:
-        yield url
+def server() -> Iterator[tuple[str, list[str]]]:
+    """The URL of a server for all tests here, and a line for each request."""
+    with serve_buckets() as served:
+        yield served
+
+
+@pytest.fixture
+def endpoint(server: tuple[str, list[str]]) -> str:
+    """The server's URL."""
+    return server[0]
 
 
 @pytest.fixture
@@ -136,6 +142,21 @@ def test_descriptions_reach_a_bucket(
         assert iceberg.properties["comment"] == CONTACTS.description
         assert iceberg.schema().find_field("zip").doc == about
         assert iceberg.schema().identifier_field_names() == {"id"}
+
+
+@pytest.mark.parametrize("table", ["listing_audit", "rejected_rows"])
+def test_files_of_earlier_loads_are_requested_few_times(
+    begin: Begin, store: s3fs.S3FileSystem, place: str, server: tuple[str, list[str]], table: str
+) -> None:
+    """Each load adds one to these tables; one query of DuckDB's would request each of them three times or more."""
+    world, loads = begin(Emulator(9, 3)), 5
+    for _ in range(loads):
+        load(world, "parquet", place)
+    folder = place.removeprefix("s3:/")
+    [first, *_] = sorted(store.glob(f"{place}/letters_data/{table}/*.parquet"))
+    asked = [line for line in server[1] if f"{folder}/" in line and first.rpartition("/")[2] in line]
+    # a load reads the audits up to three times, each with a HEAD and a GET
+    assert len(asked) <= 6 * loads
 
 
 @pytest.fixture
