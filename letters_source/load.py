@@ -138,7 +138,7 @@ def settle(pipeline: dlt.Pipeline, client: Any, load_id: str, tables: Sequence[T
         adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
         describe_tables(client, kind, tables)
     if in_files:
-        describe_lake(pipeline.destination_client(), tables)
+        describe_lake(client.client, tables)
     if kind == "postgres":
         create_keys(client, pipeline.default_schema, tables)
     if kind == "duckdb" and any(audit["mode"] == "history" for audit in audits):

@@ -22,8 +22,8 @@ from worlds import Begin, World, serve_world, verify
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
 from letters_source.destination.annotate import describe_lake
+from letters_source.destination.file_tables import open_files
 from letters_source.destination.pipeline import Kind
-from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import verify_load
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import tables_of
@@ -80,10 +80,9 @@ def test_looking_at_tables_leaves_no_database_open(loaded: Loaded) -> None:
     before = open_databases()
     gc.disable()
     try:
-        pipeline = loaded.world.pipeline
-        with open_sql(pipeline) as client:
-            verify_load(client, loaded.result.load_id, tables, keys=True)
-            describe_lake(pipeline.destination_client(), tables)
+        with open_files(loaded.world.pipeline.destination_client()) as files:
+            verify_load(files, loaded.result.load_id, tables, keys=True)
+            describe_lake(files.client, tables)
         assert open_databases() == before
     finally:
         gc.enable()
