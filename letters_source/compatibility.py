@@ -79,7 +79,8 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
         others, key = (f" and {more} more", "all") if more and first in PERSONAL else ("", first)
         raise SettingsError(
             f"{task.name}: the last load used the policy {before[first]} for {first}{others}, but this one sets none; "
-            f"to use it again, or keep to write values unchanged, {where_to_set(f'pii.{key}')}."
+            f"to use it again, or keep to write values unchanged, {where_to_set(f'pii.{key}')}.",
+            key=f"sources.letters.pii.{key}",
         )
     if before != privacy.recorded:
         logger.warning("%s: the policies for personal data differ from the last load's", task.name)

@@ -103,7 +103,7 @@ class IncompleteListing(LettersError):
         self.listing, self.reason = listing, reason
         self.count, self.received, self.walks = count, received, walks
         super().__init__(
-            f"{listing}: {reason}: count {count}, received {received}, missing {self.missing}, walks {walks}; "
+            f"{listing}: {reason}: count {count}, received {received}, missing {self.missing}, passes {walks}; "
             f"nothing was loaded. {self.remedy}"
         )
 

@@ -82,7 +82,10 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
     """
     since, start = task.settings.mailings_since, days.start_value
     if start is None:
-        raise SettingsError(f"sources.letters.mailings_since is not set: {where_to_set('mailings_since')}.")
+        raise SettingsError(
+            f"sources.letters.mailings_since is not set: {where_to_set('mailings_since')}.",
+            key="sources.letters.mailings_since",
+        )
     if days.end_value is not None or since is None:
         return start
     if since >= end:

@@ -1,4 +1,4 @@
-"""Defines the dlt source and its resources; wiring only."""
+"""Defines the dlt source, its resources, and how each takes its rows from what was read."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -181,7 +181,7 @@ CONTACTS = Table(
         Column("phone_no", "phoneNo", "Phone number.", personal=True),
         Column("extension", "extension", "Phone extension.", personal=True),
         Column("website_url", "websiteUrl", "Website.", personal=True),
-        Column("org_id", "orgId", "Owning organisation's identifier."),
+        Column("org_id", "orgId", "Owning organization's identifier."),
         Column("email", "email", "E-mail address.", personal=True),
         Column("is_verified", "isVerified", "Whether the contact is verified; often null.", "bool"),
         Column("is_live_mode", "isLiveMode", "Whether the contact belongs to live mode.", "bool"),
@@ -243,7 +243,7 @@ TEMPLATES__SHARED = Table(
 )
 MAILINGS = Table(
     "mailings",
-    "Which contact was last mailed when, one row for each contact and day; the service tells the last mailing only.",
+    "Which contact was last mailed when, one row for each contact and day; the service reports only the last mailing.",
     (
         Column("contact_id", "", "The contact, contacts.id.", key=True),
         Column("mailed_on", "", "The day, or the first day of a longer window.", "date", key=True),
@@ -281,7 +281,7 @@ LISTING_AUDIT = Table(
         Column(
             "duplicates_dropped",
             "",
-            "Rows read again later (the fence and further walks do that), or whose id is gone.",
+            "Rows read again later, by the fence or another pass, or whose id is gone.",
             "bigint",
         ),
         Column("rows_rejected", "", "Rows that went to rejected_rows.", "bigint"),
@@ -301,10 +301,10 @@ LISTING_AUDIT = Table(
             "json",
         ),
         Column("walks", "", "How often the whole listing was read.", "bigint"),
-        Column("pages", "", "Pages of the last walk.", "bigint"),
-        Column("page_size_asked", "", "Rows a page asked for.", "bigint"),
-        Column("page_size_given", "", "Rows a page that the service gives, null where one page held all.", "bigint"),
-        Column("requests", "", "Requests that the walks sent, retries included.", "bigint"),
+        Column("pages", "", "Pages in the last pass.", "bigint"),
+        Column("page_size_asked", "", "Rows per page requested.", "bigint"),
+        Column("page_size_given", "", "Rows per page returned; null where one page held all.", "bigint"),
+        Column("requests", "", "Requests of all passes, retries included.", "bigint"),
         Column("retries", "", "Requests sent again after a failure.", "bigint"),
         Column("throttled", "", "Answers that asked us to slow down (429, 503).", "bigint"),
         Column("started_at", "", "When reading began, UTC.", "timestamp"),

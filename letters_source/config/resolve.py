@@ -91,7 +91,8 @@ def resolve_both_filters(
     others = {str(filters.account_id) for filters in (contacts, templates) if filters.account_id} - {account}
     if is_argument and others:
         raise SettingsError(
-            f"account_id is given as {account}, and in filters as {', '.join(sorted(others))}; give one."
+            f"account_id is given as {account}, and in filters as {', '.join(sorted(others))}; give one.",
+            key=f"{SECTION}.account_id",
         )
     contacts = resolve_filters("contacts", contacts, environment, providers)
     templates = resolve_filters("templates", templates, environment, providers)
@@ -146,7 +147,8 @@ def check_settings(settings: Settings) -> None:
     check_days(settings.contact_filters)
     if settings.history and settings.sync:
         raise SettingsError(
-            f"{SECTION}.history and sync exclude each other: history keeps what sync would delete; set one."
+            f"{SECTION}.history and sync exclude each other: history keeps what sync would delete; set one.",
+            key=f"{SECTION}.history",
         )
 
 

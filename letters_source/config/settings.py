@@ -104,7 +104,9 @@ class Settings:
     history: Annotated[bool, about("Keep row history (SCD type 2).")] = False
     sync: Annotated[bool, about("Write only rows that changed, for destinations that charge per write.")] = False
     mailings: Annotated[bool, about("Also load who was last mailed on which day.")] = False
-    mailings_since: Annotated[date | None, about("First day of mailings; must be set.", date(2024, 1, 31))] = None
+    mailings_since: Annotated[
+        date | None, about("First day of mailings; required with mailings.", date(2024, 1, 31))
+    ] = None
     mailings_lag: Annotated[int, about("Days before the last loaded day to request again.", ge=0, le=36_500)] = 7
     mailings_window: Annotated[int, about("Days of mailings per request.", ge=1, le=36_500)] = 1
     date_format: Annotated[DateFormat, about("How requests write days: %Y-%m-%d or %d-%m-%Y.")] = "%Y-%m-%d"

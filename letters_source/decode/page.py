@@ -72,7 +72,7 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
     try:
         columns, notes = read_rows(data.rows, listing)
     except RecursionError:
-        raise MalformedResponse(f"{where}: a value nests deeper than can be read.") from None
+        raise too_deep(where) from None
     return Page(data.count, to_batch(columns, listing, number), notes + Notes(misfits=halves, halves=halves))
 
 
@@ -96,7 +96,7 @@ def check_rows(body: bytes, rows: list[msgspec.Raw], where: str) -> None:
     # each level takes two brackets; what is around the rows includes a comma a row
     may_nest = max(largest, around - len(rows)) > 2 * DEEPEST
     if may_nest and nesting(_TEXTS.sub(b"", body)) > DEEPEST:
-        raise not_json(body, where)
+        raise too_deep(where)
 
 
 def read_envelope(body: bytes, where: str) -> tuple[bytes, Data[msgspec.Raw], int]:
@@ -121,12 +121,19 @@ def read_data(body: bytes, where: str) -> Data[msgspec.Raw]:
         raise MalformedResponse(
             f"{where}: not the documented envelope of {{data: {{count, rows}}}}: {error}."
         ) from None
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         raise not_json(body, where) from None
+    except RecursionError:
+        raise too_deep(where) from None
+
+
+def too_deep(where: str) -> MalformedResponse:
+    """Return the error for a body that nests too deep, which sending it again would not change."""
+    return MalformedResponse(f"{where}: a value nests deeper than can be read.")
 
 
 def not_json(body: bytes, where: str) -> MalformedResponse:
-    """Return the error for a body that is not JSON, or nests too deep."""
+    """Return the error for a body that is not JSON."""
     return MalformedResponse(f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True)
 
 

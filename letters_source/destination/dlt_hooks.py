@@ -1,8 +1,8 @@
-"""Overrides one method of dlt's SQL clients, so that all tables of a load change in one transaction.
+"""All that we override in dlt: how its SQL clients leave staging, and how it asks what a database can do.
 
 dlt moves each table out of staging in a separate transaction, as soon as the table and its children are complete. After
 a crash, readers can see new rows of one table next to old rows of another (9 of 45 killed loads). Importing this module
-fails if a dlt release has renamed the method.
+fails if a dlt release has renamed a method.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,8 +22,6 @@ from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 from dlt.load.utils import get_completed_table_chain
 
 from letters_source.errors import DestinationError
-
-HOOK = "create_table_chain_completed_followup_jobs"
 
 
 class OneTransaction(SqlJobClientWithStagingDataset):
@@ -102,13 +100,16 @@ def in_one_transaction(client: type[Any], last_statement: str) -> type[Any]:
     return type(client.__name__, (OneTransaction, client), {"last_statement": last_statement})
 
 
-def check_hook(base: type[Any]) -> None:
-    """Check that dlt still has the method that we override, or raise `DestinationError`."""
-    if not hasattr(base, HOOK):
+def check_hook(base: type[Any], name: str) -> None:
+    """Check that dlt still has a method that we override, or raise `DestinationError`."""
+    if not hasattr(base, name):
         raise DestinationError(
-            f"dlt {dlt.__version__} has no {base.__name__}.{HOOK}, so loads would not change all tables in one "
+            f"dlt {dlt.__version__} has no {base.__name__}.{name}, so loads would not change all tables in one "
             "transaction; install the dlt that letters-source requires: pip install --force-reinstall letters-source."
         )
 
 
-check_hook(SqlJobClientWithStagingDataset)
+check_hook(SqlJobClientWithStagingDataset, "create_table_chain_completed_followup_jobs")
+for destination in (duckdb, postgres):
+    check_hook(destination, "client_class")
+    check_hook(destination, "capabilities")

@@ -18,7 +18,7 @@ from letters_source.pagination.spool import Spool
 logger = logging.getLogger("letters_source")
 
 ProgressCallback = Callable[[str, int, int, int], None]
-"""Called for each response with the listing, the number of the walk, the rows in it, and the service's count."""
+"""Called for each response with the listing, the number of the pass, the rows in it, and the service's count."""
 Answer = tuple[Reading, pa.Buffer | None, Notes]
 """A response's `Reading`, its serialized rows (None without a spool), and the decoder's notes."""
 
@@ -71,7 +71,7 @@ class PageReader:
         rows = len(reading.keys)
         self.progress(self.listing, reading.walk, rows, reading.count)
         figures = reading.page, reading.walk, rows, reading.count
-        logger.debug("%s page %d of walk %d: %d rows, count %d", self.listing, *figures)
+        logger.debug("%s page %d of pass %d: %d rows, count %d", self.listing, *figures)
         return reading
 
 

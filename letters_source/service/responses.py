@@ -19,7 +19,7 @@ LONGEST_MESSAGE = 200
 # RFC 1035, 2.3.4
 LONGEST_HOST = 253
 # beyond any retry budget; much longer waits overflow
-LONGEST_WISH = 10.0**7
+LONGEST_RETRY_AFTER = 10.0**7
 
 
 @dataclass(eq=False)
@@ -84,13 +84,13 @@ def retry_after(header: str | None, now: datetime) -> float | None:
     if not header:
         return None
     if header.strip().isdecimal():
-        return min(float(header), LONGEST_WISH)
+        return min(float(header), LONGEST_RETRY_AFTER)
     try:
         moment = parsedate_to_datetime(header)
         seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
     except (ValueError, OverflowError):
         return None
-    return min(LONGEST_WISH, max(0.0, seconds))
+    return min(LONGEST_RETRY_AFTER, max(0.0, seconds))
 
 
 def service_message(body: bytes, tokens: Tokens) -> str:

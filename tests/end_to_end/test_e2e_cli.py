@@ -445,7 +445,7 @@ def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> No
     assert letters("load", "--quiet", "--page-size", 10) == Outcome(
         4,
         "",
-        "letters: contacts: its rows do not add up to its count: count 45, received 35, missing 10, walks 4; "
+        "letters: contacts: its rows do not add up to its count: count 45, received 35, missing 10, passes 4; "
         "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks.\n",
     )
     world.emulator.canned.clear()

@@ -115,7 +115,7 @@ def test_a_method_that_dlt_renamed_is_told_of() -> None:
     """It would never be called, and nobody would notice."""
     renamed = type("SqlJobClient", (), {})
     with pytest.raises(DestinationError) as caught:
-        check_hook(renamed)
+        check_hook(renamed, "create_table_chain_completed_followup_jobs")
     assert str(caught.value) == (
         f"dlt {dlt.__version__} has no SqlJobClient.create_table_chain_completed_followup_jobs, so loads would not "
         "change all tables in one transaction; install the dlt that letters-source requires: "

@@ -186,7 +186,7 @@ def test_a_service_that_does_not_page_is_refused_at_the_second_page(rows: int) -
     assert reader.asked == [0, last]
     assert str(error) == (
         f"contacts: page {last} repeats page 0, so the service ignores the page parameter: "
-        f"count 50, received {rows}, missing {50 - rows}, walks 1; nothing was loaded. "
+        f"count 50, received {rows}, missing {50 - rows}, passes 1; nothing was loaded. "
         "Set sources.letters.page_size to that count or more, or select fewer rows with filters."
     )
 
@@ -235,7 +235,7 @@ def test_a_wrong_count_is_refused_after_all_walks(total: int, rows: int, walk: l
     assert reader.asked == walk * 4
     assert str(error) == (
         f"contacts: its rows do not add up to its count: "
-        f"count {total}, received {rows}, missing {missing}, walks 4; {ADVICE}"
+        f"count {total}, received {rows}, missing {missing}, passes 4; {ADVICE}"
     )
     assert (error.listing, error.reason) == ("contacts", "its rows do not add up to its count")
     assert (error.count, error.received, error.missing, error.walks) == (total, rows, missing, 4)
@@ -386,7 +386,7 @@ def test_a_count_that_changes_is_told_in_the_error() -> None:
     reader = Reader(lambda page, turn: (25 + turn % 2, cut(ids(20), page)))
     error = reader.refusal(max_walks=1)
     assert str(error) == (
-        f"contacts: its rows moved while they were read: count 25, received 20, missing 5, walks 1; {ADVICE}"
+        f"contacts: its rows moved while they were read: count 25, received 20, missing 5, passes 1; {ADVICE}"
     )
 
 
@@ -399,7 +399,7 @@ def test_rows_that_add_up_and_yet_moved_are_told_so(size: int) -> None:
 
     error = Reader(answer).refusal()
     assert str(error) == (
-        f"contacts: its rows moved while they were read: count {3 * size}, received {3 * size}, missing 0, walks 4; "
+        f"contacts: its rows moved while they were read: count {3 * size}, received {3 * size}, missing 0, passes 4; "
         f"{ADVICE}"
     )
 
@@ -446,7 +446,7 @@ def test_a_certificate_is_not_replaced_by_a_fence() -> None:
     with pytest.raises(IncompleteListing) as caught:
         reader.walk("certified", max_walks=1)
     assert str(caught.value) == (
-        f"contacts: its rows moved while they were read: count 50, received 50, missing 0, walks 1; {ADVICE}"
+        f"contacts: its rows moved while they were read: count 50, received 50, missing 0, passes 1; {ADVICE}"
     )
     assert reader.asked == [0, 4, 1, 2, 3, 0, 4]
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 status = pytest.main(["--no-cov", "--collect-only", "-q", "-p", "no:cacheprovider", sys.argv[1]])
-print([name for name in ("dlt", "duckdb", "letters_source.emulator") if name in sys.modules])
+print([name for name in ("dlt", "duckdb", "requests", "letters_source.emulator") if name in sys.modules])
 sys.exit(status)
 """
 

@@ -11,7 +11,7 @@ import requests
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected
 from letters_source.service.responses import (
     LONGEST_MESSAGE,
-    LONGEST_WISH,
+    LONGEST_RETRY_AFTER,
     Again,
     SlowDown,
     check_status,
@@ -74,10 +74,10 @@ def said(message: object) -> str:
         ("Mon, 99 May 2024 07:08:19 GMT", None),
         ("Wed, 21 Oct 99999999999999 07:28:00 GMT", None),
         ("Wed, 21 Oct 2015 07:28:00 +99999999999999999", None),
-        ("10000000", LONGEST_WISH),
-        ("10000001", LONGEST_WISH),
-        ("9" * 400, LONGEST_WISH),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_WISH),
+        ("10000000", LONGEST_RETRY_AFTER),
+        ("10000001", LONGEST_RETRY_AFTER),
+        ("9" * 400, LONGEST_RETRY_AFTER),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_RETRY_AFTER),
     ],
 )
 def test_a_wish_to_wait_is_read(header: str | None, seconds: float | None) -> None:

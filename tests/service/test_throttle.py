@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from letters_source.service.responses import LONGEST_WISH
+from letters_source.service.responses import LONGEST_RETRY_AFTER
 from letters_source.service.throttle import EASE, FEWEST, GROWTH, LONGEST_INTERVAL, Stopped, Throttle
 
 LONG = 1_000.0
@@ -226,7 +226,7 @@ def test_parking_and_push_backs_share_the_longest_pause() -> None:
 def test_stopping_wakes_whoever_is_parked() -> None:
     """As after a push-back."""
     throttle = Throttle(2)
-    throttle.park(LONGEST_WISH)
+    throttle.park(LONGEST_RETRY_AFTER)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(begun, throttle, 1)
         assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
@@ -346,7 +346,7 @@ def test_a_sleep_ends_by_itself() -> None:
 def test_the_longest_wish_parks_like_any_other() -> None:
     """A Retry-After of thousands of years is cut to it, and must not break the workers that wait."""
     throttle = Throttle(2)
-    throttle.push_back(monotonic(), LONGEST_WISH)
+    throttle.push_back(monotonic(), LONGEST_RETRY_AFTER)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(begun, throttle, 1)
         assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
