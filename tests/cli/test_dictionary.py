@@ -186,7 +186,7 @@ def test_a_form_is_exact(form: Form, tables: tuple[Table, ...], expected: str) -
 
 
 def test_an_undescribed_diagram_marks_what_is_personal() -> None:
-    """And has no other comments."""
+    """The diagram has no other comments."""
     assert to_mermaid((CAMPS,), described=False) == UNDESCRIBED
 
 

@@ -392,7 +392,7 @@ def test_a_file_that_is_removed_while_it_is_loaded_is_a_failed_load(work: Path) 
 
 
 def test_a_duckdb_file_that_was_there_stays_when_a_load_fails(work: Path) -> None:
-    """With what it holds."""
+    """The file keeps its tables."""
     file = work / "letters.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 1 AS n")

@@ -97,7 +97,7 @@ def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
     ],
 )
 def test_errors_tell_whether_trying_again_may_help(error: type[LettersError], *, may_pass: bool) -> None:
-    """As Airflow and Dagster heed it."""
+    """Airflow and Dagster retry a task, or not, accordingly."""
     assert error.may_pass is may_pass
 
 

@@ -66,7 +66,7 @@ def test_without_being_asked_they_are_in_the_usual_one(world: World) -> None:
 
 
 def test_the_command_names_them_after_the_dataset(letters: Letters, world: World) -> None:
-    """As the accounts' datasets are."""
+    """The schema of the views has the dataset's name, as the accounts' datasets have."""
     assert load_by_command(letters, "mine", "A", "B") == Outcome(0, "", "")
     assert views(world.place) == {"mine_all": set(COLUMNS)}
     assert united(world.place, "mine_all") == {("A", "1"), ("B", "2")}

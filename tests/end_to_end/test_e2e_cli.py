@@ -293,7 +293,7 @@ def test_the_demo_does_not_wait_at_a_pipe(letters: Letters, tmp_path: Path) -> N
 
 
 def test_the_demo_does_not_take_the_place_of_other_rows(letters: Letters, world: World) -> None:
-    """But of its own."""
+    """The demo replaces only rows of an earlier demo."""
     assert letters("load", "--quiet").code == 0
     done = letters("demo", "--to", "letters.duckdb")
     assert (done.code, done.err) == (

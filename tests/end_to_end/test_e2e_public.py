@@ -26,7 +26,7 @@ def test_the_public_names_are_these() -> None:
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_name_can_be_had(name: str) -> None:
-    """And is called as it is named."""
+    """Each is a callable of that name."""
     found = getattr(letters_source, name)
     assert callable(found)
     assert getattr(found, "__name__", name) == name
@@ -34,7 +34,7 @@ def test_every_public_name_can_be_had(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["settings_of", "Client", "__wrapped__"])
 def test_another_name_is_an_attribute_error(name: str) -> None:
-    """As with any module."""
+    """The package behaves as any module does."""
     with pytest.raises(AttributeError, match=f"^module 'letters_source' has no attribute '{name}'$"):
         getattr(letters_source, name)
 

@@ -193,7 +193,7 @@ def test_checks_of_a_listing_that_was_never_loaded_fail(world: World) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told(world: World) -> None:
-    """In a line."""
+    """The check's description is one line."""
     world.place.write_text("This is no database.")
     problem = checked(check(load_definitions(), OWN))["contacts", "complete"]
     assert problem is not None

@@ -313,7 +313,7 @@ def test_stopping_wakes_whoever_waits_for_a_turn(limit: str) -> None:
 
 
 def test_stopping_wakes_whoever_sleeps() -> None:
-    """And whoever would go to sleep afterwards."""
+    """A thread that starts to wait after the stop is woken, too."""
     throttle = Throttle(1)
     with ThreadPoolExecutor(1) as pool:
         sleeping = pool.submit(throttle.wait, LONG)
