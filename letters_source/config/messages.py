@@ -149,5 +149,5 @@ def write_settings() -> list[Path]:
             path.touch(0o600 if path.stem == "secrets" else 0o644, exist_ok=False)
             path.write_text(texts[path])
     except OSError as error:
-        raise SettingsError(f"{error.filename} cannot be written: {error.strerror}; make it writable.") from None
+        raise SettingsError(f"{error.filename} cannot be written: {error.strerror}.") from None
     return missing

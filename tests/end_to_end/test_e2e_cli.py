@@ -192,7 +192,7 @@ def test_debug_logs_every_page(letters: Letters, world: World) -> None:
     """A line a response, the fence's too."""
     done = letters("load", "--debug", "--page-size", 10, "--only", "contacts")
     assert done.code == 0
-    pages = re.findall(r"DEBUG .*page (\d) of walk 1: +(\d+) rows, count 45", done.err)
+    pages = re.findall(r"DEBUG .*page (\d) of pass 1: +(\d+) rows, count 45", done.err)
     assert sorted(pages) == [("0", "10"), ("0", "10"), *((page, "10") for page in "123"), ("4", "5"), ("4", "5")]
 
 
