@@ -20,13 +20,6 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Turn coverage off: tests of other folders run the same lines, and tracing takes a third of a load's time."""
-    # pytest-cov's marker fails where coverage is off for all tests
-    if not item.config.getoption("no_cov", default=True):
-        item.add_marker("no_cover")
-
-
 @pytest.fixture
 def world(loaded: World) -> Iterator[World]:
     """The loaded world, its emulator sound again after the test."""
