@@ -16,13 +16,22 @@ settings.load_profile("letters")
 # their loads run lines that other tests run, too, and tracing takes half of a load's time
 UNTRACED = frozenset(
     {
-        "test_dagster.py", "test_dagster_accounts.py", "test_dagster_page.py",
-        "test_dlt_tools.py", "test_e2e_many_files.py", "test_e2e_reruns.py",
+        "test_dagster.py",
+        "test_dagster_accounts.py",
+        "test_dagster_page.py",
+        "test_dlt_tools.py",
+        "test_e2e_many_files.py",
+        "test_e2e_reruns.py",
         "test_e2e_restored.py",
-        "test_e2e_selection.py", "test_e2e_sync.py", "test_e2e_tuning.py", "test_notebook.py",
-        "test_notebook_browser.py", "test_report_edges.py", "test_s3.py",
+        "test_e2e_selection.py",
+        "test_e2e_sync.py",
+        "test_e2e_tuning.py",
+        "test_notebook.py",
+        "test_notebook_browser.py",
+        "test_report_edges.py",
+        "test_s3.py",
     }
-)  # fmt: skip
+)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
