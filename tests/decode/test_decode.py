@@ -255,16 +255,9 @@ def test_what_is_no_json_is_refused_and_may_be_sent_again(body: bytes) -> None:
     assert refusal(body) == (expected, True)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        page_of_text(f'[{{"id": "canary", "x": {"[" * 100_000}{"]" * 100_000}}}]'),
-        page_of().replace(b'"Success"', b"[" * 100_000 + b"]" * 100_000),
-    ],
-    ids=["in a row", "around"],
-)
-def test_what_nests_too_deep_is_refused_for_good(body: bytes) -> None:
+def test_what_nests_too_deep_is_refused_for_good() -> None:
     """A depth bomb would come again."""
+    body = page_of_text(f'[{{"id": "canary", "x": {"[" * 100_000}{"]" * 100_000}}}]')
     assert refusal(body) == ("contacts page 7: a value nests deeper than can be read.", False)
 
 
