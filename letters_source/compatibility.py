@@ -11,7 +11,7 @@ from letters_source.destination.sql import SqlClient
 from letters_source.errors import SettingsError
 from letters_source.extract.mailings import DAYS, window_of
 from letters_source.extract.task import Task
-from letters_source.service.listings import given
+from letters_source.service.listings import SECTION, given
 from letters_source.tables import LOAD_ID, MAILINGS, MERGE, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
 from letters_source.transform.row_hash import ROW_HASH
@@ -19,7 +19,7 @@ from letters_source.transform.row_hash import ROW_HASH
 logger = logging.getLogger("letters_source")
 
 
-def check_selection(client: SqlClient, dataset: str, task: Task, audits: Sequence[dict[str, Any]]) -> None:
+def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[dict[str, Any]]) -> None:
     """Check that the dataset was loaded with the same filters, account, environment and mode, or raise `SettingsError`.
 
     The newest of the task's `audits`, which are newest first, decides; environments are compared if both loads set one.
@@ -45,7 +45,7 @@ def check_selection(client: SqlClient, dataset: str, task: Task, audits: Sequenc
         )
 
 
-def left_behind(client: SqlClient, task: Task) -> list[dict[str, Any]]:
+def left_behind(client: SqlClient | None, task: Task) -> list[dict[str, Any]]:
     """Return the audits, newest first, of unfinished loads whose rows would stay next to those of the task."""
     if task.name != MAILINGS.name and task.settings.mode != "history":
         return []
@@ -57,7 +57,7 @@ def left_behind(client: SqlClient, task: Task) -> list[dict[str, Any]]:
     ]
 
 
-def check_account(client: SqlClient, dataset: str, task: Task) -> None:
+def check_account(client: SqlClient | None, dataset: str, task: Task) -> None:
     """Check that mailings and contacts in a dataset belong to one account, or raise `SettingsError`."""
     other = {MAILINGS.name: MAILINGS.listing, MAILINGS.listing: MAILINGS.name}.get(task.name)
     for audit in finished_audits(client, other)[:1] if other else ():
@@ -80,13 +80,13 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
         raise SettingsError(
             f"{task.name}: the last load used the policy {before[first]} for {first}{others}, but this one sets none; "
             f"to use it again, or keep to write values unchanged, {where_to_set(f'pii.{key}')}.",
-            key=f"sources.letters.pii.{key}",
+            key=f"{SECTION}.pii.{key}",
         )
     if before != privacy.recorded:
         logger.warning("%s: the policies for personal data differ from the last load's", task.name)
 
 
-def check_columns(client: SqlClient, dataset: str, task: Task) -> None:
+def check_columns(client: SqlClient | None, dataset: str, task: Task) -> None:
     """Check that tables without a finished load have the columns of this mode, or raise `SettingsError`."""
     held = [read_columns(client, table.name) for table in tables_of(task.name)]
     is_versioned = task.settings.mode != "replace"

@@ -9,7 +9,7 @@ from typing import Any
 import dlt
 
 from letters_source.compatibility import check_selection
-from letters_source.config.messages import where_to_set, wrong
+from letters_source.config.messages import unusable, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.write_modes import check_mode
 from letters_source.errors import SettingsError
@@ -82,10 +82,7 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
     """
     since, start = task.settings.mailings_since, days.start_value
     if start is None:
-        raise SettingsError(
-            f"sources.letters.mailings_since is not set: {where_to_set('mailings_since')}.",
-            key="sources.letters.mailings_since",
-        )
+        raise unusable("mailings_since", "is not set")
     if days.end_value is not None or since is None:
         return start
     if since >= end:

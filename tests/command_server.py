@@ -78,10 +78,10 @@ def become(request: int, streams: tuple[int, ...]) -> NoReturn:
 def run_code(code: str) -> int:
     """Run the code; return the exit code that Python would end with."""
     try:
-        exec(code, {"__name__": "__main__"})  # noqa: S102
+        exec(code, {"__name__": "__main__"})  # noqa: S102 -- the tests' own code
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001
+    except BaseException:  # noqa: BLE001 -- as the interpreter does at its top level
         sys.excepthook(*sys.exc_info())
         return 1
     return 0

@@ -76,10 +76,15 @@ def bounds(key: Key) -> str:
     return f" greater than {key.about.gt}" if key.about.gt is not None else "" if low is None else f" of at least {low}"
 
 
+def unusable(key: str, what: str) -> SettingsError:
+    """Return the error of a setting that is missing or wrong, and where to set it."""
+    return SettingsError(f"{SECTION}.{key} {what}: {where_to_set(key)}.", key=f"{SECTION}.{key}")
+
+
 def wrong(key: str, should_be: str, value: object) -> SettingsError:
     """Return the error of an unusable value; it does not quote secrets, nor addresses, which may contain one."""
     got = "" if is_secret(key) or key.endswith("base_url") else f", got {value!r}"
-    return SettingsError(f"{SECTION}.{key} must be {should_be}{got}: {where_to_set(key)}.", key=f"{SECTION}.{key}")
+    return unusable(key, f"must be {should_be}{got}")
 
 
 def unknown(section: str, name: str, known: Collection[str]) -> SettingsError:

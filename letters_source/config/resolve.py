@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from letters_source.config.messages import where_to_set, wrong
+from letters_source.config.messages import unusable, where_to_set, wrong
 from letters_source.config.providers import (
     Providers,
     check_names,
@@ -66,7 +66,7 @@ def resolve_key(key: Key, given: Mapping[str, Any], sections: Sequence[str], pro
     value = given.get(key.name)
     found = look_up(key, sections, providers) if value is None else convert(sections[-1], key, value)
     if found in (None, "") and key.default is MISSING:
-        raise SettingsError(f"{SECTION}.{key.name} is not set: {where_to_set(key.name)}.", key=f"{SECTION}.{key.name}")
+        raise unusable(key.name, "is not set")
     return key.default if found is None else found
 
 
@@ -119,9 +119,7 @@ def resolve_privacy(
     key = (secret or "").encode()
     if "hash" in chosen.values() and len(key) < MIN_KEY_BYTES:
         trouble = f"must have at least {MIN_KEY_BYTES} bytes" if key else "is not set"
-        raise SettingsError(
-            f"{SECTION}.pii_key {trouble}, to hash with: {where_to_set('pii_key')}.", key=f"{SECTION}.pii_key"
-        )
+        raise unusable("pii_key", f"{trouble}, to hash with")
     treated = {name: policy for name, policy in chosen.items() if policy not in (None, "keep")}
     # record `keep` only for `undocumented`, which is dropped by default once any column is treated
     if treated and found[UNDOCUMENTED.name] == "keep":
@@ -160,16 +158,9 @@ def check_base_url(base_url: str) -> None:
     except ValueError:
         plain = False
     if not plain or url.scheme not in ("http", "https"):
-        raise SettingsError(
-            f"{SECTION}.base_url must be an address such as https://host/api/v1, without user, query or fragment: "
-            f"{where_to_set('base_url')}.",
-            key=f"{SECTION}.base_url",
-        )
+        raise unusable("base_url", "must be an address such as https://host/api/v1, without user, query or fragment")
     if url.scheme == "http" and not is_loopback(str(url.hostname)):
-        raise SettingsError(
-            f"{SECTION}.base_url must begin with https://, since tokens are sent there: {where_to_set('base_url')}.",
-            key=f"{SECTION}.base_url",
-        )
+        raise unusable("base_url", "must begin with https://, since tokens are sent there")
 
 
 def is_loopback(host: str) -> bool:

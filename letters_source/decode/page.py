@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cache
+from types import GenericAlias
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -58,7 +59,7 @@ _RAW_PAGE = msgspec.json.Decoder(Envelope[msgspec.Raw])
 @cache
 def struct_page(listing: str) -> msgspec.json.Decoder[Envelope[Any]]:
     """Return the decoder of pages that fit a listing's documented types."""
-    return msgspec.json.Decoder(Envelope[row_type(listing)])  # type: ignore[misc]
+    return msgspec.json.Decoder(GenericAlias(Envelope, (row_type(listing),)))
 
 
 def decode_page(body: bytes, listing: str, number: int) -> Page:

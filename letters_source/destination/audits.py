@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import dlt
@@ -27,13 +27,12 @@ def running_pipeline() -> dlt.Pipeline | None:
 
 
 @contextmanager
-def open_held(pipeline: dlt.Pipeline) -> Iterator[Any]:
+def open_held(pipeline: dlt.Pipeline) -> Iterator[SqlClient | None]:
     """Open a SQL client for the functions below; None without a destination, a dataset, or SQL support."""
+    client = None
     with ExitStack() as stack:
-        try:
+        with suppress(DestinationUndefinedEntity, SqlClientNotAvailable, PipelineConfigMissing):
             client = stack.enter_context(open_sql(pipeline))
-        except (DestinationUndefinedEntity, SqlClientNotAvailable, PipelineConfigMissing):
-            client = None
         yield client
 
 

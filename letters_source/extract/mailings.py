@@ -80,11 +80,10 @@ def count_within(task: Task, window: Window) -> int | None:
     """Return the service's count for a window that a load can do without; None if it refuses or fails."""
     try:
         return ask_count(replace(task, filters=within(task, window)), task.settings.page_size)
-    except ServiceRejected as error:
-        logger.info("%s: the service refused days of a check: %s", task.name, error)
-        return None
-    except ServiceUnreachable as error:
-        logger.warning("%s: could not check whether the service honors the days: %s", task.name, error)
+    except (ServiceRejected, ServiceUnreachable) as error:
+        # a service that refuses such days does so in each load
+        level = logging.INFO if isinstance(error, ServiceRejected) else logging.WARNING
+        logger.log(level, "%s: could not check whether the service honors the days: %s", task.name, error)
         return None
 
 

@@ -67,7 +67,7 @@ def report_ignored(task: Task, count: int) -> None:
         whole = ask_count(replace(task, filters=type(task.filters)(account_id=task.filters.account_id)))
     except ServiceRejected as error:
         # it requires filters
-        logger.info("%s: could not check whether the service heeds the filters: %s", task.name, error)
+        logger.info("%s: could not check whether the service honors the filters: %s", task.name, error)
         return
     if whole == count:
         message = "%s: the service returns all %d rows with %s as without; it may ignore that filter"

@@ -73,8 +73,7 @@ def start_command(
         "folder": str(Path.cwd()),
     }
     replies, reply = os.pipe()
-    # closed by the command
-    out, errors = TemporaryFile("w+", encoding="utf-8"), TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+    out, errors = TemporaryFile("w+", encoding="utf-8"), TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 -- `Command` closes them
     with TemporaryFile("w+") as asked, Path(os.devnull).open() as nothing, os.fdopen(reply, "w") as ours:
         json.dump(request, asked)
         asked.seek(0)
