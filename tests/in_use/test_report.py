@@ -1,8 +1,9 @@
 """Does the report show what the service holds, to anyone, and ask for nothing?"""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,8 @@ def test_it_tells_how_complete_each_load_was(page: Path, browser: Browser) -> No
         assert look.text("#verdict p:nth-child(2)") == (
             "Everything is here: 4,000 contacts and 32 templates. The service's count stayed the same during the load."
         )
-        assert f"Loaded {datetime.now(UTC):%b %-d, %Y}" in look.text("#verdict")
+        # one time, or one for each listing where their minutes differ
+        assert re.search(r"oaded [A-Z][a-z]{2} \d+, \d{4}, \d\d:\d\d UTC", look.text("#verdict"))
         assert [row.split()[-2:] for row in look.texts("#loads tbody tr")] == [["Complete,", "checked"]] * 2
         assert look.page.locator("#absent").count() == 0
 
