@@ -13,39 +13,9 @@ settings.register_profile("letters", deadline=None)
 settings.load_profile("letters")
 
 
-# their loads run lines that other tests run, too, and tracing takes half of a load's time
-UNTRACED = frozenset(
-    {
-        "test_dagster.py",
-        "test_dagster_accounts.py",
-        "test_dagster_page.py",
-        "test_dlt_tools.py",
-        "test_e2e_many_files.py",
-        "test_e2e_reruns.py",
-        "test_e2e_restored.py",
-        "test_e2e_selection.py",
-        "test_e2e_sync.py",
-        "test_e2e_tuning.py",
-        "test_notebook.py",
-        "test_notebook_browser.py",
-        "test_report_edges.py",
-        "test_s3.py",
-    }
-)
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Turn coverage off for tests of faults and of the files above."""
-    # pytest-cov's marker fails where coverage is off for all tests
-    if not item.config.getoption("no_cov", default=True) and (
-        item.path.parent.name == "faults" or item.path.name in UNTRACED
-    ):
-        item.add_marker("no_cover")
-
-
 def pytest_xdist_auto_num_workers() -> int:
-    """How many tests run side by side with `-n auto`: as many as there are cores, but four need memory enough."""
-    return min(4, os.cpu_count() or 1)
+    """How many tests run side by side with `-n auto`: one more than there are cores, as tests wait for processes."""
+    return min(4, 1 + (os.cpu_count() or 1))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

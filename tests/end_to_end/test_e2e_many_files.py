@@ -18,7 +18,7 @@ sys.setswitchinterval(1e-6)
 pipeline = make_pipeline("parquet", sys.argv[1])
 pipeline.sync_destination()
 found = []
-for _ in range(60):
+for _ in range(25):
     with open_held(pipeline) as client:
         found.append(len(finished_audits(client, "contacts")))
 print(found)
@@ -34,7 +34,7 @@ def test_reading_many_files_never_waits_for_itself(begin: Begin) -> None:
         shutil.copy(audit, audit.with_stem(f"{audit.stem}.{number}"))
     read = [sys.executable, "-c", READ_AGAIN_AND_AGAIN, str(world.place)]
     done = subprocess.run(read, capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout == f"{[151] * 60}\n"
+    assert done.stdout == f"{[151] * 25}\n"
 
 
 def test_duckdb_opens_the_files_of_a_table_itself(begin: Begin) -> None:

@@ -11,7 +11,7 @@ from programmable_emulator import Emulator
 
 REPLACING = 'before execute_query DELETE FROM "letters_data"."contacts" '
 # as many as a suite has time for, at steps all over a load
-KILLS = 6
+KILLS = 3
 
 
 @pytest.fixture(scope="module")
