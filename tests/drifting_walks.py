@@ -30,7 +30,7 @@ class Case:
     kind: Kind
     place: Place
     rate: float
-    proof: Proof = "fenced"
+    proof: Proof = "continuous"
     rows: int = 160
     page_size: int = 10
 
@@ -39,7 +39,7 @@ class Case:
 class Walked:
     """How a walk ended; `wrong` tells that the rows accepted were not the service's at the moment of their proof."""
 
-    ending: Literal["fenced", "certified", "refused"]
+    ending: Literal["stable", "exact", "refused"]
     wrong: bool
     requests: int
 
@@ -71,7 +71,7 @@ class Record:
     def agrees(self, verdict: Verdict) -> bool:
         """Whether the rows accepted, each once, are those of the moment that the verdict is about."""
         accepted = accepted_rows(verdict)
-        certificate = certify(verdict.readings) if verdict.proof == "certified" else None
+        certificate = certify(verdict.readings) if verdict.name == "exact" else None
         moments = self.moments(verdict.readings[certificate.at]) if certificate else iter(self.held)
         return len(accepted) == len(set(accepted)) and frozenset(accepted) in set(moments)
 
@@ -88,7 +88,7 @@ def walk_over_http(case: Case, seed: int) -> Walked:
         except IncompleteListing:
             return Walked("refused", wrong=False, requests=len(emulator.hits))
     record.watch(emulator, 0)
-    return Walked(verdict.proof, not record.agrees(verdict), len(emulator.hits))
+    return Walked(verdict.name, not record.agrees(verdict), len(emulator.hits))
 
 
 def task_for(base_url: str, emulator: Emulator, case: Case) -> Task:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from letters_source.errors import IncompleteListing
 from letters_source.pagination.completeness import Reading
-from letters_source.pagination.walk import Proof, Verdict, walk_listing
+from letters_source.pagination.walk import Proof, Verdict, VerdictName, walk_listing
 
 Kind = Literal["insert", "delete", "swap"]
 Place = Literal["front", "end", "anywhere"]
@@ -48,7 +48,7 @@ class Scenario:
 class Outcome:
     """How a walk ended; `wrong` tells that the accepted rows were at no answer the service's set."""
 
-    ending: Proof | Literal["refused"]
+    ending: VerdictName | Literal["refused"]
     wrong: bool
     requests: int
 
@@ -134,7 +134,7 @@ def simulate(scenario: Scenario) -> Outcome:
         return Outcome("refused", wrong=False, requests=service.requests)
     rows = accepted_rows(verdict)
     once = len(rows) == len(set(rows))
-    return Outcome(verdict.proof, not (once and frozenset(rows) in service.moments), service.requests)
+    return Outcome(verdict.name, not (once and frozenset(rows) in service.moments), service.requests)
 
 
 def accepted_rows(verdict: Verdict) -> list[str]:

@@ -35,7 +35,7 @@ class Certificate:
     keep: tuple[Mask, ...]
 
 
-def is_fenced(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
+def is_stable(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
     """Return whether one walk is complete: one count throughout, as many distinct keys, first and last page unchanged.
 
     This proof holds if rows are added at one end of the listing. If rows are added anywhere while as many are deleted,

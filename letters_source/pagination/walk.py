@@ -14,12 +14,15 @@ from letters_source.pagination.completeness import (
     certify,
     distinct_rows,
     has_no_id,
-    is_fenced,
+    is_stable,
     repeats_rejected,
 )
 
-Proof = Literal["fenced", "certified"]
-"""How a listing was proven complete. In alphabetical order the weaker proof comes last, in Python and in SQL."""
+Proof = Literal["continuous", "exact"]
+"""The least that a listing must be proven to be."""
+VerdictName = Literal["stable", "continuous", "exact"]
+"""What a listing was proven to be: unchanged while it was read; changed, but no row that stayed was missed; equal to the
+service's at one moment."""
 Read = Callable[[Iterable[int], int], Iterator[Reading]]
 """Reads pages concurrently for the walk with the given number, takes page numbers only as there is room, and yields
 each response as it arrives."""
@@ -32,7 +35,7 @@ MOST_REPEATS = 100
 class Verdict:
     """A listing proven complete: how, by which readings, and which rows of each reading to load."""
 
-    proof: Proof
+    name: VerdictName
     readings: tuple[Reading, ...]
     keep: tuple[Mask | bool, ...]
 
@@ -108,7 +111,7 @@ def hash_of(reading: Reading) -> int:
     return hash((len(keys), *(keys[place].as_py() for place in (0, -1) if len(keys))))
 
 
-def walk_listing(read: Read, listing: str, proof: Proof = "fenced", max_walks: int = 4) -> Verdict:
+def walk_listing(read: Read, listing: str, proof: Proof = "continuous", max_walks: int = 4) -> Verdict:
     """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`."""
     readings: list[Reading] = []
     before: list[Reading] = []
@@ -116,14 +119,14 @@ def walk_listing(read: Read, listing: str, proof: Proof = "fenced", max_walks: i
         walk = read_walk(read, listing, number)
         readings += walk.readings
         # several pages need a second reading for a certificate, a single page does not
-        if (number > 1 or not walk.last_page) and (verdict := certified(readings)):
+        if (number > 1 or not walk.last_page) and (verdict := exact(readings)):
             return verdict
         fence = list(read([0, walk.last_page], number)) if walk.last_page else []
-        if proof == "fenced" and is_fenced(walk.readings, fence, before):
-            return fenced(readings, walk, fence)
+        if proof == "continuous" and is_stable(walk.readings, fence, before):
+            return stable(readings, walk, fence)
         readings += fence
         before = walk.readings
-        if verdict := certified(readings):
+        if verdict := exact(readings):
             return verdict
     raise incomplete(listing, why_incomplete(walk.readings, readings), walk.readings)
 
@@ -151,23 +154,23 @@ def check_paging(walk: Walk) -> None:
         raise incomplete(walk.listing, reason, walk.readings, ListingUnpaged)
 
 
-def certified(readings: list[Reading]) -> Verdict | None:
+def exact(readings: list[Reading]) -> Verdict | None:
     """Return the verdict of the certificate over all readings so far, if there is one."""
     certificate = certify(readings)
-    return Verdict("certified", tuple(readings), certificate.keep) if certificate else None
+    return Verdict("exact", tuple(readings), certificate.keep) if certificate else None
 
 
-def fenced(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
+def stable(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
     """Return the verdict of a walk without changes; the rows of the first and last page are those of the fence."""
     again = {reading.page for reading in fence}
     keep = [reading.walk == walk.number and reading.page not in again for reading in earlier]
-    return Verdict("fenced", (*earlier, *fence), (*keep, *(True for _ in fence)))
+    return Verdict("stable", (*earlier, *fence), (*keep, *(True for _ in fence)))
 
 
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
     """Return why the listing is not proven complete, judged by its last walk and all readings."""
     if repeats_rejected(last):
-        return "two pages show the same row without an id, which takes two equal walks and proof fenced"
+        return "two pages show the same row without an id, which takes two equal walks and proof continuous"
     counts = {reading.count for reading in readings}
     if len(counts) == 1 and counts != {distinct_rows(last)}:
         return "its rows do not add up to its count"

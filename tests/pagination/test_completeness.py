@@ -16,7 +16,7 @@ from letters_source.pagination.completeness import (
     certify,
     code_keys,
     distinct_rows,
-    is_fenced,
+    is_stable,
 )
 
 
@@ -46,11 +46,11 @@ TWO_PAGES = [reading("ab", 3, 0, page=0), reading("c", 3, 2, page=1)]
 FENCE = [reading("ab", 3, 4, page=0), reading("c", 3, 6, page=1)]
 
 
-def test_a_walk_is_fenced_when_nothing_moved() -> None:
+def test_a_walk_is_stable_when_nothing_moved() -> None:
     """One count, as many distinct keys, and the first and the last page unchanged."""
-    assert is_fenced(TWO_PAGES, FENCE)
-    assert is_fenced([reading("ab", 2, 0)], [])
-    assert is_fenced([reading("", 0, 0)], [])
+    assert is_stable(TWO_PAGES, FENCE)
+    assert is_stable([reading("ab", 2, 0)], [])
+    assert is_stable([reading("", 0, 0)], [])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_walk_is_fenced_when_nothing_moved() -> None:
 )
 def test_a_walk_with_a_changed_fence_is_not_fenced(fence: list[Reading]) -> None:
     """Another count, order or key in the fence, or a page the walk has not, is a change."""
-    assert not is_fenced(TWO_PAGES, fence)
+    assert not is_stable(TWO_PAGES, fence)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_a_walk_with_a_changed_fence_is_not_fenced(fence: list[Reading]) -> None
 )
 def test_a_walk_whose_rows_do_not_add_up_is_not_fenced(walk: list[Reading]) -> None:
     """The count is one, and that of the rows and of the distinct keys."""
-    assert not is_fenced(walk, [])
+    assert not is_stable(walk, [])
 
 
 def test_rows_without_an_id_count_one_each() -> None:
     """Equal texts of rows without an id are different rows, equal ids are one."""
     walk = [reading(["a", NUL + "{}"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
     assert distinct_rows(walk) == 4
-    assert is_fenced(walk, [], walk)
+    assert is_stable(walk, [], walk)
     assert distinct_rows([*walk, reading("ab", 4, 4)]) == 4
     assert distinct_rows([reading("", 0, 0)]) == 0
 
@@ -98,12 +98,12 @@ def test_a_row_without_an_id_that_two_pages_show_takes_two_equal_walks() -> None
     """It may have gone from the one page to the other, and another row the other way, unseen."""
     walk = [reading(["a", NUL + "{}"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
     moved = [reading(["a", "c"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
-    assert not is_fenced(walk, [])
-    assert not is_fenced(walk, [], moved)
-    assert not is_fenced(walk, [], walk[:1])
-    assert is_fenced(moved, [], walk)
+    assert not is_stable(walk, [])
+    assert not is_stable(walk, [], moved)
+    assert not is_stable(walk, [], walk[:1])
+    assert is_stable(moved, [], walk)
     one_page = [reading(["a", NUL + "{}", NUL + "{}"], 3, 0)]
-    assert is_fenced(one_page, [])
+    assert is_stable(one_page, [])
 
 
 @pytest.mark.parametrize("keys", ["", "a", "abc"])

@@ -47,7 +47,7 @@ class Reader:
             keys = pa.array(rows, pa.string())
             yield Reading(page, walk, total, keys, rejected, next(self.clock), next(self.clock))
 
-    def walk(self, proof: Proof = "fenced", max_walks: int = 4) -> Verdict:
+    def walk(self, proof: Proof = "continuous", max_walks: int = 4) -> Verdict:
         """The verdict on a listing called contacts."""
         return walk_listing(self.read, "contacts", proof, max_walks)
 
@@ -113,18 +113,18 @@ def test_a_quiet_walk_asks_each_page_once_and_the_first_and_the_last_twice(
     reader = quiet(ids(rows), size)
     verdict = reader.walk()
     assert reader.asked == asked
-    assert verdict.proof == "fenced"
+    assert verdict.name == "stable"
     assert sorted(accepted_rows(verdict)) == sorted(ids(rows))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 9, 10])
-@pytest.mark.parametrize("proof", ["fenced", "certified"])
+@pytest.mark.parametrize("proof", ["continuous", "exact"])
 def test_a_listing_of_one_page_is_certified_by_one_request(rows: int, proof: Proof) -> None:
     """A single response is the whole set at its own moment, be it empty."""
     reader = quiet(ids(rows))
     verdict = reader.walk(proof)
     assert reader.asked == [0]
-    assert verdict.proof == "certified"
+    assert verdict.name == "exact"
     assert accepted_rows(verdict) == ids(rows)
 
 
@@ -147,7 +147,7 @@ def test_no_page_past_a_shrunken_end_is_read() -> None:
     reader = changing((0, ids(50)), (3, ids(30)))
     verdict = reader.walk()
     assert reader.asked == [0, 4, 1, 2, 0, 2, 0, 2, 1]
-    assert verdict.proof == "certified"
+    assert verdict.name == "exact"
     assert sorted(accepted_rows(verdict)) == sorted(ids(30))
 
 
@@ -156,7 +156,7 @@ def test_the_last_page_is_read_again_when_the_end_grows() -> None:
     reader = changing((0, ids(25)), (2, ids(38)))
     verdict = reader.walk()
     assert reader.asked == [0, 2, 1, 2, 3, 0, 3, 0, 3, 1, 2]
-    assert verdict.proof == "certified"
+    assert verdict.name == "exact"
     assert sorted(accepted_rows(verdict)) == sorted(ids(38))
 
 
@@ -165,7 +165,7 @@ def test_a_listing_that_multiplies_while_it_is_read_is_left_to_the_next_walk() -
     reader = changing((0, ids(30)), (2, ids(500)))
     verdict = reader.walk()
     assert reader.asked == [0, 2, *range(1, 14), 0, 49, 0, 49, *range(1, 49), 0, 49]
-    assert verdict.proof == "fenced"
+    assert verdict.name == "stable"
     assert sorted(accepted_rows(verdict)) == sorted(ids(500))
 
 
@@ -214,7 +214,7 @@ def test_a_page_of_rows_that_moves_with_the_count_is_no_repeat() -> None:
     reader = changing((0, ids(50)), (2, after))
     verdict = reader.walk()
     assert reader.asked == [0, 4, 1, 2, 3, 4, 5, 0, 5, 0, 5, 1, 2, 3, 4]
-    assert verdict.proof == "certified"
+    assert verdict.name == "exact"
     assert sorted(accepted_rows(verdict)) == sorted(after)
 
 
@@ -307,7 +307,7 @@ def test_pages_before_an_empty_last_one_are_read_when_the_count_has_moved() -> N
     reader = changing((0, ids(31)), (1, ids(30)))
     verdict = reader.walk()
     assert reader.asked == [0, 3, 1, 0, 2, 0, 2, 1]
-    assert verdict.proof == "certified"
+    assert verdict.name == "exact"
     assert sorted(accepted_rows(verdict)) == sorted(ids(30))
 
 
@@ -316,7 +316,7 @@ def test_a_walk_after_an_empty_last_page_may_find_all() -> None:
     reader = Reader(lambda page, turn: (41 if turn < 7 else 40, cut(ids(40), page)))
     verdict = reader.walk()
     assert reader.asked == [0, 4, 1, 2, 3, 0, 4, 0, 3, 1, 2]
-    assert verdict.proof == "certified"
+    assert verdict.name == "exact"
     assert sorted(accepted_rows(verdict)) == sorted(ids(40))
 
 
@@ -363,7 +363,7 @@ def test_a_count_far_beyond_the_rows_ends_after_a_bounded_number_of_requests() -
 @pytest.mark.parametrize("seed", range(5))
 def test_with_pages_side_by_side_a_window_of_empty_ones_is_read_at_most(window: int, seed: int) -> None:
     """The empty pages under way when the first one comes are all that a walk reads too much."""
-    service = BoastfulService(Scenario(STILL, "fenced", seed, window), random.Random(seed), rows=ids(30))
+    service = BoastfulService(Scenario(STILL, "continuous", seed, window), random.Random(seed), rows=ids(30))
     reader = ConcurrentReader(service, window, random.Random(seed))
     with pytest.raises(IncompleteListing) as caught:
         walk_listing(reader.read, "contacts")
@@ -419,7 +419,7 @@ def test_a_second_walk_makes_up_for_a_short_page(shown: int, walk: list[int]) ->
     reader = Reader(lambda page, turn: (50, cut(ids(50), page)[: shown if turn == 3 else 10]))
     verdict = reader.walk()
     assert reader.asked == [*walk, 0, 4, 1, 2, 3, 0, 4]
-    assert verdict.proof == "fenced"
+    assert verdict.name == "stable"
     assert sorted(accepted_rows(verdict)) == sorted(ids(50))
 
 
@@ -434,9 +434,9 @@ def test_the_error_tells_what_the_last_walk_received() -> None:
 def test_a_certificate_for_a_quiet_listing_takes_two_walks() -> None:
     """Asked for it, every row is read on both sides of a response."""
     reader = quiet(ids(50))
-    verdict = reader.walk("certified")
+    verdict = reader.walk("exact")
     assert reader.asked == [0, 4, 1, 2, 3, 0, 4, 0, 4, 1, 2, 3]
-    assert verdict.proof == "certified"
+    assert verdict.name == "exact"
     assert sorted(accepted_rows(verdict)) == sorted(ids(50))
 
 
@@ -444,7 +444,7 @@ def test_a_certificate_is_not_replaced_by_a_fence() -> None:
     """Where it was asked for and one walk is allowed, a quiet listing of several pages is refused."""
     reader = quiet(ids(50))
     with pytest.raises(IncompleteListing) as caught:
-        reader.walk("certified", max_walks=1)
+        reader.walk("exact", max_walks=1)
     assert str(caught.value) == (
         f"contacts: its rows moved while they were read: count 50, received 50, missing 0, passes 1; {ADVICE}"
     )
@@ -459,7 +459,7 @@ def test_a_changed_fence_leads_to_another_walk(after: list[str]) -> None:
     reader = changing((0, ids(50)), (5, after))
     verdict = reader.walk()
     assert reader.asked == [0, 4, 1, 2, 3, 0, 4, 0, 4, 1, 2, 3]
-    assert verdict.proof == "certified"
+    assert verdict.name == "exact"
     assert sorted(accepted_rows(verdict)) == sorted(after)
 
 
@@ -468,8 +468,8 @@ def test_rows_that_enter_in_the_middle_can_deceive_the_fence_but_not_the_certifi
     before = ids(40)
     after = [{"id15": "new15", "id25": "new25"}.get(row, row) for row in before]
     mixed = [{"id25": "new25"}.get(row, row) for row in before]
-    assert sorted(accepted_rows(changing((0, before), (3, after)).walk("fenced"))) == sorted(mixed)
-    assert sorted(accepted_rows(changing((0, before), (3, after)).walk("certified"))) == sorted(after)
+    assert sorted(accepted_rows(changing((0, before), (3, after)).walk("continuous"))) == sorted(mixed)
+    assert sorted(accepted_rows(changing((0, before), (3, after)).walk("exact"))) == sorted(after)
 
 
 def test_each_row_without_an_id_counts_and_is_yielded() -> None:
@@ -486,9 +486,9 @@ def test_equal_rows_without_an_id_on_two_pages_take_two_walks() -> None:
     """With one, the reason is told."""
     rows = [NUL + "{}", *ids(18), NUL + "{}"]
     assert str(quiet(rows).refusal(max_walks=1)).startswith(
-        "contacts: two pages show the same row without an id, which takes two equal walks and proof fenced: count 20"
+        "contacts: two pages show the same row without an id, which takes two equal walks and proof continuous: count 20"
     )
-    assert quiet(rows).walk(max_walks=2).proof == "fenced"
+    assert quiet(rows).walk(max_walks=2).proof == "stable"
 
 
 def test_a_row_without_an_id_hides_no_other_that_changes_places_with_it() -> None:
@@ -500,17 +500,17 @@ def test_a_row_without_an_id_hides_no_other_that_changes_places_with_it() -> Non
     assert sorted(accepted_rows(reader.walk())) == sorted(rows)
 
 
-@pytest.mark.parametrize(("second", "proof"), [("null", "certified"), ("{}", "fenced")])
+@pytest.mark.parametrize(("second", "proof"), [("null", "exact"), ("{}", "stable")])
 def test_a_page_with_rows_without_an_id_needs_one_request(second: str, proof: Proof) -> None:
     """Equal texts cannot be told apart by a certificate, but a single walk counts them."""
     rows = ["id0", NUL + "{}", NUL + second]
     reader = quiet(rows)
     verdict = reader.walk()
-    assert (reader.asked, verdict.proof, accepted_rows(verdict)) == ([0], proof, rows)
+    assert (reader.asked, verdict.name, accepted_rows(verdict)) == ([0], proof, rows)
 
 
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("proof", ["fenced", "certified"])
+@pytest.mark.parametrize("proof", ["continuous", "exact"])
 def test_an_unstable_order_is_refused(proof: Proof, seed: int) -> None:
     """Where every response has an order of its own, some rows stay unseen and some come twice."""
     rng = random.Random(seed)
@@ -534,28 +534,28 @@ def scenarios(kind: Kind, place: Place, proof: Proof) -> list[Scenario]:
 @pytest.mark.parametrize("kind", ["insert", "delete", "swap"])
 def test_a_fence_is_never_wrong_where_rows_enter_at_one_end(kind: Kind, place: Place) -> None:
     """In simulated walks every accepted listing was the service's set at an answer."""
-    outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "fenced")}
+    outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "continuous")}
     assert [scenario for scenario, outcome in outcomes.items() if outcome.wrong] == []
-    assert {"fenced", "certified"} <= {outcome.ending for outcome in outcomes.values()}
+    assert {"stable", "exact"} <= {outcome.ending for outcome in outcomes.values()}
 
 
 @pytest.mark.parametrize("place", ["front", "end", "anywhere"])
 @pytest.mark.parametrize("kind", ["insert", "delete", "swap"])
 def test_a_certificate_is_never_wrong(kind: Kind, place: Place) -> None:
-    """In simulated walks every certified listing was the service's set at an answer, wherever rows entered."""
-    outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "certified")}
+    """In simulated walks every exact listing was the service's set at an answer, wherever rows entered."""
+    outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "exact")}
     assert [scenario for scenario, outcome in outcomes.items() if outcome.wrong] == []
-    assert "certified" in {outcome.ending for outcome in outcomes.values()}
+    assert "exact" in {outcome.ending for outcome in outcomes.values()}
 
 
 def test_the_simulation_finds_wrong_acceptances() -> None:
-    """Where rows enter anywhere some fenced walks are wrong, and only those."""
-    outcomes = [simulate(scenario) for scenario in scenarios("swap", "anywhere", "fenced")]
+    """Where rows enter anywhere some stable walks are wrong, and only those."""
+    outcomes = [simulate(scenario) for scenario in scenarios("swap", "anywhere", "continuous")]
     wrong = Counter(outcome.ending for outcome in outcomes if outcome.wrong)
-    assert wrong.keys() == {"fenced"}
+    assert wrong.keys() == {"stable"}
 
 
 def test_a_simulation_ends_the_same_way_each_time() -> None:
     """A scenario says all there is to say about a walk."""
-    scenario = Scenario(Weather("swap", "end", 0.1), "fenced", seed=7)
+    scenario = Scenario(Weather("swap", "end", 0.1), "continuous", seed=7)
     assert simulate(scenario) == simulate(scenario)
