@@ -119,6 +119,18 @@ class ListingUnpaged(IncompleteListing):
     remedy = "Set sources.letters.page_size to that count or more, or select fewer rows with filters."
 
 
+class RepeatedIds(IncompleteListing):
+    """The service lists ids more than once, the same in two passes. All its rows were received."""
+
+    remedy = "Set sources.letters.duplicates to drop, to load each id once."
+
+
+class WrongCount(IncompleteListing):
+    """The service lists more or fewer rows than it counts, the same in two passes."""
+
+    remedy = "Report it to the service, or select rows that it counts correctly with filters."
+
+
 class ListingShrank(LettersError):
     """A listing lost all its rows since the last load, or more than is allowed, so nothing was loaded."""
 

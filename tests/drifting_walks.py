@@ -11,7 +11,7 @@ from letters_source.extract.listing import read_until_whole
 from letters_source.extract.task import Task
 from letters_source.pagination.completeness import Reading, certify
 from letters_source.pagination.reader import no_progress
-from letters_source.pagination.walk import Proof, Verdict
+from letters_source.pagination.walk import Proof, Verdict, VerdictName
 from letters_source.service.listings import LISTINGS
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
@@ -39,7 +39,7 @@ class Case:
 class Walked:
     """How a walk ended; `wrong` tells that the rows accepted were not the service's at the moment of their proof."""
 
-    ending: Literal["stable", "exact", "refused"]
+    ending: VerdictName | Literal["refused"]
     wrong: bool
     requests: int
 

@@ -6,17 +6,19 @@ No HTTP and no clock: before each answer a row may enter or leave, and the reque
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import compress, count, islice
+from operator import xor
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 from letters_source.errors import IncompleteListing
-from letters_source.pagination.completeness import Reading
+from letters_source.pagination.completeness import Reading, Window
 from letters_source.pagination.walk import Proof, Verdict, VerdictName, walk_listing
 
-Kind = Literal["insert", "delete", "swap"]
+Kind = Literal["insert", "delete", "mixed", "swap", "move"]
 Place = Literal["front", "end", "anywhere"]
 
 
@@ -24,7 +26,8 @@ Place = Literal["front", "end", "anywhere"]
 class Weather:
     """How a listing changes: before each answer, with probability `rate`.
 
-    Rows leave anywhere and enter at `place`; a swap is one leaving and one entering at once, which no count shows.
+    Rows leave anywhere and enter at `place`; mixed is one or the other. A swap is one leaving and one entering at once,
+    which no count shows; a move is a row that leaves and enters again.
     """
 
     kind: Kind
@@ -46,7 +49,11 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a walk ended; `wrong` tells that the accepted rows were at no answer the service's set."""
+    """How a walk ended; `wrong` tells that the accepted rows are not what the verdict says.
+
+    For stable and exact that is the service's set at an answer; for continuous each row once that was listed all the
+    time, and none that never was.
+    """
 
     ending: VerdictName | Literal["refused"]
     wrong: bool
@@ -55,39 +62,55 @@ class Outcome:
 
 @dataclass(slots=True)
 class SimulatedService:
-    """A listing whose rows come and go; `moments` holds its set at each answer."""
+    """A listing whose rows come and go; `moments` holds a hash of its set at each answer, `stayed` what never left."""
 
     scenario: Scenario
     rng: random.Random
     rows: list[str] = field(default_factory=list)
     entered: Iterator[int] = field(default_factory=count)
-    moments: set[frozenset[str]] = field(default_factory=set)
+    moments: set[int] = field(default_factory=set)
+    stayed: set[str] = field(default_factory=set)
+    held: int = 0
     requests: int = 0
 
-    def answer(self, page: int) -> tuple[int, list[str]]:
+    def answer(self, window: Window) -> tuple[int, list[str]]:
         """The count and the rows of a page, after what may have changed."""
         if self.rng.random() < self.scenario.weather.rate:
             self.change(self.scenario.weather)
         self.requests += 1
-        self.moments.add(frozenset(self.rows))
-        size = self.scenario.page_size
-        return len(self.rows), self.rows[page * size : (page + 1) * size]
+        self.moments.add(self.held)
+        size = window.size or self.scenario.page_size
+        return len(self.rows), self.rows[window.page * size : (window.page + 1) * size]
+
+    def fill(self, rows: int) -> None:
+        """Rows that are there from the beginning."""
+        self.rows = [str(next(self.entered)) for _ in range(rows)]
+        self.stayed = set(self.rows)
+        self.held = hash_set(self.rows)
 
     def change(self, weather: Weather) -> None:
         """One row leaves, enters, or both."""
-        if weather.kind != "insert" and self.rows:
-            del self.rows[self.rng.randrange(len(self.rows))]
-        if weather.kind != "delete":
+        kind = self.rng.choice(("insert", "delete")) if weather.kind == "mixed" else weather.kind
+        row = str(next(self.entered)) if kind != "move" else None
+        if kind != "insert" and self.rows:
+            left = self.rows.pop(self.rng.randrange(len(self.rows)))
+            self.held ^= hash(left)
+            if row is None:
+                row = left
+            else:
+                self.stayed.discard(left)
+        if kind != "delete" and row is not None:
             end = len(self.rows)
             index = {"front": 0, "end": end, "anywhere": self.rng.randint(0, end)}[weather.place]
-            self.rows.insert(index, str(next(self.entered)))
+            self.rows.insert(index, row)
+            self.held ^= hash(row)
 
 
 @dataclass(slots=True, eq=False)
 class Request:
     """A request in flight; the service may have answered while the answer is still on its way."""
 
-    page: int
+    window: Window
     asked: int
     answer: tuple[int, list[str]] | None = None
 
@@ -101,40 +124,48 @@ class ConcurrentReader:
     rng: random.Random
     clock: Iterator[int] = field(default_factory=count)
 
-    def read(self, pages: Iterable[int], walk: int) -> Iterator[Reading]:
+    def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
         """The responses as they come; see `letters_source.pagination.walk.Read`."""
-        waiting = iter(pages)
+        waiting = iter(windows)
         flight = list(self.ask(waiting, self.window))
         while flight:
             request = self.rng.choice(flight)
             if request.answer is None:
-                request.answer = self.service.answer(request.page)
+                request.answer = self.service.answer(request.window)
                 continue
             flight.remove(request)
             listed, rows = request.answer
             keys = pa.array(rows, pa.string())
-            yield Reading(request.page, walk, listed, keys, 0, request.asked, next(self.clock))
+            page, size = request.window
+            yield Reading(page, walk, listed, keys, 0, request.asked, next(self.clock), size)
             flight += self.ask(waiting, 1)
 
-    def ask(self, waiting: Iterator[int], room: int) -> Iterator[Request]:
-        """Requests for the next pages, as many as there is room for."""
-        for page in islice(waiting, room):
-            yield Request(page, next(self.clock))
+    def ask(self, waiting: Iterator[Window], room: int) -> Iterator[Request]:
+        """Requests for the next windows, as many as there is room for."""
+        for window in islice(waiting, room):
+            yield Request(window, next(self.clock))
 
 
 def simulate(scenario: Scenario) -> Outcome:
     """Walk one simulated listing and compare what was accepted with what the service held."""
     rng = random.Random(scenario.seed)
     service = SimulatedService(scenario, rng)
-    service.rows.extend(str(next(service.entered)) for _ in range(scenario.rows))
+    service.fill(scenario.rows)
     reader = ConcurrentReader(service, scenario.window, rng)
     try:
         verdict = walk_listing(reader.read, "contacts", scenario.proof)
     except IncompleteListing:
         return Outcome("refused", wrong=False, requests=service.requests)
     rows = accepted_rows(verdict)
-    once = len(rows) == len(set(rows))
-    return Outcome(verdict.name, not (once and frozenset(rows) in service.moments), service.requests)
+    is_right = len(rows) == len(set(rows)) and (
+        hash_set(rows) in service.moments if verdict.name != "continuous" else service.stayed <= set(rows)
+    )
+    return Outcome(verdict.name, not is_right, service.requests)
+
+
+def hash_set(rows: Iterable[str]) -> int:
+    """A hash of a set of rows, which changes with each row that enters or leaves."""
+    return reduce(xor, map(hash, rows), 0)
 
 
 def accepted_rows(verdict: Verdict) -> list[str]:

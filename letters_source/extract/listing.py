@@ -17,7 +17,7 @@ from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.extract.audit import Outcome, audit_row, log_outcome
 from letters_source.extract.shrinkage import check_shrinking
 from letters_source.extract.task import ListingRows, TableRows, Task
-from letters_source.pagination.completeness import has_no_id
+from letters_source.pagination.completeness import Window, has_no_id
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import walk_listing
@@ -84,10 +84,11 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
     return Outcome(task, verdict, sum(kept, Notes()), client.traffic, started_at, monotonic() - start)
 
 
-def fetch_page(task: Task, client: Client, page: int) -> Page:
+def fetch_page(task: Task, client: Client, window: Window) -> Page:
     """Return one page of the listing."""
-    params = encode_page(page, task.settings.page_size, task.filters.encode(task.settings.form))
-    return fetch(client, task.listing, params, page)
+    size = window.size or task.settings.page_size
+    params = encode_page(window.page, size, task.filters.encode(task.settings.form))
+    return fetch(client, task.listing, params, window.page)
 
 
 def fetch(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,18 @@ import pyarrow.compute as pc
 Codes = npt.NDArray[np.int64]
 NUL = "\x00"
 Mask = npt.NDArray[np.bool_]
+
+
+class Window(NamedTuple):
+    """A page, of the listing's usual size, or of `size` rows."""
+
+    page: int
+    size: int | None = None
+
+    @property
+    def end(self) -> int:
+        """The offset after its last row."""
+        return (self.page + 1) * (self.size or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +37,7 @@ class Reading:
     rejected: int
     asked: int
     answered: int
+    size: int | None = None  # as in `Window`
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +161,20 @@ class Spans:
 
     def last_readings(self, wanted: Mask) -> tuple[Mask, ...]:
         """Return for each reading which of its rows are the last reading of a wanted key."""
-        source, place = np.full(len(wanted), -1), np.full(len(wanted), -1)
-        for index in sorted(range(len(self.readings)), key=lambda index: self.readings[index].answered):
-            source[self.coded[index]] = index
-            place[self.coded[index]] = np.arange(len(self.coded[index]))
         return tuple(
-            wanted[codes] & (source[codes] == index) & (place[codes] == np.arange(len(codes)))
-            for index, codes in enumerate(self.coded)
+            wanted[codes] & newest
+            for codes, newest in zip(self.coded, newest_rows(self.readings, self.coded), strict=True)
         )
+
+
+def newest_rows(readings: Sequence[Reading], coded: Sequence[Codes]) -> list[Mask]:
+    """Return for each reading which of its rows are the last reading of their key."""
+    size = max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
+    source, place = np.full(size, -1), np.full(size, -1)
+    for index in sorted(range(len(readings)), key=lambda index: readings[index].answered):
+        source[coded[index]] = index
+        place[coded[index]] = np.arange(len(coded[index]))
+    return [(source[codes] == index) & (place[codes] == np.arange(len(codes))) for index, codes in enumerate(coded)]
 
 
 def rows_at(ticks: Codes, rows: Codes, after: Codes) -> Codes:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from letters_source.decode.page import Page
 from letters_source.decode.row_schema import RAW, Notes
-from letters_source.pagination.completeness import NUL, Reading
+from letters_source.pagination.completeness import NUL, Reading, Window
 from letters_source.pagination.spool import Spool
 
 logger = logging.getLogger("letters_source")
@@ -32,7 +32,7 @@ class PageReader:
     """Reads pages with at most `workers` requests in flight; spool and notes are in order of arrival."""
 
     listing: str
-    fetch: Callable[[int], Page]
+    fetch: Callable[[Window], Page]
     spool: Spool | None
     pool: ThreadPoolExecutor
     workers: int
@@ -41,14 +41,14 @@ class PageReader:
     notes: list[Notes] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
 
-    def read(self, pages: Iterable[int], walk: int) -> Iterator[Reading]:
-        """Yield the readings as they arrive; a page number is taken only when a worker is free for it."""
-        waiting, in_flight = iter(pages), 0
+    def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
+        """Yield the readings as they arrive; a window is taken only when a worker is free for it."""
+        waiting, in_flight = iter(windows), 0
         # `concurrent.futures.wait` would go through all requests in flight for each answer, under the GIL
         done: SimpleQueue[Future[Answer]] = SimpleQueue()
         while True:
-            for page in islice(waiting, self.workers - in_flight):
-                self.pool.submit(self._ask, page, walk).add_done_callback(done.put)
+            for window in islice(waiting, self.workers - in_flight):
+                self.pool.submit(self._ask, window, walk).add_done_callback(done.put)
                 in_flight += 1
             if not in_flight:
                 return
@@ -56,13 +56,14 @@ class PageReader:
             in_flight -= 1
             yield self._keep(*answer)
 
-    def _ask(self, page: int, walk: int) -> Answer:
+    def _ask(self, window: Window, walk: int) -> Answer:
         asked = next(self.clock)
-        decoded = self.fetch(page)
+        decoded = self.fetch(window)
         rows = decoded.rows
         batch = self.treat(rows).serialize() if self.spool else None
         keys, rejected = row_keys(rows), rows["id"].null_count
-        return Reading(page, walk, decoded.count, keys, rejected, asked, next(self.clock)), batch, decoded.notes
+        figures = decoded.count, keys, rejected, asked, next(self.clock), window.size
+        return Reading(window.page, walk, *figures), batch, decoded.notes
 
     def _keep(self, reading: Reading, batch: pa.Buffer | None, notes: Notes) -> Reading:
         if self.spool and batch:

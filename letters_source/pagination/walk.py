@@ -1,32 +1,39 @@
 """Which pages to read, in what order, until the listing is proven complete. Pure: a `Read` function reads them."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count, takewhile
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from letters_source.errors import IncompleteListing, ListingUnpaged
+from letters_source.errors import IncompleteListing, ListingUnpaged, RepeatedIds, WrongCount
 from letters_source.pagination.completeness import (
     Mask,
     Reading,
+    Window,
     certify,
+    code_keys,
     distinct_rows,
     has_no_id,
     is_stable,
+    newest_rows,
     repeats_rejected,
+    shows_same_pages,
 )
+from letters_source.pagination.windows import SMALLEST_PAGE, Chain, NotContinuous, Read, read_chain
 
 Proof = Literal["continuous", "exact"]
 """The least that a listing must be proven to be."""
 VerdictName = Literal["stable", "continuous", "exact"]
-"""What a listing was proven to be: unchanged while it was read; changed, but no row that stayed was missed; equal to the
-service's at one moment."""
-Read = Callable[[Iterable[int], int], Iterator[Reading]]
-"""Reads pages concurrently for the walk with the given number, takes page numbers only as there is room, and yields
-each response as it arrives."""
-
+"""What a listing was proven to be: unchanged while it was read; changed, but no row that stayed was missed; or equal to
+the service's at one moment."""
+Duplicates = Literal["fail", "drop"]
+"""What to do if the service lists an id more than once: refuse the listing, or load the id once."""
 MOST_REPEATS = 100
 """Stop after this many repeated pages in a row: the service repeats itself past its end."""
 
@@ -38,6 +45,8 @@ class Verdict:
     name: VerdictName
     readings: tuple[Reading, ...]
     keep: tuple[Mask | bool, ...]
+    links_mended: int | None = None
+    overlap: int | None = None
 
     @property
     def rows(self) -> int:
@@ -68,11 +77,13 @@ class Walk:
 
     listing: str
     number: int
+    until_changed: bool = False  # whether to end at the first sign of a change, if pages are large enough to overlap
     readings: list[Reading] = field(default_factory=list)
     count: int = 0
     newest: int = -1
     first_empty: float = math.inf
     repeats: int = 0
+    changed: bool = False
     _shown: set[int] = field(default_factory=set)
 
     @property
@@ -80,21 +91,27 @@ class Walk:
         """The last page by the newest count and the page size of page 0."""
         return pages_of(self.count, len(self.readings[0].keys)) - 1
 
-    def middle_pages(self) -> Iterator[int]:
+    @property
+    def ends_early(self) -> bool:
+        """Whether the walk ends because the listing changed."""
+        return self.until_changed and self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
+
+    def middle_pages(self) -> Iterator[Window]:
         """Yield the pages between the first and the last, as far as the newest count says."""
         planned = self.last_page
         # a listing that doubles while it is read is left to the next walk
         for page in range(1, 2 * planned + 10):
             # the walk can no longer be complete: the count may be far too high
-            if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS:
+            if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS or self.ends_early:
                 return
             # the last page was read early: if it is no longer the last, it has more rows and is read again
             if page < planned or self.last_page > planned:
-                yield page
+                yield Window(page)
 
     def add(self, reading: Reading) -> None:
         """Add a response."""
         self.readings.append(reading)
+        self.changed |= reading.count != self.readings[0].count
         if reading.answered > self.newest:
             self.count, self.newest = reading.count, reading.answered
         if not len(reading.keys):
@@ -111,38 +128,101 @@ def hash_of(reading: Reading) -> int:
     return hash((len(keys), *(keys[place].as_py() for place in (0, -1) if len(keys))))
 
 
-def walk_listing(read: Read, listing: str, proof: Proof = "continuous", max_walks: int = 4) -> Verdict:
-    """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`."""
+def walk_listing(
+    read: Read, listing: str, proof: Proof = "continuous", max_walks: int = 4, duplicates: Duplicates = "fail"
+) -> Verdict:
+    """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`.
+
+    The first pass ends at the first sign of a change; the next one overlaps its pages. Where these cannot prove that no
+    row was missed, further passes look for a moment of which all rows are known.
+    """
     readings: list[Reading] = []
     before: list[Reading] = []
-    for number in range(1, max_walks + 1):
-        walk = read_walk(read, listing, number)
+    earlier: list[Reading] = []
+    may_overlap, reason = proof == "continuous" and max_walks > 1, ""
+    passes = iter(range(1, max_walks + 1))
+    for number in passes:
+        walk = read_walk(read, listing, number, until_changed=may_overlap)
         readings += walk.readings
         # several pages need a second reading for a certificate, a single page does not
         if (number > 1 or not walk.last_page) and (verdict := exact(readings)):
             return verdict
-        fence = list(read([0, walk.last_page], number)) if walk.last_page else []
+        fence: list[Reading] = []
+        if walk.last_page and not walk.ends_early:
+            fence = list(read([Window(0), Window(walk.last_page)], number))
         if proof == "continuous" and is_stable(walk.readings, fence, before):
             return stable(readings, walk, fence)
         readings += fence
-        before = walk.readings
         if verdict := exact(readings):
             return verdict
-    raise incomplete(listing, why_incomplete(walk.readings, readings), walk.readings)
+        if may_overlap and number < max_walks and overlaps_help(walk, fence):
+            may_overlap = False
+            chain = Chain.of(first_pages(walk), len(walk.readings[0].keys))
+            try:
+                read_chain(partial(collect, read, readings), chain, next(passes))
+            except NotContinuous as error:
+                reason = str(error)
+            else:
+                return continuous(readings, chain)
+        if duplicates == "drop" and proof == "continuous" and repeats_ids(walk.readings, before):
+            return each_once(readings, walk)
+        before, earlier = walk.readings, before
+    raise refusal(walk, earlier, readings, reason)
 
 
-def read_walk(read: Read, listing: str, number: int) -> Walk:
+def read_walk(read: Read, listing: str, number: int, *, until_changed: bool) -> Walk:
     """Read page 0, which shows the count and the page size, then the last page, then those between."""
-    walk = Walk(listing, number)
-    for reading in read([0], walk.number):
+    walk = Walk(listing, number, until_changed)
+    for reading in read([Window(0)], walk.number):
         walk.add(reading)
     if walk.last_page:
-        for reading in read([walk.last_page], walk.number):
+        for reading in read([Window(walk.last_page)], walk.number):
             walk.add(reading)
         check_paging(walk)
         for reading in read(walk.middle_pages(), walk.number):
             walk.add(reading)
     return walk
+
+
+def overlaps_help(walk: Walk, fence: Sequence[Reading]) -> bool:
+    """Return whether the listing changed while it was read, and its pages are large enough to overlap.
+
+    Rows that moved under an unchanged count show twice, as many of them as others do not show.
+    """
+    shown = {reading.page: reading.keys for reading in walk.readings}
+    is_fence_new = any(again.page not in shown or not again.keys.equals(shown[again.page]) for again in fence)
+    has_moved = sum(len(reading.keys) for reading in walk.readings) == walk.count > distinct_rows(walk.readings)
+    return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
+
+
+def first_pages(walk: Walk) -> list[Reading]:
+    """Return the pages from the first one on that were read without a gap; of a page read twice, the newest."""
+    pages = {reading.page: reading for reading in sorted(walk.readings, key=lambda reading: reading.answered)}
+    size = len(pages[0].keys)
+    # the last page was read early, and is no neighbor of the others
+    full = takewhile(lambda page: page in pages and len(pages[page].keys) == size, count(0))
+    return [pages[page] for page in full]
+
+
+def collect(read: Read, readings: list[Reading], windows: Iterable[Window], number: int) -> Iterator[Reading]:
+    """Yield responses as they arrive, and keep them."""
+    for reading in read(windows, number):
+        readings.append(reading)
+        yield reading
+
+
+def continuous(readings: Sequence[Reading], chain: Chain) -> Verdict:
+    """Return the verdict of a chain: each of its rows once, as it was read last."""
+    keep = keep_once(readings, chain.readings())
+    return Verdict("continuous", tuple(readings), keep, chain.mended, chain.overlap)
+
+
+def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> tuple[Mask | bool, ...]:
+    """Return which rows of all readings to load: those of the wanted ones, each as it was read last."""
+    numbers = {id(reading) for reading in wanted}
+    chosen = [reading for reading in readings if id(reading) in numbers]
+    newest = iter(newest_rows(chosen, code_keys(chosen)))
+    return tuple(next(newest) if id(reading) in numbers else False for reading in readings)
 
 
 def check_paging(walk: Walk) -> None:
@@ -165,6 +245,38 @@ def stable(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
     again = {reading.page for reading in fence}
     keep = [reading.walk == walk.number and reading.page not in again for reading in earlier]
     return Verdict("stable", (*earlier, *fence), (*keep, *(True for _ in fence)))
+
+
+def repeats_ids(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
+    """Return whether two equal passes show as many rows as the service counts, and some ids more than once."""
+    rows = sum(len(reading.keys) for reading in walk)
+    return is_settled(walk, before) and rows == walk[0].count > distinct_rows(walk)
+
+
+def is_settled(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
+    """Return whether two passes show the same pages under one count."""
+    return len({reading.count for reading in (*walk, *before)}) == 1 and shows_same_pages(walk, before)
+
+
+def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
+    """Return the verdict of a walk that shows ids more than once: each of them is loaded once."""
+    return Verdict("stable", tuple(readings), keep_once(readings, walk.readings))
+
+
+def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], reason: str) -> IncompleteListing:
+    """Return the error that tells most about a listing that is not proven complete."""
+    last = walk.readings
+    if repeats_ids(last, before):
+        keys = pa.chunked_array([reading.keys for reading in last], pa.string())
+        times = pc.value_counts(keys)
+        example = times.field("values")[pc.index(times.field("counts"), pc.max(times.field("counts"))).as_py()]
+        repeats = len(keys) - distinct_rows(last)
+        reason = f"{repeats} rows repeat the id of another row, for example {example}, the same in two passes"
+        return RepeatedIds(walk.listing, reason, count=walk.count, received=len(keys), walks=walk.number)
+    if is_settled(last, before) and distinct_rows(last) != walk.count:
+        reason = f"it counts {walk.count} rows and lists {distinct_rows(last)}, the same in two passes"
+        return incomplete(walk.listing, reason, last, WrongCount)
+    return incomplete(walk.listing, reason or why_incomplete(last, readings), last)
 
 
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:

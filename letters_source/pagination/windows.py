@@ -1,0 +1,248 @@
+"""Overlapping pages: they show that no row was missed that stayed, however a listing changes while it is read. Pure.
+
+Pages of slightly different sizes begin a few rows before the previous one ends; here they are called windows. If two
+windows share a row, and rows keep their order, then no row that was listed all the time lies between them unread: what
+lies before the shared row was in the first window, and what lies after it in the second. A chain of such links, from
+page 0 to a window that reaches the end by its own count, holds every row that was listed from the first response to
+the last.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from letters_source.pagination.completeness import Reading, Window, code_keys, distinct_rows, has_no_id
+
+Read = Callable[[Iterable[Window], int], Iterator[Reading]]
+"""Reads windows concurrently for the pass with the given number, takes them only as there is room, and yields each
+response as it arrives."""
+
+# smaller pages leave no room for sizes that overlap
+SMALLEST_PAGE = 20
+LEAST_OVERLAP = 3
+# how often in turn a link is mended that breaks again
+MOST_MENDS = 8
+# how often windows may lie beyond the end before the count is taken to be wrong
+MOST_DEAD_ENDS = 3
+
+
+class NotContinuous(Exception):
+    """The windows do not prove that no row was missed; the message is why."""
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """A window, its response once it is there, and its neighbors in the chain."""
+
+    window: Window
+    mends: int = 0
+    reading: Reading | None = None
+    previous: "Link | None" = None
+    next: "Link | None" = None
+
+
+@dataclass(slots=True, eq=False)
+class Chain:
+    """Windows in the order of the listing. It begins with the pages that were read before the first change was seen."""
+
+    size: int
+    count: int
+    overlap: int = LEAST_OVERLAP
+    mended: int = 0
+    first: Link | None = None
+    last: Link | None = None
+    _end: int = 0
+    _newest: int = -1
+    _dead_ends: int = 0
+    _is_past_end: bool = False
+    _asked: int = 0
+    _mends: deque[Link] = field(default_factory=deque)
+    _waiting: dict[Window, list[Link]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, pages: Sequence[Reading], size: int) -> "Chain":
+        """Return the chain that begins with consecutive pages of `size` rows, from page 0 on."""
+        newest = max(pages, key=lambda page: page.answered)
+        chain = cls(size, newest.count, _newest=newest.answered)
+        for page in pages:
+            chain._append(Link(Window(page.page), reading=page))
+        chain._end = pages[-1].page * size + len(pages[-1].keys)
+        for link in list(chain.links()):
+            chain._judge(link.previous, link)
+        return chain
+
+    def links(self) -> Iterator[Link]:
+        """Yield the links in the order of the listing."""
+        link = self.first
+        while link:
+            yield link
+            link = link.next
+
+    def readings(self) -> list[Reading]:
+        """Return the responses in the order of the listing."""
+        return [link.reading for link in self.links() if link.reading]
+
+    def windows(self) -> Iterator[Window]:
+        """Yield what to read next: mends at once, while they are near in time, then what follows."""
+        while self._mends or (self._end < self.count and not self._is_past_end):
+            self._asked += 1
+            if self._asked > 4 * (self.count // self.size) + 100:
+                raise NotContinuous("its rows move faster than its pages can be made to overlap")
+            link = self._mends.popleft() if self._mends else self._extend()
+            self._waiting[link.window].append(link)
+            yield link.window
+
+    def add(self, reading: Reading) -> None:
+        """Add a response, and judge its links to its neighbors."""
+        link = self._waiting[Window(reading.page, reading.size)].pop()
+        link.reading = reading
+        self._is_past_end |= not len(reading.keys)
+        if reading.answered > self._newest:
+            self.count, self._newest = reading.count, reading.answered
+        expected = max(0, min(link.window.size or self.size, reading.count - self._offset(link)))
+        if abs(len(reading.keys) - expected) > LEAST_OVERLAP:
+            raise NotContinuous(f"the service does not give pages of {reading.size} rows when asked for them")
+        self._judge(link.previous, link)
+        self._judge(link, link.next)
+
+    def is_whole(self) -> bool:
+        """Return whether the chain reaches the end by the last window's own count; ask for more if it does not."""
+        while self.last and self.last.reading and self.last.previous and not len(self.last.reading.keys):
+            # the listing became shorter than this window's offset
+            self.last = self.last.previous
+            self.last.next = None
+        if self._is_past_end:
+            self._is_past_end, self._dead_ends = False, self._dead_ends + 1
+        if self._dead_ends > MOST_DEAD_ENDS:
+            raise NotContinuous("it lists fewer rows than it counts")
+        if self._mends or not self.last or not self.last.reading:
+            return False
+        self._end, self.count = self._offset(self.last) + len(self.last.reading.keys), self.last.reading.count
+        return self._end >= self.count
+
+    def reread_front(self) -> None:
+        """Ask for the first rows again: rows that came, or moved, to the front are among them."""
+        link = Link(Window(0, self.size), next=self.first)
+        if self.first:
+            self.first.previous = link
+        self.first = link
+        self._mends.append(link)
+
+    def _append(self, link: Link) -> None:
+        link.previous, self.last = self.last, link
+        if link.previous:
+            link.previous.next = link
+        else:
+            self.first = link
+
+    def _extend(self) -> Link:
+        window = next_window(self._end, self.size, self.overlap)
+        self._end = window.end
+        self._append(Link(window))
+        return self.last  # type: ignore[return-value]
+
+    def _offset(self, link: Link) -> int:
+        return link.window.page * (link.window.size or self.size)
+
+    def _judge(self, left: Link | None, right: Link | None) -> None:
+        """Mend a link that is broken; widen the overlap of the following windows as far as rows have moved."""
+        if not left or not right or not left.reading or not right.reading or not len(right.reading.keys):
+            return
+        shared = shared_rows(left.reading, right.reading)
+        if len(shared[0]):
+            shifts = self._offset(left) - self._offset(right) + shared[0] - shared[1]
+            self._widen(int(np.abs(shifts).max()) + LEAST_OVERLAP)
+            return
+        mends = max(left.mends, right.mends) + 1
+        if mends > MOST_MENDS:
+            raise NotContinuous("its rows move faster than its pages can be made to overlap")
+        middle = (self._offset(left) + len(left.reading.keys) + self._offset(right)) // 2
+        mend = Link(window_near(max(0, middle - self.size // 2), self.size), mends, None, left, right)
+        left.next = right.previous = mend
+        self._mends.append(mend)
+        # links between pages that were never meant to overlap are no sign of drift
+        if left.window.size or right.window.size:
+            self.mended += 1
+            self._widen(2 * self.overlap)
+
+    def _widen(self, rows: int) -> None:
+        self.overlap = max(self.overlap, min(rows, self.size // 3))
+
+
+def next_window(end: int, size: int, overlap: int) -> Window:
+    """Return the window that begins at least `overlap` rows before `end` and reaches furthest."""
+    target = max(0, end - overlap)
+    windows = (Window(target // rows, rows) for rows in range(size, size // 2, -1))
+    return max(windows, key=lambda window: window.end)
+
+
+def window_near(offset: int, size: int) -> Window:
+    """Return the window of about `size` rows that begins nearest to an offset."""
+    windows = (Window(round(offset / rows), rows) for rows in range(size, size - size // 5 - 1, -1))
+    return min(windows, key=lambda window: abs(window.end - window.size - offset))
+
+
+def shared_rows(left: Reading, right: Reading) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of the rows that two windows share, in each of them, or raise `NotContinuous`."""
+    places = pc.index_in(right.keys, value_set=left.keys)
+    if left.rejected and right.rejected:
+        # equal rows without an id may be different rows
+        places = pc.if_else(has_no_id(right.keys), pa.scalar(None, places.type), places)
+    there = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))
+    here = places.drop_null().to_numpy()
+    if np.any(np.diff(here) <= 0):
+        raise moved(right.keys[int(there[int(np.argmin(np.diff(here)))])].as_py())
+    return here, there
+
+
+def moved(key: str) -> NotContinuous:
+    """Return the error for a row that changed its place."""
+    return NotContinuous(f"its rows change places, or are listed twice, while it is read, for example {key}")
+
+
+def check_order(readings: Sequence[Reading]) -> None:
+    """Raise `NotContinuous` if a row is in two windows, but not in those between them."""
+    coded = code_keys(readings)
+    size = max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
+    first, last, times = np.full(size, len(coded)), np.full(size, -1), np.zeros(size, np.int64)
+    for number, (codes, reading) in enumerate(zip(coded, readings, strict=True)):
+        ids = codes[~has_no_id(reading.keys).to_numpy(zero_copy_only=False)] if reading.rejected else codes
+        first[ids] = np.minimum(first[ids], number)
+        last[ids] = number
+        times += np.bincount(ids, minlength=size)
+    strays = np.flatnonzero((times > 0) & (last - first + 1 != times))
+    if len(strays):
+        number = int(first[strays[0]])
+        place = int(np.flatnonzero(coded[number] == strays[0])[0])
+        raise moved(readings[number].keys[place].as_py())
+
+
+def check_count(readings: Sequence[Reading]) -> None:
+    """Raise `NotContinuous` if rows are missing that no growth of the count explains."""
+    counts = [reading.count for reading in sorted(readings, key=lambda reading: reading.answered)]
+    grown = sum(max(0, after - before) for before, after in pairwise(counts))
+    missing = counts[-1] - distinct_rows(readings)
+    if missing > grown:
+        raise NotContinuous(f"{missing} of the rows that it counts are missing, and its count grew by {grown} only")
+
+
+def read_chain(read: Read, chain: Chain, number: int) -> None:
+    """Read windows until the chain proves that no row was missed that stayed, or raise `NotContinuous`."""
+    for is_second_try in (False, True):
+        while not chain.is_whole():
+            for reading in read(chain.windows(), number):
+                chain.add(reading)
+        check_order(chain.readings())
+        try:
+            check_count(chain.readings())
+        except NotContinuous:
+            if is_second_try:
+                raise
+            chain.reread_front()
+        else:
+            return
