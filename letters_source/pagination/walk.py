@@ -38,6 +38,8 @@ class Verdict:
     name: VerdictName
     readings: tuple[Reading, ...]
     keep: tuple[Mask | bool, ...]
+    links_mended: int | None = None
+    overlap: int | None = None
 
     @property
     def rows(self) -> int:
