@@ -131,9 +131,9 @@ def extra_of(result: "Result", listing: str | None = None) -> dict[str, Any]:
 
     `listing` is the listing whose tables to include; "" for the tables of no listing, None for all tables.
     """
-    from letters_source.tables import TABLES
+    from letters_source.tables import TABLES, weakest
 
     names = {table.name for table in TABLES if listing in (None, table.listing)}
     verdicts = [audit["verdict"] for audit in result.audits if not listing or audit["listing"] in names]
     rows = {name: count for name, count in result.tables.items() if name in names}
-    return {"load_id": result.load_id, "rows": rows, "verdict": max(verdicts, default=None)}
+    return {"load_id": result.load_id, "rows": rows, "verdict": weakest(verdicts)}

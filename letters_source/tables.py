@@ -4,6 +4,7 @@ The Arrow schemas, dlt's hints, databases' comments and README's table list are 
 meanings follow the service's interface document, sections 2.2 to 2.4.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -109,6 +110,9 @@ UNDOCUMENTED = Column(
     "What did not fit: undocumented fields, and values that do not fit their column, as JSON under their wire names.",
     "json",
 )
+
+VERDICTS = ("continuous", "stable", "fenced", "exact", "certified")
+"""The verdicts in `listing_audit`, weakest first. Version 0.1.0 wrote stable as fenced and exact as certified."""
 
 LOADS = "_dlt_loads"
 """The table in which dlt records finished loads, with status 0."""
@@ -273,7 +277,7 @@ LISTING_AUDIT = Table(
         Column("environment", "", "The environment asked for, null when none is configured."),
         Column("mode", "", "How rows were written: replace, sync or history; merge for mailings."),
         Column("pii", "", "The policies of personal values, null where all are kept.", "json"),
-        Column("verdict", "", "How completeness was shown: fenced or certified."),
+        Column("verdict", "", "What the listing was proven to be: stable, continuous or exact."),
         Column("count_first", "", "The count in the first response.", "bigint"),
         Column("count_last", "", "The count in the last response.", "bigint"),
         Column("rows_received", "", "Rows in all responses: loaded, dropped and rejected ones.", "bigint"),
@@ -309,6 +313,19 @@ LISTING_AUDIT = Table(
         Column("throttled", "", "Answers that asked us to slow down (429, 503).", "bigint"),
         Column("started_at", "", "When reading began, UTC.", "timestamp"),
         Column("seconds", "", "How long reading took.", "double"),
+        Column("count_changes", "", "How often the count differed from the response before.", "bigint"),
+        Column(
+            "links_mended",
+            "",
+            "Overlapping pages read again because rows had moved out of their overlap; null unless continuous.",
+            "bigint",
+        ),
+        Column(
+            "overlap",
+            "",
+            "The most rows by which neighboring pages were made to overlap; null unless continuous.",
+            "bigint",
+        ),
     ),
 )
 
@@ -326,6 +343,11 @@ TABLES = (
     REJECTED_ROWS,
     LISTING_AUDIT,
 )
+
+
+def weakest(verdicts: Iterable[str]) -> str | None:
+    """Return the weakest verdict; an unknown one counts as weaker than the others."""
+    return min(verdicts, key=lambda verdict: VERDICTS.index(verdict) if verdict in VERDICTS else -1, default=None)
 
 
 def tables_of(listing: str) -> tuple[Table, ...]:

@@ -140,8 +140,8 @@ def check_settings(settings: Settings) -> None:
             raise SettingsError(
                 f"{SECTION}.{key} is empty: {where_to_set(key)}, or leave it out.", key=f"{SECTION}.{key}"
             )
-    if settings.proof == "certified" and settings.max_walks == 1:
-        raise wrong("max_walks", "at least 2 with proof certified, which takes two passes", settings.max_walks)
+    if settings.proof == "exact" and settings.max_walks == 1:
+        raise wrong("max_walks", "at least 2 with proof exact, which takes two passes", settings.max_walks)
     check_days(settings.contact_filters)
     if settings.history and settings.sync:
         raise SettingsError(

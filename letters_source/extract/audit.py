@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -34,13 +35,23 @@ class Outcome:
     @property
     def count(self) -> int:
         """The count of the newest response."""
-        return max(self.verdict.readings, key=lambda reading: reading.answered).count
+        return self.counts[-1]
+
+    @property
+    def count_changes(self) -> int:
+        """How often the count differed from that of the response before."""
+        return sum(before != after for before, after in pairwise(self.counts))
+
+    @property
+    def counts(self) -> list[int]:
+        """The count of each response, oldest first."""
+        return [reading.count for reading in sorted(self.verdict.readings, key=lambda reading: reading.answered)]
 
 
 def log_outcome(outcome: Outcome, rows: int, rejected_were: str = "went to rejected_rows") -> None:
     """Log how many rows are loaded, and a warning for each field that was not understood."""
     task, notes, rejected = outcome.task, outcome.notes, outcome.verdict.rejected
-    figures = rows, outcome.verdict.proof, outcome.traffic["requests"], outcome.seconds
+    figures = rows, outcome.verdict.name, outcome.traffic["requests"], outcome.seconds
     logger.info("%s: %d rows, %s; requests: %d, seconds: %.1f", task.title, *figures)
     if rejected:
         logger.warning("%s: %d rows have no usable id and %s", task.title, rejected, rejected_were)
@@ -76,7 +87,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "environment": settings.environment,
         "mode": MERGE if task.name == MAILINGS.name else settings.mode,
         "pii": json.dumps(policies) if policies else None,
-        "verdict": verdict.proof,
+        "verdict": verdict.name,
         "count_first": readings[0].count,
         "count_last": outcome.count,
         "rows_received": received,
@@ -93,5 +104,8 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         **{name: traffic[name] for name in ("requests", "retries", "throttled")},
         "started_at": outcome.started_at,
         "seconds": outcome.seconds,
+        "count_changes": outcome.count_changes,
+        "links_mended": verdict.links_mended,
+        "overlap": verdict.overlap,
     }
     return TableRows(LISTING_AUDIT.name, pa.Table.from_pylist([row], LISTING_AUDIT.schema))

@@ -65,8 +65,8 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
     page = ask(settings.page_size, filters)
     latency = monotonic() - start
     pages = pages_of(page.count, page.rows.num_rows)
-    # the fence's readings alone certify up to three pages
-    walks = 2 if settings.proof == "certified" and pages > 3 else 1
+    # the fence's readings alone prove up to three pages exact
+    walks = 2 if settings.proof == "exact" and pages > 3 else 1
     requests = walks * pages + 2 if pages > 1 else 1
     return Finding(
         listing=name,

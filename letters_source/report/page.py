@@ -20,13 +20,17 @@ from letters_source.errors import SettingsError
 from letters_source.report.charts import CHARTS, HISTORY, Chart
 from letters_source.report.dataset import open_tables
 from letters_source.report.queries import FIGURES, GALLERY, LAST_LOADS, NEWEST, UNFINISHED, Rows, read
-from letters_source.tables import DATASET
+from letters_source.tables import DATASET, weakest
 
-VERDICTS = {"certified": "Complete, proven", "fenced": "Complete, checked"}
+VERDICTS = {"continuous": "Complete, changing", "stable": "Complete, unchanged", "exact": "Complete, proven"}
 PROOFS = {
-    "certified": " It is proven that nothing is missing.",
-    "fenced": " The service's count stayed the same during the load.",
+    "continuous": " The listing changed during the load; no row that stayed was missed.",
+    "stable": " No change was seen during the load.",
+    "exact": " It is proven that nothing is missing.",
 }
+for texts in (VERDICTS, PROOFS):
+    # the names in version 0.1.0
+    texts.update(fenced=texts["stable"], certified=texts["exact"])
 PAGE = b"<!DOCTYPE html>"
 # Vega escapes attribute values
 SIZE = re.compile(r'(<svg [^>]*?) width="[^"]*" height="[^"]*"')
@@ -141,8 +145,7 @@ def found_all(newest: Rows) -> str:
     scope = "Everything that matches the filters" if any(row["filters"] for row in newest) else "Everything"
     rejected = sum(row["rejected"] for row in newest)
     text = f"{scope} is here: {counts}." if any(row["rows"] for row in newest) else f"The service has {counts}."
-    # the weaker verdict, see walk.Proof
-    proof = PROOFS.get(max(row["verdict"] for row in newest), "")
+    proof = PROOFS.get(weakest(row["verdict"] for row in newest) or "", "")
     return f"{text}{proof}" + (f" {rejected:,} more without an ID were rejected." if rejected else "")
 
 

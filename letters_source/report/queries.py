@@ -6,7 +6,7 @@ import duckdb
 
 from letters_source.report.dataset import FINISHED
 from letters_source.service.listings import LISTINGS
-from letters_source.tables import LOAD_ID, tables_of
+from letters_source.tables import LOAD_ID, VERDICTS, tables_of
 
 Rows = list[dict[str, Any]]
 
@@ -118,6 +118,9 @@ LABELED = f"""
 """
 PRODUCTS = "templates LEFT JOIN templates__product ON template_id = templates.id"
 
+# an unknown verdict counts as weaker than the others, as in tables.weakest
+WEAKEST = f"arg_min(verdict, coalesce(list_position({list(VERDICTS)}, verdict), 0))"
+
 FIGURES = """
     SELECT (SELECT count(*) FROM contacts) AS contacts, (SELECT count(*) FROM templates) AS templates,
         (SELECT count(DISTINCT id) FROM contacts__contact_labels) AS labels
@@ -125,7 +128,7 @@ FIGURES = """
 UNFINISHED = " UNION ALL ".join(map(unfinished, LISTINGS))
 NEWEST = f"""
     SELECT listing, sum(rows_yielded)::BIGINT AS rows, max(filters) AS filters,
-        sum(rows_rejected)::BIGINT AS rejected, max(verdict) AS verdict,
+        sum(rows_rejected)::BIGINT AS rejected, {WEAKEST} AS verdict,
         strftime({utc("max(started_at)")}, '{MINUTE}') AS at
     FROM (FROM listing_audit WHERE listing IN ('contacts', 'templates')
         QUALIFY row_number() OVER (PARTITION BY listing, account_id ORDER BY started_at DESC) = 1)
@@ -136,7 +139,7 @@ LAST_LOADS = f"""
         sum(rows_yielded) FILTER (listing = 'contacts')::BIGINT AS contacts,
         sum(rows_yielded) FILTER (listing = 'templates')::BIGINT AS templates,
         sum(rows_rejected)::BIGINT AS rejected, sum(requests)::BIGINT AS requests, sum(seconds) AS seconds,
-        max(verdict) AS verdict
+        {WEAKEST} AS verdict
     FROM listing_audit GROUP BY _dlt_load_id ORDER BY min(started_at) DESC LIMIT 20
 """
 GALLERY = f"""

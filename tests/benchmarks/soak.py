@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_args
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
@@ -30,6 +30,7 @@ from measure import child_environment
 from records import Record
 from weather import SHARES, Weather
 
+from letters_source.pagination.walk import VerdictName
 from programmable_emulator import Behavior, Drift, Emulator
 from report import describe_machine, table_of, write_block
 
@@ -174,7 +175,7 @@ def section(loads: list[Load], weather: Weather, service: Service, seen: dict[st
     figures = {
         "loads that ended well": len(well),
         "loads that ended in an error, and were run again": len(loads) - len(well),
-        "listings fenced, and certified": f"{verdicts['fenced']}, {verdicts['certified']}",
+        "listings stable, continuous, and exact": ", ".join(str(verdicts[name]) for name in get_args(VerdictName)),
         **{f"- {error}": times for error, times in errors.most_common()},
         "requests, without those of loads that ended in an error": sum(audit["requests"] for audit in audits),
         "answers spoiled on their way": sum(weather.met.values()),

@@ -22,15 +22,15 @@ from report import write_block
 RATES = (0.01, 0.05, 0.1)
 # where rows enter at one end a fence is enough; where they enter anywhere the certificate is asked for
 WEATHERS: tuple[tuple[Kind, Place, Any], ...] = (
-    ("insert", "end", "fenced"),
-    ("insert", "front", "fenced"),
-    ("delete", "anywhere", "fenced"),
-    ("swap", "end", "fenced"),
-    ("swap", "anywhere", "certified"),
+    ("insert", "end", "continuous"),
+    ("insert", "front", "continuous"),
+    ("delete", "anywhere", "continuous"),
+    ("swap", "end", "continuous"),
+    ("swap", "anywhere", "exact"),
 )
 HEAD = (
-    "| kind | place | proof asked | rate | walks | fenced | certified | refused | wrong | mean requests |\n"
-    + "|---" * 10
+    "| kind | place | proof asked | rate | walks | stable | continuous | exact | refused | wrong | mean requests |\n"
+    + "|---" * 11
     + "|"
 )
 ROWS = 320
@@ -48,10 +48,10 @@ def walk_case(case: Case, walks: int) -> list[Walked]:
 
 def line(case: Case, walked: list[Walked]) -> str:
     """The line of one case."""
-    endings = Counter(one.ending for one in walked)
+    endings: Counter[str] = Counter(one.ending for one in walked)
     wrong = sum(one.wrong for one in walked)
     requests = round(sum(one.requests for one in walked) / len(walked))
-    counts = [endings[ending] for ending in ("fenced", "certified", "refused")]
+    counts = [endings[ending] for ending in ("stable", "continuous", "exact", "refused")]
     words = [case.kind, case.place, case.proof, f"{case.rate:g}", len(walked), *counts, wrong, requests]
     return "| " + " | ".join(map(str, words)) + " |"
 

@@ -93,7 +93,7 @@ def test_files_come_before_defaults(resolve: Resolve) -> None:
     """What the files do not say is the default."""
     assert resolve() == Settings(
         base_url=URL, access_token="file-access", refresh_token="file-refresh", environment=None, account_id="77",
-        page_size=50, max_workers=8, requests_per_second=None, max_walks=4, proof="fenced", retry_budget=120.0,
+        page_size=50, max_workers=8, requests_per_second=None, max_walks=4, proof="continuous", retry_budget=120.0,
         allow_empty=False, max_shrink=0.5, lock_wait=0.0, facets=False,
         last_mailed_statuses=("In Transit", "Mailed", "Scheduled"), history=False, sync=False,
         mailings=False, mailings_since=None, mailings_lag=7, mailings_window=1, date_format="%Y-%m-%d",
@@ -175,7 +175,7 @@ def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
     nothing: Any = dict.fromkeys(Overrides.__annotations__)
     assert resolve(nothing) == resolve()
     variables = {
-        "MAX_WORKERS": "3", "REQUESTS_PER_SECOND": "0.5", "MAX_WALKS": "5", "RETRY_BUDGET": "7", "PROOF": "certified",
+        "MAX_WORKERS": "3", "REQUESTS_PER_SECOND": "0.5", "MAX_WALKS": "5", "RETRY_BUDGET": "7", "PROOF": "exact",
         "ENVIRONMENT": "demo", "FACETS": "true", "LAST_MAILED_STATUSES": "Mailed,Returned", "HISTORY": "true",
         "SYNC": "false", "MAILINGS": "true", "MAILINGS_SINCE": "2024-01-31", "MAILINGS_LAG": "0",
         "MAILINGS_WINDOW": "30", "DATE_FORMAT": "%d-%m-%Y", "FILTER_ENCODING": "compact",
@@ -184,7 +184,7 @@ def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
     assert resolve(nothing, **variables) == Settings(
         base_url="https://demo.example.org/api/v1", access_token="demo-access", refresh_token="file-refresh",
         environment="demo", account_id="77", page_size=60, max_workers=3, requests_per_second=0.5, max_walks=5,
-        proof="certified", retry_budget=7.0, facets=True, last_mailed_statuses=("Mailed", "Returned"), history=True,
+        proof="exact", retry_budget=7.0, facets=True, last_mailed_statuses=("Mailed", "Returned"), history=True,
         sync=False, mailings=True, mailings_since=date(2024, 1, 31), mailings_lag=0, mailings_window=30,
         date_format="%d-%m-%Y", filter_encoding="compact", contact_filters=ContactFilters(search="ada"),
         template_filters=CONFIGURED_DEMO,
@@ -199,25 +199,24 @@ def test_none_for_a_key_that_is_nowhere_set_is_named(project: Path) -> None:
 
 def test_a_certificate_takes_two_walks_at_least(resolve: Resolve) -> None:
     """One walk can never prove more than one page; wherever the two settings come from."""
-    expected = (
-        "sources.letters.max_walks must be at least 2 with proof certified, which takes two passes, got 1: "
-        + where("max_walks")
+    expected = "sources.letters.max_walks must be at least 2 with proof exact, which takes two passes, got 1: " + where(
+        "max_walks"
     )
-    assert problem(resolve, {"proof": "certified", "max_walks": 1}) == expected
-    assert problem(resolve, {"proof": "certified"}, MAX_WALKS="1") == expected
-    assert problem(resolve, {"max_walks": 1}, PROOF="certified") == expected
-    assert resolve({"proof": "certified", "max_walks": 2}).max_walks == 2
-    assert resolve({"proof": "fenced", "max_walks": 1}).max_walks == 1
+    assert problem(resolve, {"proof": "exact", "max_walks": 1}) == expected
+    assert problem(resolve, {"proof": "exact"}, MAX_WALKS="1") == expected
+    assert problem(resolve, {"max_walks": 1}, PROOF="exact") == expected
+    assert resolve({"proof": "exact", "max_walks": 2}).max_walks == 2
+    assert resolve({"proof": "continuous", "max_walks": 1}).max_walks == 1
 
 
 def test_variables_become_their_types(resolve: Resolve) -> None:
     """Numbers, choices and texts that look like numbers."""
     settings = resolve(
         PAGE_SIZE=" 5 ", MAX_WORKERS="3", REQUESTS_PER_SECOND="0.5", MAX_WALKS="2", RETRY_BUDGET="7",
-        PROOF="certified", ACCOUNT_ID="007", ACCESS_TOKEN=" 0123\n",
+        PROOF="exact", ACCOUNT_ID="007", ACCESS_TOKEN=" 0123\n",
     )  # fmt: skip
     assert (settings.page_size, settings.max_workers, settings.max_walks) == (5, 3, 2)
-    assert (settings.requests_per_second, settings.retry_budget, settings.proof) == (0.5, 7.0, "certified")
+    assert (settings.requests_per_second, settings.retry_budget, settings.proof) == (0.5, 7.0, "exact")
     assert (settings.account_id, settings.access_token) == ("007", "0123")
 
 
@@ -266,7 +265,8 @@ def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
         ("retry_budget", "-1", "a number greater than 0, got '-1'"),
         ("retry_budget", "nan", "a number greater than 0, got 'nan'"),
         ("requests_per_second", "nan", "a number greater than 0, got 'nan'"),
-        ("proof", "weak", "fenced or certified, got 'weak'"),
+        ("proof", "weak", "continuous or exact, got 'weak'"),
+        ("proof", "fenced", "continuous or exact, got 'fenced'"),
         ("environment", "staging", "demo or production, got 'staging'"),
         ("environment", "", "demo or production, got ''"),
         ("date_format", "%m/%d/%Y", "%Y-%m-%d or %d-%m-%Y, got '%m/%d/%Y'"),
@@ -326,7 +326,7 @@ def test_a_wrong_choice_given_as_an_argument_is_named(resolve: Resolve, given: O
     ((key, value),) = given.items()
     choices = {
         "environment": "demo or production",
-        "proof": "fenced or certified",
+        "proof": "continuous or exact",
         "date_format": "%Y-%m-%d or %d-%m-%Y",
         "filter_encoding": "json or compact",
     }[key]

@@ -68,15 +68,15 @@ def test_load_fills_a_duckdb_file_and_shows_what_is_there(letters: Letters, worl
     counts = {name: len(rows) for name, rows in read_tables(Path("letters.duckdb")).items()}
     assert {row[0]: int(row[1]) for row in rows} == counts
     assert {row[0]: (row[2], row[4]) for row in rows if row[2]} == {
-        "templates": ("certified", "1"),
-        "contacts": ("fenced", "7"),
+        "templates": ("exact", "1"),
+        "contacts": ("stable", "7"),
     }
     place = Path("letters.duckdb").absolute()
     assert re.search(rf"\nLoaded and verified in \d+\.\d s: {place}, dataset letters_data\nTry: python -c ", done.out)
     lines = done.err.splitlines()
     assert [re.sub(r"seconds: \d+\.\d$", "seconds: 0.0", line) for line in lines] == [
-        "INFO templates: 7 rows, certified; requests: 1, seconds: 0.0",
-        "INFO contacts: 45 rows, fenced; requests: 7, seconds: 0.0",
+        "INFO templates: 7 rows, exact; requests: 1, seconds: 0.0",
+        "INFO contacts: 45 rows, stable; requests: 7, seconds: 0.0",
     ]
 
 
@@ -262,7 +262,7 @@ def test_check_knows_that_a_certificate_takes_two_readings(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it is asked for; it says how many requests a load then sends."""
-    monkeypatch.setenv("SOURCES__LETTERS__PROOF", "certified")
+    monkeypatch.setenv("SOURCES__LETTERS__PROOF", "exact")
     rows = rows_shown(letters("check", "--page-size", 10).out)[1:]
     assert [row[:4] for row in rows] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "12"]]
     asked = len(world.emulator.hits)

@@ -153,14 +153,14 @@ def test_each_listing_has_its_row_of_the_audit(loaded: Loaded) -> None:
     same = {
         "filters": None, "account_id": None, "environment": None, "mode": "replace", "pii": None, "rows_rejected": 0,
         "adds_up": None, "misfit_values": 0, "undocumented_fields": None, "walks": 1, "page_size_asked": 100,
-        "retries": 0, "throttled": 0,
+        "retries": 0, "throttled": 0, "count_changes": 0, "links_mended": None, "overlap": None,
     }  # fmt: skip
     templates = {
-        "listing": "templates", "verdict": "certified", "count_first": 40, "count_last": 40, "rows_received": 40,
+        "listing": "templates", "verdict": "exact", "count_first": 40, "count_last": 40, "rows_received": 40,
         "rows_yielded": 40, "duplicates_dropped": 0, "pages": 1, "page_size_given": None, "requests": 1,
     }  # fmt: skip
     contacts = {
-        "listing": "contacts", "verdict": "fenced", "count_first": 250, "count_last": 250, "rows_received": 400,
+        "listing": "contacts", "verdict": "stable", "count_first": 250, "count_last": 250, "rows_received": 400,
         "rows_yielded": 250, "duplicates_dropped": 150, "pages": 3, "page_size_given": 100, "requests": 5,
     }  # fmt: skip
     assert audits == [{**same, **templates}, {**same, **contacts}]

@@ -11,14 +11,14 @@ from programmable_emulator import Emulator
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-def test_an_empty_account_is_certified_by_one_request_each(begin: Begin, kind: Kind) -> None:
+def test_an_empty_account_is_exact_by_one_request_each(begin: Begin, kind: Kind) -> None:
     """All tables exist; only the audit has rows."""
     world = begin(Emulator(0, 0), kind)
     result = world.load()
     assert [hit.path.rpartition("/")[2] for hit in world.emulator.hits] == ["templates", "contacts"]
     assert [(audit["listing"], audit["verdict"], audit["count_last"]) for audit in result.audits] == [
-        ("templates", "certified", 0),
-        ("contacts", "certified", 0),
+        ("templates", "exact", 0),
+        ("contacts", "exact", 0),
     ]
     assert dict(result.tables) == {**dict.fromkeys(COLUMNS, 0), "listing_audit": 2}
     assert {name: len(rows) for name, rows in world.tables().items()} == dict(result.tables)

@@ -45,10 +45,10 @@ def test_f40_a_count_that_leads_past_the_end_is_refused_there(world: World) -> N
 
 CASES = {
     "f42_inserts_at_the_end": Case("insert", "end", 0.05),
-    "f42_inserts_anywhere": Case("insert", "anywhere", 0.05, proof="certified"),
+    "f42_inserts_anywhere": Case("insert", "anywhere", 0.05, proof="exact"),
     "f43_deletes_anywhere": Case("delete", "anywhere", 0.05),
     "f44_swaps_to_the_end": Case("swap", "end", 0.05),
-    "f44_swaps_to_anywhere": Case("swap", "anywhere", 0.05, proof="certified"),
+    "f44_swaps_to_anywhere": Case("swap", "anywhere", 0.05, proof="exact"),
 }
 
 
@@ -73,7 +73,7 @@ def test_f44_a_certificate_sees_a_swap_that_no_count_shows(world: World) -> None
 
     world.emulator.before_answer = swap
     [audit] = world.load(only=("contacts",), page_size=10, max_workers=1).audits
-    assert (audit["verdict"], audit["walks"]) == ("certified", 2)
+    assert (audit["verdict"], audit["walks"]) == ("exact", 2)
     assert world.is_exact()
 
 
@@ -96,7 +96,7 @@ def test_f45_an_unstable_order_is_refused_or_loaded_exactly(world: World) -> Non
     assert message.startswith("contacts: its rows")
     with suppress(IncompleteListing):
         [_, audit] = world.load(page_size=10).audits
-        assert audit["verdict"] == "certified"
+        assert audit["verdict"] == "exact"
     assert world.is_exact()
 
 
@@ -223,14 +223,14 @@ def test_f46_rows_are_neither_ended_nor_deleted_where_a_listing_shrank(begin: Be
 
 
 def test_f47_one_page_is_one_request(world: World) -> None:
-    """It certifies itself."""
+    """It proves itself."""
     asked = len(world.emulator.hits)
     audits = world.load(page_size=100).audits
-    assert [(audit["verdict"], audit["requests"]) for audit in audits] == [("certified", 1)] * 2
+    assert [(audit["verdict"], audit["requests"]) for audit in audits] == [("exact", 1)] * 2
     assert len(world.emulator.hits) == asked + 2
 
 
-@pytest.mark.parametrize("proof", ["fenced", "certified"])
+@pytest.mark.parametrize("proof", ["continuous", "exact"])
 def test_f80_a_contact_deleted_at_the_source_is_gone(world: World, proof: str) -> None:
     """With its labels, in a load that was shown to be whole."""
     gone = world.emulator.contacts.rows()[3].id

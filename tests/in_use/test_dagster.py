@@ -83,7 +83,7 @@ def test_metadata_is_the_audit_s(world: World) -> None:
     name = {"dagster/table_name": "letters_data.contacts"}
     assert found["contacts"] == {"dagster/row_count": 145, **name, **facts}
     assert found["contacts__contact_labels"].items() >= facts.items()
-    assert found["rejected_rows"]["verdict"] == "certified, fenced"
+    assert found["rejected_rows"]["verdict"] == "exact, stable"
     assert found["rejected_rows"]["requests"] == requests + found["templates"]["requests"]
 
 

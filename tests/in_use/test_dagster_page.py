@@ -119,7 +119,7 @@ def test_our_log_is_in_the_log_of_the_run(home: Path) -> None:
         [run] = instance.get_runs()
         told = [entry.user_message for entry in instance.all_logs(run.run_id) if not entry.dagster_event]
     ours = [line.partition(";")[0] for line in told if "rows, " in line]
-    assert ours == ["templates: 70 rows, certified", "contacts: 1450 rows, fenced"]
+    assert ours == ["templates: 70 rows, exact", "contacts: 1450 rows, stable"]
 
 
 def test_the_graph_shows_the_service_the_tables_and_their_checks(address: str, browser: Browser, images: Path) -> None:

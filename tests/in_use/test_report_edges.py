@@ -205,6 +205,42 @@ def test_listings_of_different_loads_have_a_time_each(begin: Begin, browser: Bro
         assert told in look.text("#verdict")
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "told", "shown"),
+    [
+        (("certified", "certified"), "It is proven that nothing is missing.", "Complete, proven"),
+        (("certified", "fenced"), "No change was seen during the load.", "Complete, unchanged"),
+        (("fenced", "certified"), "No change was seen during the load.", "Complete, unchanged"),
+        (("exact", "stable"), "No change was seen during the load.", "Complete, unchanged"),
+        (
+            ("continuous", "stable"),
+            "The listing changed during the load; no row that stayed was missed.",
+            "Complete, changing",
+        ),
+        (
+            ("exact", "continuous"),
+            "The listing changed during the load; no row that stayed was missed.",
+            "Complete, changing",
+        ),
+    ],
+)
+def test_the_weaker_verdict_is_told(
+    begin: Begin, browser: Browser, verdicts: tuple[str, str], told: str, shown: str
+) -> None:
+    """In the words of this version and of 0.1.0."""
+    world = begin(Emulator(30, 5))
+    world.load()
+    contacts, templates = verdicts
+    change(
+        world.place,
+        f"UPDATE letters_data.listing_audit SET verdict = if(listing = 'contacts', '{contacts}', '{templates}')",
+    )
+    with look_at(browser, report_of(world)) as look:
+        assert look.text("#verdict .headline") == "Complete"
+        assert look.text("#verdict p:nth-child(2)") == f"Everything is here: 30 contacts and 5 templates. {told}"
+        assert [row.endswith(shown) for row in look.texts("#loads tbody tr")] == [True]
+
+
 def test_mailings_alone_have_a_page(begin: Begin, browser: Browser) -> None:
     """Of which contacts and templates are no part."""
     world = begin(Emulator(200, 5))
