@@ -15,10 +15,12 @@ if TYPE_CHECKING:
         LoadFailed,
         MalformedResponse,
         NotAuthorised,
+        RepeatedIds,
         ServiceError,
         ServiceRejected,
         ServiceUnreachable,
         SettingsError,
+        WrongCount,
     )
     from letters_source.load import Result, run, run_accounts
     from letters_source.service.listings import ContactFilters, TemplateFilters
@@ -36,12 +38,14 @@ __all__ = [
     "LoadFailed",
     "MalformedResponse",
     "NotAuthorised",
+    "RepeatedIds",
     "Result",
     "ServiceError",
     "ServiceRejected",
     "ServiceUnreachable",
     "SettingsError",
     "TemplateFilters",
+    "WrongCount",
     "account_pipelines",
     "letters",
     "make_pipeline",

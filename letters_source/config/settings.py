@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from letters_source.transform.privacy import Policy, Privacy
 
 Environment = Literal["demo", "production"]
-# the same as pagination.walk.Proof, whose module imports NumPy; mypy checks that they agree
+# the same as in pagination.walk, which imports NumPy; mypy checks that they agree
 Proof = Literal["continuous", "exact"]
+Duplicates = Literal["fail", "drop"]
 
 
 class Overrides(TypedDict, total=False):
@@ -50,6 +51,7 @@ class Overrides(TypedDict, total=False):
     requests_per_second: float | None
     max_walks: int
     proof: Proof
+    duplicates: Duplicates
     retry_budget: float
     allow_empty: bool
     max_shrink: float
@@ -95,6 +97,7 @@ class Settings:
     requests_per_second: Annotated[float | None, about("Maximum number of requests per second.", 20, gt=0)] = None
     max_walks: Annotated[int, about("Maximum number of passes over a listing to prove it complete.", ge=1)] = 4
     proof: Annotated[Proof, about("Least proof required: continuous, or exact, at twice the requests.")] = "continuous"
+    duplicates: Annotated[Duplicates, about("If an id is listed more than once: fail, or drop the others.")] = "fail"
     retry_budget: Annotated[float, about("Seconds to keep retrying a page.", gt=0)] = 120.0
     allow_empty: Annotated[bool, about("Accept a listing that has lost all its rows since the last load.")] = False
     max_shrink: Annotated[float, about("Share of its rows that a listing may lose between loads.", ge=0, le=1)] = 0.5

@@ -77,7 +77,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
     verdict, traffic, task = outcome.verdict, outcome.traffic, outcome.task
     readings, settings = verdict.readings, task.settings
     last_walk = [reading for reading in readings if reading.walk == readings[-1].walk]
-    pages = {reading.page for reading in last_walk}
+    pages = {(reading.page, reading.size) for reading in last_walk}
     received = sum(len(reading.keys) for reading in readings)
     policies, filters, kept = settings.privacy.recorded, given(task.filters), by_plain_name(outcome.notes.kept)
     row = {

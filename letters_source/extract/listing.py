@@ -79,7 +79,7 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
             progress=task.progress,
             treat=partial(settings.privacy.treat, listing=task.listing.name),
         )
-        verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks)
+        verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
     return Outcome(task, verdict, sum(kept, Notes()), client.traffic, started_at, monotonic() - start)
 

@@ -9,6 +9,7 @@ from letters_source.config.settings import Settings
 from letters_source.errors import ServiceRejected
 from letters_source.extract.listing import fetch_page
 from letters_source.extract.task import Task
+from letters_source.pagination.completeness import Window
 from letters_source.service.client import Client
 from letters_source.service.listings import (
     ADDRESS_STATUSES,
@@ -55,7 +56,7 @@ def ask_count(task: Task, page_size: int = 1) -> int:
     """Return the service's count, which takes one request for one row unless `page_size` says more."""
     settings = replace(task.settings, page_size=page_size)
     with Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client:
-        return fetch_page(replace(task, settings=settings), client, 0).count
+        return fetch_page(replace(task, settings=settings), client, Window(0)).count
 
 
 def report_ignored(task: Task, count: int) -> None:

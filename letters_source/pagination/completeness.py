@@ -21,9 +21,14 @@ class Window(NamedTuple):
     size: int | None = None
 
     @property
+    def offset(self) -> int:
+        """The offset of its first row."""
+        return self.page * (self.size or 0)
+
+    @property
     def end(self) -> int:
         """The offset after its last row."""
-        return (self.page + 1) * (self.size or 0)
+        return self.offset + (self.size or 0)
 
 
 @dataclass(frozen=True, slots=True)

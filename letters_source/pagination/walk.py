@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count, takewhile
 from typing import Literal
 
 import numpy as np
@@ -157,7 +156,7 @@ def walk_listing(
             return verdict
         if may_overlap and number < max_walks and overlaps_help(walk, fence):
             may_overlap = False
-            chain = Chain.of(first_pages(walk), len(walk.readings[0].keys))
+            chain = Chain(len(walk.readings[0].keys), walk.count)
             try:
                 read_chain(partial(collect, read, readings), chain, next(passes))
             except NotContinuous as error:
@@ -193,15 +192,6 @@ def overlaps_help(walk: Walk, fence: Sequence[Reading]) -> bool:
     is_fence_new = any(again.page not in shown or not again.keys.equals(shown[again.page]) for again in fence)
     has_moved = sum(len(reading.keys) for reading in walk.readings) == walk.count > distinct_rows(walk.readings)
     return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
-
-
-def first_pages(walk: Walk) -> list[Reading]:
-    """Return the pages from the first one on that were read without a gap; of a page read twice, the newest."""
-    pages = {reading.page: reading for reading in sorted(walk.readings, key=lambda reading: reading.answered)}
-    size = len(pages[0].keys)
-    # the last page was read early, and is no neighbor of the others
-    full = takewhile(lambda page: page in pages and len(pages[page].keys) == size, count(0))
-    return [pages[page] for page in full]
 
 
 def collect(read: Read, readings: list[Reading], windows: Iterable[Window], number: int) -> Iterator[Reading]:
@@ -271,12 +261,13 @@ def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], 
         times = pc.value_counts(keys)
         example = times.field("values")[pc.index(times.field("counts"), pc.max(times.field("counts"))).as_py()]
         repeats = len(keys) - distinct_rows(last)
-        reason = f"{repeats} rows repeat the id of another row, for example {example}, the same in two passes"
+        rows = "1 row repeats" if repeats == 1 else f"{repeats} rows repeat"
+        reason = f"{rows} the id of another row, for example {example}, the same in two passes"
         return RepeatedIds(walk.listing, reason, count=walk.count, received=len(keys), walks=walk.number)
     if is_settled(last, before) and distinct_rows(last) != walk.count:
         reason = f"it counts {walk.count} rows and lists {distinct_rows(last)}, the same in two passes"
         return incomplete(walk.listing, reason, last, WrongCount)
-    return incomplete(walk.listing, reason or why_incomplete(last, readings), last)
+    return incomplete(walk.listing, reason or why_incomplete(last, readings), readings if walk.ends_early else last)
 
 
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
@@ -290,7 +281,7 @@ def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
 
 
 def incomplete(
-    listing: str, reason: str, readings: list[Reading], kind: type[IncompleteListing] = IncompleteListing
+    listing: str, reason: str, readings: Sequence[Reading], kind: type[IncompleteListing] = IncompleteListing
 ) -> IncompleteListing:
     """Return the error for a listing that is not proven complete, with the figures of its last walk."""
     newest = max(readings, key=lambda reading: reading.answered)

@@ -23,12 +23,10 @@ Read = Callable[[Iterable[Window], int], Iterator[Reading]]
 response as it arrives."""
 
 # smaller pages leave no room for sizes that overlap
-SMALLEST_PAGE = 20
+SMALLEST_PAGE = 30
 LEAST_OVERLAP = 3
 # how often in turn a link is mended that breaks again
 MOST_MENDS = 8
-# how often windows may lie beyond the end before the count is taken to be wrong
-MOST_DEAD_ENDS = 3
 
 
 class NotContinuous(Exception):
@@ -48,7 +46,7 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class Chain:
-    """Windows in the order of the listing. It begins with the pages that were read before the first change was seen."""
+    """Windows in the order of the listing, each of which shall share a row with the next."""
 
     size: int
     count: int
@@ -58,23 +56,10 @@ class Chain:
     last: Link | None = None
     _end: int = 0
     _newest: int = -1
-    _dead_ends: int = 0
-    _is_past_end: bool = False
+    _goes_on: bool = False
     _asked: int = 0
     _mends: deque[Link] = field(default_factory=deque)
     _waiting: dict[Window, list[Link]] = field(default_factory=lambda: defaultdict(list))
-
-    @classmethod
-    def of(cls, pages: Sequence[Reading], size: int) -> "Chain":
-        """Return the chain that begins with consecutive pages of `size` rows, from page 0 on."""
-        newest = max(pages, key=lambda page: page.answered)
-        chain = cls(size, newest.count, _newest=newest.answered)
-        for page in pages:
-            chain._append(Link(Window(page.page), reading=page))
-        chain._end = pages[-1].page * size + len(pages[-1].keys)
-        for link in list(chain.links()):
-            chain._judge(link.previous, link)
-        return chain
 
     def links(self) -> Iterator[Link]:
         """Yield the links in the order of the listing."""
@@ -89,7 +74,7 @@ class Chain:
 
     def windows(self) -> Iterator[Window]:
         """Yield what to read next: mends at once, while they are near in time, then what follows."""
-        while self._mends or (self._end < self.count and not self._is_past_end):
+        while self._mends or self._end < self.count or self._goes_on:
             self._asked += 1
             if self._asked > 4 * (self.count // self.size) + 100:
                 raise NotContinuous("its rows move faster than its pages can be made to overlap")
@@ -101,12 +86,13 @@ class Chain:
         """Add a response, and judge its links to its neighbors."""
         link = self._waiting[Window(reading.page, reading.size)].pop()
         link.reading = reading
-        self._is_past_end |= not len(reading.keys)
         if reading.answered > self._newest:
             self.count, self._newest = reading.count, reading.answered
-        expected = max(0, min(link.window.size or self.size, reading.count - self._offset(link)))
+        expected = max(0, min(link.window.end, reading.count) - link.window.offset)
+        # a service that rounds page sizes gives other rows than were asked for
         if abs(len(reading.keys) - expected) > LEAST_OVERLAP:
-            raise NotContinuous(f"the service does not give pages of {reading.size} rows when asked for them")
+            page = f"page {reading.page} of {reading.size} rows"
+            raise NotContinuous(f"{page} shows {len(reading.keys)}, and should show {expected} by its count")
         self._judge(link.previous, link)
         self._judge(link, link.next)
 
@@ -116,14 +102,12 @@ class Chain:
             # the listing became shorter than this window's offset
             self.last = self.last.previous
             self.last.next = None
-        if self._is_past_end:
-            self._is_past_end, self._dead_ends = False, self._dead_ends + 1
-        if self._dead_ends > MOST_DEAD_ENDS:
-            raise NotContinuous("it lists fewer rows than it counts")
         if self._mends or not self.last or not self.last.reading:
             return False
-        self._end, self.count = self._offset(self.last) + len(self.last.reading.keys), self.last.reading.count
-        return self._end >= self.count
+        end = self.last.window.offset + len(self.last.reading.keys)
+        # what was behind this window may lie before its end by now
+        self._end, self._goes_on = min(end, self.count), end < self.last.reading.count
+        return not self._goes_on
 
     def reread_front(self) -> None:
         """Ask for the first rows again: rows that came, or moved, to the front are among them."""
@@ -141,13 +125,12 @@ class Chain:
             self.first = link
 
     def _extend(self) -> Link:
+        self._goes_on = False
         window = next_window(self._end, self.size, self.overlap)
         self._end = window.end
-        self._append(Link(window))
-        return self.last  # type: ignore[return-value]
-
-    def _offset(self, link: Link) -> int:
-        return link.window.page * (link.window.size or self.size)
+        link = Link(window)
+        self._append(link)
+        return link
 
     def _judge(self, left: Link | None, right: Link | None) -> None:
         """Mend a link that is broken; widen the overlap of the following windows as far as rows have moved."""
@@ -155,20 +138,18 @@ class Chain:
             return
         shared = shared_rows(left.reading, right.reading)
         if len(shared[0]):
-            shifts = self._offset(left) - self._offset(right) + shared[0] - shared[1]
+            shifts = left.window.offset - right.window.offset + shared[0] - shared[1]
             self._widen(int(np.abs(shifts).max()) + LEAST_OVERLAP)
             return
         mends = max(left.mends, right.mends) + 1
         if mends > MOST_MENDS:
             raise NotContinuous("its rows move faster than its pages can be made to overlap")
-        middle = (self._offset(left) + len(left.reading.keys) + self._offset(right)) // 2
+        middle = (left.window.offset + len(left.reading.keys) + right.window.offset) // 2
         mend = Link(window_near(max(0, middle - self.size // 2), self.size), mends, None, left, right)
         left.next = right.previous = mend
         self._mends.append(mend)
-        # links between pages that were never meant to overlap are no sign of drift
-        if left.window.size or right.window.size:
-            self.mended += 1
-            self._widen(2 * self.overlap)
+        self.mended += 1
+        self._widen(2 * self.overlap)
 
     def _widen(self, rows: int) -> None:
         self.overlap = max(self.overlap, min(rows, self.size // 3))
@@ -183,8 +164,9 @@ def next_window(end: int, size: int, overlap: int) -> Window:
 
 def window_near(offset: int, size: int) -> Window:
     """Return the window of about `size` rows that begins nearest to an offset."""
-    windows = (Window(round(offset / rows), rows) for rows in range(size, size - size // 5 - 1, -1))
-    return min(windows, key=lambda window: abs(window.end - window.size - offset))
+    sizes = range(size, size - size // 5 - 1, -1)
+    nearest = min(sizes, key=lambda rows: abs(round(offset / rows) * rows - offset))
+    return Window(round(offset / nearest), nearest)
 
 
 def shared_rows(left: Reading, right: Reading) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from shelves import clear, refill
 from worlds import Begin, World
 
 from drifting_walks import Case, walk_over_http
-from letters_source import ContactFilters, IncompleteListing, ListingShrank, ServiceRejected
+from letters_source import ContactFilters, IncompleteListing, ListingShrank, RepeatedIds, ServiceRejected, WrongCount
 from programmable_emulator import Behavior, Emulator, Reply, Row, When
 
 
@@ -75,6 +75,21 @@ def test_f44_a_certificate_sees_a_swap_that_no_count_shows(world: World) -> None
     [audit] = world.load(only=("contacts",), page_size=10, max_workers=1).audits
     assert (audit["verdict"], audit["walks"]) == ("exact", 2)
     assert world.is_exact()
+
+
+def test_f44_an_id_that_is_listed_twice_is_told_and_can_be_loaded_once(world: World) -> None:
+    """All rows arrive, so no quieter hour would help: the error names the setting that accepts them."""
+    again = world.emulator.contacts.rows()[3]
+    world.emulator.contacts.insert(again)
+    error = refused(world, RepeatedIds, max_walks=2)
+    assert str(error) == (
+        f"contacts: 1 row repeats the id of another row, for example {again.id}, the same in two passes: count 41, "
+        "received 41, missing 0, passes 2; nothing was loaded. "
+        "Set sources.letters.duplicates to drop, to load each id once."
+    )
+    [audit] = world.load(only=("contacts",), page_size=10, duplicates="drop").audits
+    assert (audit["verdict"], audit["rows_yielded"], audit["walks"]) == ("stable", 40, 2)
+    assert [row["id"] for row in world.tables()["contacts"]].count(again.id) == 1
 
 
 def shuffle_with(dice: Random) -> Callable[[Emulator, int], None]:
@@ -243,5 +258,5 @@ def test_f80_a_contact_that_a_page_leaves_out_stays(world: World) -> None:
     """Nothing says that it is gone."""
     world.load()
     world.emulator.canned.always(When("contacts", 3), page(world.emulator, 3, 40, rows=9))
-    refused(world, IncompleteListing)
+    refused(world, WrongCount)
     assert len(world.tables()["contacts"]) == 40

@@ -12,12 +12,18 @@ import pytest
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import ServiceRejected
+from letters_source.pagination.completeness import Window
 from letters_source.pagination.reader import PageReader, no_progress, row_keys
 from letters_source.pagination.spool import Spool
 from pages import page_of
 
 Seen = list[tuple[int, int, int]]
 Treat = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def pages(*numbers: int) -> list[Window]:
+    """The pages with these numbers."""
+    return list(map(Window, numbers))
 
 
 def fetch(page: int) -> Page:
@@ -44,7 +50,13 @@ def reader(
 
     with Spool(row_schema("contacts")) as spool, ThreadPoolExecutor(workers) as pool:
         yield PageReader(
-            listing="contacts", fetch=fetch_page, spool=spool, pool=pool, workers=workers, progress=watch, treat=treat
+            listing="contacts",
+            fetch=lambda window: fetch_page(window.page),
+            spool=spool,
+            pool=pool,
+            workers=workers,
+            progress=watch,
+            treat=treat,
         )
 
 
@@ -66,7 +78,7 @@ def test_readings_notes_and_spool_keep_step() -> None:
         return fetch(page)
 
     with reader(first_comes_last, 2) as read:
-        readings = list(read.read(range(4), 1))
+        readings = list(read.read(pages(*range(4)), 1))
         assert readings[0].page == 1
         assert sorted(reading.page for reading in readings) == [0, 1, 2, 3]
         assert [note.kept["x"] for note in read.notes] == [reading.page % 2 for reading in readings]
@@ -77,7 +89,7 @@ def test_readings_notes_and_spool_keep_step() -> None:
 def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
     """The answer holds what the page proves, its rows as the spool's bytes, and what decoding noticed."""
     with reader(fetch, 1) as read:
-        (first, batch, notes), (second, later, _) = read._ask(3, 1), read._ask(4, 1)
+        (first, batch, notes), (second, later, _) = read._ask(Window(3), 1), read._ask(Window(4), 1)
         ticks = [(reading.asked, reading.answered) for reading in (first, second)]
         assert ticks == [(0, 1), (2, 3)]
         assert notes == Notes(Counter(["x"]))
@@ -96,7 +108,7 @@ def test_what_must_not_be_written_never_reaches_the_spool() -> None:
         return rows.set_column(0, rows.schema.field(0), pa.nulls(rows.num_rows, pa.string()))
 
     with reader(fetch, 1, treat=without_ids) as read:
-        (reading,) = read.read([3], 1)
+        (reading,) = read.read(pages(3), 1)
         assert spool_of(read).read(0).equals(without_ids(fetch(3).rows))
     assert (reading.keys.to_pylist(), reading.count, reading.rejected) == (["3a", "3b"], 99, 0)
     assert read.notes == [Notes(Counter(["x"]))]
@@ -110,10 +122,16 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         read = PageReader(
-            listing="contacts", fetch=fetch, spool=None, pool=pool, workers=1, progress=no_progress, treat=never
+            listing="contacts",
+            fetch=lambda window: fetch(window.page),
+            spool=None,
+            pool=pool,
+            workers=1,
+            progress=no_progress,
+            treat=never,
         )
-        assert read._ask(0, 1)[1] is None
-        (reading,) = read.read([1], 1)
+        assert read._ask(Window(0), 1)[1] is None
+        (reading,) = read.read(pages(1), 1)
     assert reading.keys.to_pylist() == ["1a", "1b"]
     assert read.notes == [Notes(Counter(["x"]))]
 
@@ -122,8 +140,8 @@ def test_a_reading_tells_what_the_page_proves() -> None:
     """Page, walk, count, keys, rejected rows, and when it was asked for and answered."""
     seen: Seen = []
     with reader(fetch, 1, seen) as read:
-        first, second = read.read([5, 6], 2)
-        (third,) = read.read([5], 3)
+        first, second = read.read(pages(5, 6), 2)
+        (third,) = read.read(pages(5), 3)
     found = [(r.page, r.walk, r.count, r.rejected, r.asked, r.answered) for r in (first, second, third)]
     assert found == [(5, 2, 99, 0, 0, 1), (6, 2, 99, 0, 2, 3), (5, 3, 99, 0, 4, 5)]
     assert first.keys.to_pylist() == ["5a", "5b"]
@@ -134,7 +152,7 @@ def test_a_reading_tells_what_the_page_proves() -> None:
 def test_no_pages_are_no_readings() -> None:
     """Nothing is asked for."""
     with reader(fetch, 3) as read:
-        assert list(read.read([], 1)) == []
+        assert list(read.read(pages(), 1)) == []
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -154,7 +172,7 @@ def test_as_many_pages_are_under_way_as_there_are_workers(workers: int) -> None:
         return fetch(page)
 
     with reader(count_under_way, workers) as read:
-        assert len(list(read.read(range(4 * workers), 1))) == 4 * workers
+        assert len(list(read.read(pages(*range(4 * workers)), 1))) == 4 * workers
     assert most == workers
 
 
@@ -162,10 +180,10 @@ def test_a_page_number_is_taken_only_when_a_worker_is_free() -> None:
     """The plan may change while pages are read."""
     taken: list[int] = []
 
-    def plan() -> Iterator[int]:
+    def plan() -> Iterator[Window]:
         for page in range(5):
             taken.append(page)
-            yield page
+            yield Window(page)
 
     with reader(fetch, 2) as read:
         readings = read.read(plan(), 1)
@@ -186,7 +204,7 @@ def test_a_failing_page_ends_the_reading() -> None:
         return fetch(page)
 
     with reader(third_fails, 1) as read:
-        readings = read.read(range(10), 1)
+        readings = read.read(pages(*range(10)), 1)
         with pytest.raises(ServiceRejected, match=r"^contacts page 2: refused$"):
             list(readings)
     assert asked == [0, 1, 2]
@@ -203,5 +221,5 @@ def test_rows_are_told_apart_by_id_or_by_their_whole_text() -> None:
 def test_rejected_rows_are_counted_in_their_reading() -> None:
     """They count towards the service's count."""
     with reader(lambda page: decode_page(page_of({"id": "1"}, {"id": None}), "contacts", page), 1) as read:
-        (reading,) = read.read([0], 1)
+        (reading,) = read.read(pages(0), 1)
     assert (reading.rejected, len(reading.keys), reading.count) == (1, 2, 2)

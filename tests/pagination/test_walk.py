@@ -10,7 +10,7 @@ from itertools import count, islice
 import pyarrow as pa
 import pytest
 
-from letters_source.errors import IncompleteListing
+from letters_source.errors import IncompleteListing, WrongCount
 from letters_source.pagination.completeness import NUL, Reading, Window
 from letters_source.pagination.walk import MOST_REPEATS, Proof, Verdict, Walk, walk_listing
 from simulated_service import (
@@ -195,8 +195,8 @@ def test_pages_that_share_only_their_ends_are_no_repeat() -> None:
     """Pages with the same first and last row and others between are refused by the count, not as a repeat."""
     reader = Reader(lambda page, _: (9, ["first", f"id{page}", "last"]))
     error = reader.refusal()
-    assert error.reason == "its rows do not add up to its count"
-    assert (error.received, error.walks) == (5, 4)
+    assert error.reason == "4 rows repeat the id of another row, for example first, the same in two passes"
+    assert (error.received, error.walks) == (9, 4)
 
 
 def test_a_single_row_that_moves_to_the_next_page_is_no_repeat() -> None:
@@ -233,11 +233,13 @@ def test_a_wrong_count_is_refused_after_all_walks(total: int, rows: int, walk: l
     reader = quiet(ids(rows), total=total)
     error = reader.refusal()
     assert reader.asked == walk * 4
+    assert isinstance(error, WrongCount)
     assert str(error) == (
-        f"contacts: its rows do not add up to its count: "
-        f"count {total}, received {rows}, missing {missing}, passes 4; {ADVICE}"
+        f"contacts: it counts {total} rows and lists {rows}, the same in two passes: count {total}, received {rows}, "
+        f"missing {missing}, passes 4; nothing was loaded. Report it to the service, or select rows that it counts "
+        "correctly with filters."
     )
-    assert (error.listing, error.reason) == ("contacts", "its rows do not add up to its count")
+    assert error.listing == "contacts"
     assert (error.count, error.received, error.missing, error.walks) == (total, rows, missing, 4)
 
 
@@ -264,7 +266,7 @@ def test_a_count_too_high_reads_the_real_pages_and_the_first_empty_one(rows: int
     reader = quiet(ids(rows), total=total)
     error = reader.refusal()
     assert reader.asked == walk * 4
-    assert error.reason == "its rows do not add up to its count"
+    assert error.reason == f"it counts {total} rows and lists {rows}, the same in two passes"
     assert (error.count, error.received, error.missing, error.walks) == (total, rows, total - rows, 4)
 
 

@@ -1,0 +1,255 @@
+"""Do overlapping pages hold every row that stayed, whatever else changes, and say so only then?"""
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import count
+from typing import get_args
+
+import pyarrow as pa
+import pytest
+
+from letters_source.errors import IncompleteListing, RepeatedIds
+from letters_source.pagination.completeness import NUL, Reading, Window
+from letters_source.pagination.walk import Verdict, walk_listing
+from letters_source.pagination.windows import (
+    LEAST_OVERLAP,
+    SMALLEST_PAGE,
+    NotContinuous,
+    check_count,
+    check_order,
+    next_window,
+    shared_rows,
+    window_near,
+)
+from simulated_service import (
+    ConcurrentReader,
+    Kind,
+    Outcome,
+    Place,
+    Scenario,
+    SimulatedService,
+    Weather,
+    accepted_rows,
+    simulate,
+)
+
+STILL = Weather("insert", "end", 0)
+ORDERED: list[tuple[Kind, Place]] = [
+    ("delete", "anywhere"),
+    *((kind, place) for kind in ("insert", "mixed", "swap") for place in get_args(Place)),
+]
+
+
+def reading(keys: Iterable[str], page: int = 0, *, total: int = 100, answered: int = 1) -> Reading:
+    """A response with these keys."""
+    shown = pa.array(list(keys), pa.string())
+    rejected = sum(key.as_py().startswith(NUL) for key in shown)
+    return Reading(page, 1, total, shown, rejected, answered - 1, answered)
+
+
+@pytest.mark.parametrize("size", [SMALLEST_PAGE, 50, 100, 1_000])
+@pytest.mark.parametrize("overlap", [LEAST_OVERLAP, 6])
+def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: int) -> None:
+    """By the overlap or more, and it reaches further."""
+    end, windows = size, 1
+    while end < 100 * size:
+        window = next_window(end, size, overlap)
+        assert window.size is not None
+        assert window.offset <= end - overlap
+        assert window.end > end
+        assert size // 2 < window.size <= size
+        end, windows = window.end, windows + 1
+    assert windows < 165
+
+
+def test_windows_of_large_pages_cost_little() -> None:
+    """A thousand rows a page leave many sizes to choose from."""
+    end, windows = 1_000, 1
+    while end < 100_000:
+        end, windows = next_window(end, 1_000, LEAST_OVERLAP).end, windows + 1
+    assert windows <= 105
+
+
+@pytest.mark.parametrize("size", [SMALLEST_PAGE, 100])
+@pytest.mark.parametrize("offset", [0, 37, 1_234, 98_765])
+def test_a_window_can_begin_near_any_offset(size: int, offset: int) -> None:
+    """So near that rows on both sides of a broken link are in it."""
+    window = window_near(offset, size)
+    assert window.size is not None
+    assert abs(window.offset - offset) <= 2 * size // 5
+
+
+def test_shared_rows_are_found_in_both_windows() -> None:
+    """By their places; equal rows without an id may be different rows."""
+    here, there = shared_rows(reading("abcd"), reading("cdef"))
+    assert (here.tolist(), there.tolist()) == ([2, 3], [0, 1])
+    here, _ = shared_rows(reading(["a", NUL + "{}"]), reading([NUL + "{}", "b"]))
+    assert here.tolist() == []
+
+
+def test_rows_in_another_order_have_moved() -> None:
+    """The message names one of them."""
+    with pytest.raises(NotContinuous, match=r"^its rows change places, or are listed twice"):
+        shared_rows(reading("abcd"), reading("dcef"))
+
+
+def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
+    """Those between would show it, had it stayed where it was."""
+    check_order([reading("abc"), reading("cde"), reading("def")])
+    with pytest.raises(NotContinuous, match=r"for example b$"):
+        check_order([reading("abc"), reading("cde"), reading("efb")])
+
+
+def test_rows_that_are_missing_need_a_count_that_grew() -> None:
+    """Rows that came after their place was read are missing, and the count tells of them."""
+    check_count([reading("abc", total=3), reading("cde", total=6, answered=3)])
+    with pytest.raises(
+        NotContinuous, match=r"^1 of the rows that it counts are missing, and its count grew by 0 only$"
+    ):
+        check_count([reading("abc", total=6), reading("cde", total=6, answered=3)])
+
+
+def outcomes(kind: Kind, place: Place, rates: Iterable[float]) -> list[Outcome]:
+    """Walks over 40 pages of 50 rows, with 1 to 8 requests in flight."""
+    return [
+        simulate(Scenario(Weather(kind, place, rate), "continuous", seed, window, 40 * 50 - 3, 50))
+        for rate in rates
+        for window in (1, 4, 8)
+        for seed in range(3)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "place"), ORDERED)
+def test_no_row_that_stayed_is_missed(kind: Kind, place: Place) -> None:
+    """Whatever comes and goes; a stable verdict is as good as the count, which swaps anywhere leave unchanged."""
+    ended = outcomes(kind, place, (0.02, 0.1, 0.25))
+    assert [one for one in ended if one.wrong and one.ending != "stable"] == []
+    assert "continuous" in {one.ending for one in ended}
+
+
+@pytest.mark.parametrize(("kind", "place"), [pair for pair in ORDERED if pair[0] != "swap"])
+def test_a_listing_that_changes_ten_times_is_not_refused(kind: Kind, place: Place) -> None:
+    """Nor read twice."""
+    ended = outcomes(kind, place, (0.25,))
+    assert {one.ending for one in ended} == {"continuous"}
+    assert max(one.requests for one in ended) < 2 * 40
+
+
+@pytest.mark.parametrize("place", get_args(Place))
+def test_rows_that_move_are_refused_or_loaded_right(place: Place) -> None:
+    """A listing sorted by its last change cannot be read in windows, as a row may jump over all of them."""
+    ended = outcomes("move", place, (0.02, 0.1, 0.25))
+    assert [one for one in ended if one.wrong and one.ending != "stable"] == []
+    assert {"exact", "refused"} & {one.ending for one in ended}
+
+
+class Rounding(SimulatedService):
+    """A service whose pages always have the same size."""
+
+    def answer(self, window: Window) -> tuple[int, list[str]]:
+        """As if no size had been asked for."""
+        return super().answer(Window(window.page))
+
+
+class Racing(SimulatedService):
+    """A service with a page of new rows in front at each answer."""
+
+    def answer(self, window: Window) -> tuple[int, list[str]]:
+        """One page further on each time."""
+        for _ in range(self.scenario.page_size):
+            self.change(Weather("insert", "front", 1))
+        return super().answer(window)
+
+
+class Boasting(SimulatedService):
+    """A service that counts more and more rows, and lists none of them."""
+
+    def answer(self, window: Window) -> tuple[int, list[str]]:
+        """One more with each answer."""
+        listed, rows = super().answer(window)
+        return listed + 500 + self.requests, rows
+
+
+def walk(
+    kind: type[SimulatedService], weather: Weather = STILL, max_walks: int = 2
+) -> tuple[SimulatedService, Verdict]:
+    """The verdict on ten pages of such a service."""
+    scenario, rng = Scenario(weather, "continuous", 1, 4, 10 * 50, 50), random.Random(1)
+    service = kind(scenario, rng)
+    service.fill(scenario.rows)
+    return service, walk_listing(ConcurrentReader(service, 4, rng).read, "contacts", max_walks=max_walks)
+
+
+@pytest.mark.parametrize(
+    ("kind", "weather", "reason"),
+    [
+        (
+            Rounding,
+            Weather("insert", "end", 0.3),
+            r": page \d+ of \d+ rows shows 50, and should show \d+ by its count: ",
+        ),
+        (Racing, STILL, "its rows move faster than its pages can be made to overlap"),
+        (Boasting, STILL, r": page \d+ of \d+ rows shows 20, and should show \d+ by its count: "),
+    ],
+)
+def test_what_windows_cannot_prove_is_refused(kind: type[SimulatedService], weather: Weather, reason: str) -> None:
+    """With the reason, after a bounded number of requests."""
+    with pytest.raises(IncompleteListing, match=reason):
+        walk(kind, weather)
+
+
+def test_fixed_page_sizes_are_read_as_ever() -> None:
+    """Without windows, which such a service does not give."""
+    service, verdict = walk(Rounding, Weather("insert", "end", 0.1), max_walks=6)
+    assert verdict.name != "continuous"
+    assert service.stayed <= set(accepted_rows(verdict))
+
+
+def test_rows_without_an_id_come_once() -> None:
+    """Also those that two windows show."""
+    scenario, rng = Scenario(Weather("insert", "front", 0.2), "continuous", 3, 1, 500, 50), random.Random(3)
+    service, clock = SimulatedService(scenario, rng), count()
+    service.fill(scenario.rows)
+    unusable = [NUL + f'{{"n": {number}}}' for number in range(5)]
+    service.rows[45:50] = unusable
+    service.rows[145:150] = [f"{row}b" for row in unusable]
+
+    def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
+        for window in windows:
+            asked = next(clock)
+            total, rows = service.answer(window)
+            shown = reading(rows, window.page, total=total)
+            yield replace(shown, walk=number, asked=asked, answered=next(clock), size=window.size)
+
+    verdict = walk_listing(read, "contacts")
+    accepted = accepted_rows(verdict)
+    assert verdict.name == "continuous"
+    assert verdict.rejected == 10
+    assert len(accepted) == len(set(accepted))
+
+
+def repeating(windows: Iterable[Window], number: int) -> Iterator[Reading]:
+    """Five full pages, whose last two rows are those of page 0 once more."""
+    rows = [str(row) for row in range(98)] + ["0", "1"]
+    for page, size in windows:
+        keys = pa.array(rows[page * 20 : page * 20 + 20], pa.string())
+        yield Reading(page, number, 100, keys, 0, 2 * page, 2 * page + 1, size)
+
+
+def test_an_id_that_is_listed_twice_for_good_is_told_so() -> None:
+    """All rows arrived, so nothing is missing, and waiting for a quieter hour would not help."""
+    with pytest.raises(RepeatedIds) as caught:
+        walk_listing(repeating, "contacts")
+    assert str(caught.value) == (
+        "contacts: 2 rows repeat the id of another row, for example 0, the same in two passes: count 100, "
+        "received 100, missing 0, passes 4; nothing was loaded. "
+        "Set sources.letters.duplicates to drop, to load each id once."
+    )
+
+
+def test_an_id_that_is_listed_twice_for_good_can_be_loaded_once() -> None:
+    """Two equal passes show that no row was missed instead."""
+    verdict = walk_listing(repeating, "contacts", duplicates="drop")
+    assert verdict.name == "stable"
+    assert sorted(accepted_rows(verdict), key=int) == [str(row) for row in range(98)]
