@@ -7,7 +7,9 @@
     ├── DestinationInUse            another process is using the destination
     ├── NotAuthorised               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
-    │   └── ListingUnpaged          the service answers every page with the same one
+    │   ├── ListingUnpaged          the service answers every page with the same one
+    │   ├── RepeatedIds             the service lists ids more than once
+    │   └── WrongCount              the service lists more or fewer rows than it counts
     ├── ListingShrank               a listing lost more rows since the last load than is allowed
     ├── LoadFailed                  the destination failed, or does not hold what was read
     └── ServiceError                the service did not answer as documented

@@ -100,7 +100,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "walks": readings[-1].walk,
         "pages": len(pages),
         "page_size_asked": settings.page_size,
-        "page_size_given": len(last_walk[0].keys) if len(pages) > 1 else None,
+        "page_size_given": max(len(reading.keys) for reading in last_walk) if len(pages) > 1 else None,
         **{name: traffic[name] for name in ("requests", "retries", "throttled")},
         "started_at": outcome.started_at,
         "seconds": outcome.seconds,

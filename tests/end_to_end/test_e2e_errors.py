@@ -18,9 +18,11 @@ from letters_source import (
     LoadFailed,
     MalformedResponse,
     NotAuthorised,
+    RepeatedIds,
     ServiceRejected,
     ServiceUnreachable,
     SettingsError,
+    WrongCount,
 )
 from programmable_emulator import Behavior, Emulator, Reply, When
 
@@ -50,6 +52,20 @@ def ignore_pages(world: World) -> None:
     world.emulator.behavior = Behavior(ignore_page=True)
 
 
+def repeat(world: World) -> None:
+    """List a contact twice."""
+    world.emulator.contacts.insert(world.emulator.contacts.rows()[0])
+
+
+def unsettle(world: World) -> None:
+    """Give each answer another count."""
+
+    def grow(emulator: Emulator, _: int) -> None:
+        emulator.contacts.grow()
+
+    world.emulator.before_answer = grow
+
+
 def hide(world: World) -> None:
     """Make the destination a folder."""
     world.place.mkdir()
@@ -57,15 +73,17 @@ def hide(world: World) -> None:
 
 FAILURES: dict[type[LettersError], tuple[Callable[[World], Any], dict[str, Any]]] = {
     DestinationError: (hide, {}),
-    IncompleteListing: (answer(Reply.of({"data": {"count": 9, "rows": []}})), {}),
+    IncompleteListing: (unsettle, {"page_size": 10, "max_walks": 1}),
     ListingShrank: (shrink, {}),
     ListingUnpaged: (ignore_pages, {"page_size": 10}),
     LoadFailed: (occupy, {}),
     MalformedResponse: (answer(Reply.of({"data": {"count": 9}})), {}),
     NotAuthorised: (answer(Reply(401)), {}),
+    RepeatedIds: (repeat, {}),
     ServiceRejected: (answer(Reply(404)), {}),
     ServiceUnreachable: (answer(Reply(500)), {"retry_budget": 0.1}),
     SettingsError: (World.load, {"account_id": "502"}),
+    WrongCount: (answer(Reply.of({"data": {"count": 9, "rows": []}})), {}),
 }
 
 
