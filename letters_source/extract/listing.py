@@ -17,7 +17,7 @@ from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.extract.audit import Outcome, audit_row, log_outcome
 from letters_source.extract.shrinkage import check_shrinking
 from letters_source.extract.task import ListingRows, TableRows, Task
-from letters_source.pagination.completeness import Window, has_no_id
+from letters_source.pagination.completeness import Reading, Window, has_no_id
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import walk_listing
@@ -39,13 +39,18 @@ def read_listing(task: Task, folder: Path | None, before: int) -> Generator[List
         accepted = verdict.rows - verdict.rejected
         check_shrinking(task, before, accepted)
         wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
-        for rows in spool.tables(sorted(wanted, key=lambda item: (verdict.readings[item[0]].page, item[0]))):
+        for rows in spool.tables(sorted(wanted, key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))):
             yield ListingRows(task.listing.name, rows)
     log_outcome(outcome, accepted)
     # Arrow keeps memory freed by decoding, about 100 MB, which the destination's engine needs next
     pa.default_memory_pool().release_unused()
     yield audit_row(outcome, accepted)
     return outcome.count
+
+
+def offset_of(reading: Reading) -> int:
+    """Return what orders the responses of a verdict: offsets where page sizes differ, otherwise page numbers."""
+    return reading.page * (reading.size or 1)
 
 
 def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.errors import IncompleteListing, ListingUnpaged, RepeatedIds, WrongCount
+from letters_source.errors import IncompleteListing, ListingUnpaged, RepeatedIds, ServiceRejected, WrongCount
 from letters_source.pagination.completeness import (
     Mask,
     Reading,
@@ -24,7 +24,7 @@ from letters_source.pagination.completeness import (
     repeats_rejected,
     shows_same_pages,
 )
-from letters_source.pagination.windows import SMALLEST_PAGE, Chain, NotContinuous, Read, read_chain
+from letters_source.pagination.windows import SMALLEST_PAGE, Chain, NotContinuous, Read, example, read_chain
 
 Proof = Literal["continuous", "exact"]
 """The least that a listing must be proven to be."""
@@ -141,7 +141,7 @@ def walk_listing(
     may_overlap, reason = proof == "continuous" and max_walks > 1, ""
     passes = iter(range(1, max_walks + 1))
     for number in passes:
-        walk = read_walk(read, listing, number, until_changed=may_overlap)
+        walk = read_walk(read, listing, number, until_changed=may_overlap and number < max_walks)
         readings += walk.readings
         # several pages need a second reading for a certificate, a single page does not
         if (number > 1 or not walk.last_page) and (verdict := exact(readings)):
@@ -159,7 +159,7 @@ def walk_listing(
             chain = Chain(len(walk.readings[0].keys), walk.count)
             try:
                 read_chain(partial(collect, read, readings), chain, next(passes))
-            except NotContinuous as error:
+            except (NotContinuous, ServiceRejected) as error:
                 reason = str(error)
             else:
                 return continuous(readings, chain)
@@ -186,11 +186,14 @@ def read_walk(read: Read, listing: str, number: int, *, until_changed: bool) -> 
 def overlaps_help(walk: Walk, fence: Sequence[Reading]) -> bool:
     """Return whether the listing changed while it was read, and its pages are large enough to overlap.
 
-    Rows that moved under an unchanged count show twice, as many of them as others do not show.
+    Rows that moved under an unchanged count show twice, as many of them as others do not show; in a first pass they may
+    as well be listed twice for good.
     """
     shown = {reading.page: reading.keys for reading in walk.readings}
     is_fence_new = any(again.page not in shown or not again.keys.equals(shown[again.page]) for again in fence)
-    has_moved = sum(len(reading.keys) for reading in walk.readings) == walk.count > distinct_rows(walk.readings)
+    has_moved = walk.number > 1 and sum(len(reading.keys) for reading in walk.readings) == walk.count > distinct_rows(
+        walk.readings
+    )
     return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
 
 
@@ -250,7 +253,14 @@ def is_settled(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
 
 def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
     """Return the verdict of a walk that shows ids more than once: each of them is loaded once."""
-    return Verdict("stable", tuple(readings), keep_once(readings, walk.readings))
+    keep = keep_once(readings, walk.readings)
+    # equal rows without an id are different rows
+    rejected = (has_no_id(reading.keys).to_numpy(zero_copy_only=False) for reading in readings)
+    used = (
+        reading.walk == walk.number and not isinstance(rows, bool) for reading, rows in zip(readings, keep, strict=True)
+    )
+    keep = tuple(rows | extra if use else rows for rows, extra, use in zip(keep, rejected, used, strict=True))
+    return Verdict("stable", tuple(readings), keep)
 
 
 def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], reason: str) -> IncompleteListing:
@@ -258,11 +268,11 @@ def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], 
     last = walk.readings
     if repeats_ids(last, before):
         keys = pa.chunked_array([reading.keys for reading in last], pa.string())
-        times = pc.value_counts(keys)
-        example = times.field("values")[pc.index(times.field("counts"), pc.max(times.field("counts"))).as_py()]
+        times = pc.value_counts(keys.filter(pc.invert(has_no_id(keys))))
+        repeated = times.field("values")[pc.index(times.field("counts"), pc.max(times.field("counts"))).as_py()]
         repeats = len(keys) - distinct_rows(last)
         rows = "1 row repeats" if repeats == 1 else f"{repeats} rows repeat"
-        reason = f"{rows} the id of another row, for example {example}, the same in two passes"
+        reason = f"{rows} the id of another row{example(repeated.as_py())}, the same in two passes"
         return RepeatedIds(walk.listing, reason, count=walk.count, received=len(keys), walks=walk.number)
     if is_settled(last, before) and distinct_rows(last) != walk.count:
         reason = f"it counts {walk.count} rows and lists {distinct_rows(last)}, the same in two passes"

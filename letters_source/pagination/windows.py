@@ -1,4 +1,4 @@
-"""Overlapping pages: they show that no row was missed that stayed, however a listing changes while it is read. Pure.
+"""Overlapping pages show that no row that stayed was missed, however a listing changes while it is read. Pure.
 
 Pages of slightly different sizes begin a few rows before the previous one ends; here they are called windows. If two
 windows share a row, and rows keep their order, then no row that was listed all the time lies between them unread: what
@@ -7,6 +7,7 @@ page 0 to a window that reaches the end by its own count, holds every row that w
 the last.
 """
 
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.pagination.completeness import Reading, Window, code_keys, distinct_rows, has_no_id
+from letters_source.pagination.completeness import Reading, Window, code_keys, has_no_id
 
 Read = Callable[[Iterable[Window], int], Iterator[Reading]]
 """Reads windows concurrently for the pass with the given number, takes them only as there is room, and yields each
@@ -25,12 +26,14 @@ response as it arrives."""
 # smaller pages leave no room for sizes that overlap
 SMALLEST_PAGE = 30
 LEAST_OVERLAP = 3
-# how often in turn a link is mended that breaks again
+# maximum consecutive mends of one link
 MOST_MENDS = 8
+
+PLAIN_ID = re.compile(r"[\w.:-]{1,64}")
 
 
 class NotContinuous(Exception):
-    """The windows do not prove that no row was missed; the message is why."""
+    """The windows do not prove that no row that stayed was missed; the message is why."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +49,7 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class Chain:
-    """Windows in the order of the listing, each of which shall share a row with the next."""
+    """Windows in the order of the listing, each to share a row with the next."""
 
     size: int
     count: int
@@ -56,7 +59,8 @@ class Chain:
     last: Link | None = None
     _end: int = 0
     _newest: int = -1
-    _goes_on: bool = False
+    _needs_more: bool = False
+    _furthest: int = -1
     _asked: int = 0
     _mends: deque[Link] = field(default_factory=deque)
     _waiting: dict[Window, list[Link]] = field(default_factory=lambda: defaultdict(list))
@@ -74,10 +78,10 @@ class Chain:
 
     def windows(self) -> Iterator[Window]:
         """Yield what to read next: mends at once, while they are near in time, then what follows."""
-        while self._mends or self._end < self.count or self._goes_on:
+        while self._mends or self._end < self.count or self._needs_more or not self.first:
             self._asked += 1
             if self._asked > 4 * (self.count // self.size) + 100:
-                raise NotContinuous("its rows move faster than its pages can be made to overlap")
+                raise NotContinuous("its rows shifted faster than overlapping pages could follow")
             link = self._mends.popleft() if self._mends else self._extend()
             self._waiting[link.window].append(link)
             yield link.window
@@ -91,8 +95,8 @@ class Chain:
         expected = max(0, min(link.window.end, reading.count) - link.window.offset)
         # a service that rounds page sizes gives other rows than were asked for
         if abs(len(reading.keys) - expected) > LEAST_OVERLAP:
-            page = f"page {reading.page} of {reading.size} rows"
-            raise NotContinuous(f"{page} shows {len(reading.keys)}, and should show {expected} by its count")
+            page = f"page {reading.page} (page size {reading.size}) returned {len(reading.keys)} rows"
+            raise NotContinuous(f"{page}, and its count implies {expected}")
         self._judge(link.previous, link)
         self._judge(link, link.next)
 
@@ -106,8 +110,11 @@ class Chain:
             return False
         end = self.last.window.offset + len(self.last.reading.keys)
         # what was behind this window may lie before its end by now
-        self._end, self._goes_on = min(end, self.count), end < self.last.reading.count
-        return not self._goes_on
+        self._end, self._needs_more = min(end, self.count), end < self.last.reading.count
+        if self._needs_more and end == self._furthest:
+            raise NotContinuous(f"it lists {end} rows and counts {self.last.reading.count}")
+        self._furthest = end
+        return not self._needs_more
 
     def reread_front(self) -> None:
         """Ask for the first rows again: rows that came, or moved, to the front are among them."""
@@ -125,7 +132,7 @@ class Chain:
             self.first = link
 
     def _extend(self) -> Link:
-        self._goes_on = False
+        self._needs_more = False
         window = next_window(self._end, self.size, self.overlap)
         self._end = window.end
         link = Link(window)
@@ -138,12 +145,12 @@ class Chain:
             return
         shared = shared_rows(left.reading, right.reading)
         if len(shared[0]):
-            shifts = left.window.offset - right.window.offset + shared[0] - shared[1]
+            shifts = right.window.offset + shared[1] - left.window.offset - shared[0]
             self._widen(int(np.abs(shifts).max()) + LEAST_OVERLAP)
             return
         mends = max(left.mends, right.mends) + 1
         if mends > MOST_MENDS:
-            raise NotContinuous("its rows move faster than its pages can be made to overlap")
+            raise NotContinuous("its rows shifted faster than overlapping pages could follow")
         middle = (left.window.offset + len(left.reading.keys) + right.window.offset) // 2
         mend = Link(window_near(max(0, middle - self.size // 2), self.size), mends, None, left, right)
         left.next = right.previous = mend
@@ -178,53 +185,59 @@ def shared_rows(left: Reading, right: Reading) -> tuple[np.ndarray, np.ndarray]:
     there = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))
     here = places.drop_null().to_numpy()
     if np.any(np.diff(here) <= 0):
-        raise moved(right.keys[int(there[int(np.argmin(np.diff(here)))])].as_py())
+        raise out_of_order(right.keys[int(there[int(np.argmin(np.diff(here)))])].as_py())
     return here, there
 
 
-def moved(key: str) -> NotContinuous:
+def out_of_order(key: str) -> NotContinuous:
     """Return the error for a row that changed its place."""
-    return NotContinuous(f"its rows change places, or are listed twice, while it is read, for example {key}")
+    return NotContinuous(f"its rows changed order or are listed twice{example(key)}")
+
+
+def example(key: str) -> str:
+    """Return an id as an example; an unusual one may be anything, and is not repeated."""
+    return f", for example {key}" if PLAIN_ID.fullmatch(key) else ""
 
 
 def check_order(readings: Sequence[Reading]) -> None:
-    """Raise `NotContinuous` if a row is in two windows, but not in those between them."""
+    """Raise `NotContinuous` if a row is twice in a window, or in two windows, but not in those between them."""
     coded = code_keys(readings)
     size = max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
     first, last, times = np.full(size, len(coded)), np.full(size, -1), np.zeros(size, np.int64)
     for number, (codes, reading) in enumerate(zip(coded, readings, strict=True)):
         ids = codes[~has_no_id(reading.keys).to_numpy(zero_copy_only=False)] if reading.rejected else codes
+        seen = np.bincount(ids, minlength=size)
+        times += np.where(seen > 1, len(coded) + 1, seen)
         first[ids] = np.minimum(first[ids], number)
         last[ids] = number
-        times += np.bincount(ids, minlength=size)
     strays = np.flatnonzero((times > 0) & (last - first + 1 != times))
     if len(strays):
         number = int(first[strays[0]])
         place = int(np.flatnonzero(coded[number] == strays[0])[0])
-        raise moved(readings[number].keys[place].as_py())
+        raise out_of_order(readings[number].keys[place].as_py())
 
 
 def check_count(readings: Sequence[Reading]) -> None:
     """Raise `NotContinuous` if rows are missing that no growth of the count explains."""
     counts = [reading.count for reading in sorted(readings, key=lambda reading: reading.answered)]
     grown = sum(max(0, after - before) for before, after in pairwise(counts))
-    missing = counts[-1] - distinct_rows(readings)
+    missing = counts[-1] - len(pc.unique(pa.chunked_array([reading.keys for reading in readings], pa.string())))
     if missing > grown:
-        raise NotContinuous(f"{missing} of the rows that it counts are missing, and its count grew by {grown} only")
+        raise NotContinuous(f"{missing} of the rows that it counts are missing, and its count grew by only {grown}")
 
 
 def read_chain(read: Read, chain: Chain, number: int) -> None:
-    """Read windows until the chain proves that no row was missed that stayed, or raise `NotContinuous`."""
-    for is_second_try in (False, True):
-        while not chain.is_whole():
-            for reading in read(chain.windows(), number):
-                chain.add(reading)
-        check_order(chain.readings())
-        try:
-            check_count(chain.readings())
-        except NotContinuous:
-            if is_second_try:
-                raise
-            chain.reread_front()
-        else:
-            return
+    """Read windows until the chain proves that no row that stayed was missed, or raise `NotContinuous`."""
+    read_links(read, chain, number)
+    check_order(chain.readings())
+    # rows that moved to the front before their place was read
+    chain.reread_front()
+    read_links(read, chain, number)
+    check_count(chain.readings())
+
+
+def read_links(read: Read, chain: Chain, number: int) -> None:
+    """Read windows until the chain reaches the end of the listing."""
+    while not chain.is_whole():
+        for reading in read(chain.windows(), number):
+            chain.add(reading)

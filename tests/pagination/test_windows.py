@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import get_args
@@ -9,15 +10,17 @@ from typing import get_args
 import pyarrow as pa
 import pytest
 
-from letters_source.errors import IncompleteListing, RepeatedIds
+from letters_source.errors import IncompleteListing, RepeatedIds, ServiceRejected
 from letters_source.pagination.completeness import NUL, Reading, Window
 from letters_source.pagination.walk import Verdict, walk_listing
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     SMALLEST_PAGE,
     NotContinuous,
+    Read,
     check_count,
     check_order,
+    example,
     next_window,
     shared_rows,
     window_near,
@@ -90,7 +93,7 @@ def test_shared_rows_are_found_in_both_windows() -> None:
 
 def test_rows_in_another_order_have_moved() -> None:
     """The message names one of them."""
-    with pytest.raises(NotContinuous, match=r"^its rows change places, or are listed twice"):
+    with pytest.raises(NotContinuous, match=r"^its rows changed order or are listed twice, for example d$"):
         shared_rows(reading("abcd"), reading("dcef"))
 
 
@@ -99,13 +102,15 @@ def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
     check_order([reading("abc"), reading("cde"), reading("def")])
     with pytest.raises(NotContinuous, match=r"for example b$"):
         check_order([reading("abc"), reading("cde"), reading("efb")])
+    with pytest.raises(NotContinuous, match=r"for example a$"):
+        check_order([reading("aab"), reading("bcd"), reading("dae")])
 
 
 def test_rows_that_are_missing_need_a_count_that_grew() -> None:
     """Rows that came after their place was read are missing, and the count tells of them."""
     check_count([reading("abc", total=3), reading("cde", total=6, answered=3)])
     with pytest.raises(
-        NotContinuous, match=r"^1 of the rows that it counts are missing, and its count grew by 0 only$"
+        NotContinuous, match=r"^1 of the rows that it counts are missing, and its count grew by only 0$"
     ):
         check_count([reading("abc", total=6), reading("cde", total=6, answered=3)])
 
@@ -144,6 +149,27 @@ def test_rows_that_move_are_refused_or_loaded_right(place: Place) -> None:
     assert {"exact", "refused"} & {one.ending for one in ended}
 
 
+class Touched(SimulatedService):
+    """A listing sorted by its last change: rows move to its front, and others leave or are added at its end."""
+
+    def change(self, weather: Weather) -> None:
+        """One of both."""
+        moving = self.rng.random() < 0.4
+        super().change(Weather("move", "front", 1) if moving else weather)
+
+
+@pytest.mark.parametrize("kind", ["delete", "insert"])
+def test_rows_that_move_to_the_front_are_not_missed_while_others_come_or_go(kind: Kind) -> None:
+    """The first window is read again at the end, and they are in it."""
+    for seed in range(20):
+        scenario, rng = Scenario(Weather(kind, "end", 0.1), "continuous", seed, 4, 1_997, 50), random.Random(seed)
+        service = Touched(scenario, rng)
+        service.fill(scenario.rows)
+        with suppress(IncompleteListing):
+            verdict = walk_listing(ConcurrentReader(service, 4, rng).read, "contacts")
+            assert service.stayed <= set(accepted_rows(verdict))
+
+
 class Rounding(SimulatedService):
     """A service whose pages always have the same size."""
 
@@ -171,6 +197,25 @@ class Boasting(SimulatedService):
         return listed + 500 + self.requests, rows
 
 
+class Forgetful(SimulatedService):
+    """A service that counts the rows of page 0 alone."""
+
+    def answer(self, window: Window) -> tuple[int, list[str]]:
+        """Nothing, by the count of other pages."""
+        listed, rows = super().answer(window)
+        return 0 if window.page else listed, rows
+
+
+class Picky(SimulatedService):
+    """A service that rejects page sizes it does not know."""
+
+    def answer(self, window: Window) -> tuple[int, list[str]]:
+        """For pages of the usual size."""
+        if window.size not in (None, self.scenario.page_size):
+            raise ServiceRejected("contacts: the service refused the request (400)")
+        return super().answer(window)
+
+
 def walk(
     kind: type[SimulatedService], weather: Weather = STILL, max_walks: int = 2
 ) -> tuple[SimulatedService, Verdict]:
@@ -187,10 +232,11 @@ def walk(
         (
             Rounding,
             Weather("insert", "end", 0.3),
-            r": page \d+ of \d+ rows shows 50, and should show \d+ by its count: ",
+            r": page \d+ \(page size \d+\) returned 50 rows, and its count implies \d+: ",
         ),
-        (Racing, STILL, "its rows move faster than its pages can be made to overlap"),
-        (Boasting, STILL, r": page \d+ of \d+ rows shows 20, and should show \d+ by its count: "),
+        (Racing, STILL, "its rows shifted faster than overlapping pages could follow"),
+        (Forgetful, STILL, "its rows|it lists|returned"),
+        (Boasting, STILL, r": page \d+ \(page size \d+\) returned 20 rows, and its count implies \d+: "),
     ],
 )
 def test_what_windows_cannot_prove_is_refused(kind: type[SimulatedService], weather: Weather, reason: str) -> None:
@@ -199,9 +245,10 @@ def test_what_windows_cannot_prove_is_refused(kind: type[SimulatedService], weat
         walk(kind, weather)
 
 
-def test_fixed_page_sizes_are_read_as_ever() -> None:
+@pytest.mark.parametrize("kind", [Rounding, Picky])
+def test_fixed_page_sizes_are_read_as_ever(kind: type[SimulatedService]) -> None:
     """Without windows, which such a service does not give."""
-    service, verdict = walk(Rounding, Weather("insert", "end", 0.1), max_walks=6)
+    service, verdict = walk(kind, Weather("insert", "end", 0.1), max_walks=6)
     assert verdict.name != "continuous"
     assert service.stayed <= set(accepted_rows(verdict))
 
@@ -229,27 +276,43 @@ def test_rows_without_an_id_come_once() -> None:
     assert len(accepted) == len(set(accepted))
 
 
-def repeating(windows: Iterable[Window], number: int) -> Iterator[Reading]:
-    """Five full pages, whose last two rows are those of page 0 once more."""
-    rows = [str(row) for row in range(98)] + ["0", "1"]
-    for page, size in windows:
-        keys = pa.array(rows[page * 20 : page * 20 + 20], pa.string())
-        yield Reading(page, number, 100, keys, 0, 2 * page, 2 * page + 1, size)
+def repeating(size: int) -> Read:
+    """A listing of five full pages, whose last two rows are those of page 0 once more; two rows have no id."""
+    rows = [NUL + "{}", NUL + "{}", *map(str, range(5 * size - 4)), "0", "1"]
+
+    def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
+        for page, asked in windows:
+            keys = rows[page * (asked or size) :][: asked or size]
+            unusable = sum(key.startswith(NUL) for key in keys)
+            ticks = 1_000 * number + 2 * page, 1_000 * number + 2 * page + 1
+            yield Reading(page, number, 5 * size, pa.array(keys, pa.string()), unusable, *ticks, asked)
+
+    return read
 
 
-def test_an_id_that_is_listed_twice_for_good_is_told_so() -> None:
+@pytest.mark.parametrize("size", [20, 50])
+@pytest.mark.parametrize("max_walks", [2, 4])
+def test_an_id_that_is_listed_twice_for_good_is_told_so(size: int, max_walks: int) -> None:
     """All rows arrived, so nothing is missing, and waiting for a quieter hour would not help."""
     with pytest.raises(RepeatedIds) as caught:
-        walk_listing(repeating, "contacts")
+        walk_listing(repeating(size), "contacts", max_walks=max_walks)
     assert str(caught.value) == (
-        "contacts: 2 rows repeat the id of another row, for example 0, the same in two passes: count 100, "
-        "received 100, missing 0, passes 4; nothing was loaded. "
+        f"contacts: 2 rows repeat the id of another row, for example 0, the same in two passes: count {5 * size}, "
+        f"received {5 * size}, missing 0, passes {max_walks}; nothing was loaded. "
         "Set sources.letters.duplicates to drop, to load each id once."
     )
 
 
-def test_an_id_that_is_listed_twice_for_good_can_be_loaded_once() -> None:
-    """Two equal passes show that no row was missed instead."""
-    verdict = walk_listing(repeating, "contacts", duplicates="drop")
+@pytest.mark.parametrize("size", [20, 50])
+def test_an_id_that_is_listed_twice_for_good_can_be_loaded_once(size: int) -> None:
+    """Two equal passes show that no row was missed instead; equal rows without an id stay as many as they are."""
+    verdict = walk_listing(repeating(size), "contacts", max_walks=2, duplicates="drop")
     assert verdict.name == "stable"
-    assert sorted(accepted_rows(verdict), key=int) == [str(row) for row in range(98)]
+    assert verdict.rejected == 2
+    assert sorted(accepted_rows(verdict)[2:], key=int) == [str(row) for row in range(5 * size - 4)]
+
+
+def test_an_example_is_an_id_and_nothing_else() -> None:
+    """What looks like anything else may be a row, or an escape for terminals."""
+    assert example("a-1") == ", for example a-1"
+    assert [example(key) for key in ("", NUL + "{}", "\x1b[2J", "a b", "x" * 65)] == [""] * 5
