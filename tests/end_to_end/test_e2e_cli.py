@@ -445,8 +445,9 @@ def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> No
     assert letters("load", "--quiet", "--page-size", 10) == Outcome(
         4,
         "",
-        "letters: contacts: its rows do not add up to its count: count 45, received 35, missing 10, passes 4; "
-        "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks.\n",
+        "letters: contacts: it counts 45 rows and lists 35, the same in two passes: count 45, received 35, missing 10, "
+        "passes 4; nothing was loaded. Report it to the service, or select rows that it counts correctly with "
+        "filters.\n",
     )
     world.emulator.canned.clear()
     world.emulator.behavior = Behavior(drift=[Drift("swap")])

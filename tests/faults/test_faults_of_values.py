@@ -10,7 +10,7 @@ from holdings import COLUMNS, LISTED, held_tables, query, typed_columns
 from refusals import CONTACTS, refused
 from worlds import Begin, World
 
-from letters_source import IncompleteListing, MalformedResponse
+from letters_source import MalformedResponse, RepeatedIds
 from letters_source.decode.page import MAX_ROW_BYTES
 from pages import page_of
 from programmable_emulator import Emulator, Reply
@@ -94,7 +94,7 @@ def test_f48_an_id_that_is_a_number_is_its_digits(world: World) -> None:
 def test_f48_an_id_that_two_rows_have_is_never_loaded(world: World) -> None:
     """One of them would be lost, and nobody could say which; the next good load is not held up."""
     world.emulator.contacts.insert({"id": "7", "city": "Twice"})
-    assert "count 41, received 40, missing 1" in str(refused(world, IncompleteListing))
+    assert ": 1 row repeats the id of another row, for example 7, the same in" in str(refused(world, RepeatedIds))
     world.emulator.contacts.delete(-1)
     world.load()
     assert world.tables()["contacts"] == held_tables(world.emulator)["contacts"]
