@@ -317,13 +317,13 @@ LISTING_AUDIT = Table(
         Column(
             "links_mended",
             "",
-            "Overlapping pages read again because rows had moved out of their overlap; null unless continuous.",
+            "Pages read in addition because neighboring pages shared no row; null unless continuous.",
             "bigint",
         ),
         Column(
             "overlap",
             "",
-            "The most rows by which neighboring pages were made to overlap; null unless continuous.",
+            "Largest overlap of neighboring pages that was asked for, in rows; null unless continuous.",
             "bigint",
         ),
     ),

@@ -96,8 +96,12 @@ class Settings:
     max_workers: Annotated[int, about("Maximum number of concurrent requests.", ge=1, le=1_000)] = 8
     requests_per_second: Annotated[float | None, about("Maximum number of requests per second.", 20, gt=0)] = None
     max_walks: Annotated[int, about("Maximum number of passes over a listing to prove it complete.", ge=1)] = 4
-    proof: Annotated[Proof, about("Least proof required: continuous, or exact, at twice the requests.")] = "continuous"
-    duplicates: Annotated[Duplicates, about("If an id is listed more than once: fail, or drop the others.")] = "fail"
+    proof: Annotated[Proof, about("Weakest proof to accept: continuous, or exact, at twice the requests.")] = (
+        "continuous"
+    )
+    duplicates: Annotated[Duplicates, about("If an id is listed more than once: fail, or load it once (drop).")] = (
+        "fail"
+    )
     retry_budget: Annotated[float, about("Seconds to keep retrying a page.", gt=0)] = 120.0
     allow_empty: Annotated[bool, about("Accept a listing that has lost all its rows since the last load.")] = False
     max_shrink: Annotated[float, about("Share of its rows that a listing may lose between loads.", ge=0, le=1)] = 0.5
