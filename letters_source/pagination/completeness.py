@@ -121,6 +121,11 @@ def code_keys(readings: Sequence[Reading]) -> list[Codes]:
     return np.split(codes, ends[:-1])
 
 
+def count_codes(coded: Sequence[Codes]) -> int:
+    """Return how many different keys the numbers of `code_keys` stand for."""
+    return max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
+
+
 @dataclass(frozen=True, slots=True)
 class Spans:
     """The first answer and the last request that showed each key, as ticks."""
@@ -133,7 +138,7 @@ class Spans:
     @classmethod
     def of(cls, readings: Sequence[Reading], coded: list[Codes]) -> "Spans":
         """Return the spans of all keys of the readings."""
-        size = max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
+        size = count_codes(coded)
         first, last = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
         for reading, codes in zip(readings, coded, strict=True):
             first[codes] = np.minimum(first[codes], reading.answered)
@@ -174,7 +179,7 @@ class Spans:
 
 def newest_rows(readings: Sequence[Reading], coded: Sequence[Codes]) -> list[Mask]:
     """Return for each reading which of its rows are the last reading of their key."""
-    size = max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
+    size = count_codes(coded)
     source, place = np.full(size, -1), np.full(size, -1)
     for index in sorted(range(len(readings)), key=lambda index: readings[index].answered):
         source[coded[index]] = index

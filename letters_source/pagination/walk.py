@@ -255,11 +255,10 @@ def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
     """Return the verdict of a walk that shows ids more than once: each of them is loaded once."""
     keep = keep_once(readings, walk.readings)
     # equal rows without an id are different rows
-    rejected = (has_no_id(reading.keys).to_numpy(zero_copy_only=False) for reading in readings)
-    used = (
-        reading.walk == walk.number and not isinstance(rows, bool) for reading, rows in zip(readings, keep, strict=True)
+    keep = tuple(
+        rows if isinstance(rows, bool) else rows | has_no_id(reading.keys).to_numpy(zero_copy_only=False)
+        for reading, rows in zip(readings, keep, strict=True)
     )
-    keep = tuple(rows | extra if use else rows for rows, extra, use in zip(keep, rejected, used, strict=True))
     return Verdict("stable", tuple(readings), keep)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.pagination.completeness import Reading, Window, code_keys, has_no_id
+from letters_source.pagination.completeness import Reading, Window, code_keys, count_codes, has_no_id
 
 Read = Callable[[Iterable[Window], int], Iterator[Reading]]
 """Reads windows concurrently for the pass with the given number, takes them only as there is room, and yields each
@@ -100,8 +100,8 @@ class Chain:
         self._judge(link.previous, link)
         self._judge(link, link.next)
 
-    def is_whole(self) -> bool:
-        """Return whether the chain reaches the end by the last window's own count; ask for more if it does not."""
+    def reach_end(self) -> bool:
+        """Return whether the chain reaches the end by the last window's own count; if not, have it go on."""
         while self.last and self.last.reading and self.last.previous and not len(self.last.reading.keys):
             # the listing became shorter than this window's offset
             self.last = self.last.previous
@@ -202,7 +202,7 @@ def example(key: str) -> str:
 def check_order(readings: Sequence[Reading]) -> None:
     """Raise `NotContinuous` if a row is twice in a window, or in two windows, but not in those between them."""
     coded = code_keys(readings)
-    size = max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
+    size = count_codes(coded)
     first, last, times = np.full(size, len(coded)), np.full(size, -1), np.zeros(size, np.int64)
     for number, (codes, reading) in enumerate(zip(coded, readings, strict=True)):
         ids = codes[~has_no_id(reading.keys).to_numpy(zero_copy_only=False)] if reading.rejected else codes
@@ -238,6 +238,6 @@ def read_chain(read: Read, chain: Chain, number: int) -> None:
 
 def read_links(read: Read, chain: Chain, number: int) -> None:
     """Read windows until the chain reaches the end of the listing."""
-    while not chain.is_whole():
+    while not chain.reach_end():
         for reading in read(chain.windows(), number):
             chain.add(reading)

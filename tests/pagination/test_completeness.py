@@ -64,7 +64,7 @@ def test_a_walk_is_stable_when_nothing_moved() -> None:
     ],
     ids=["count", "order", "key", "row gone", "page never read"],
 )
-def test_a_walk_with_a_changed_fence_is_not_fenced(fence: list[Reading]) -> None:
+def test_a_walk_with_a_changed_fence_is_not_stable(fence: list[Reading]) -> None:
     """Another count, order or key in the fence, or a page the walk has not, is a change."""
     assert not is_stable(TWO_PAGES, fence)
 
@@ -80,7 +80,7 @@ def test_a_walk_with_a_changed_fence_is_not_fenced(fence: list[Reading]) -> None
     ],
     ids=["two counts", "too few", "too many", "repeated key", "repeated key beyond the count"],
 )
-def test_a_walk_whose_rows_do_not_add_up_is_not_fenced(walk: list[Reading]) -> None:
+def test_a_walk_whose_rows_do_not_add_up_is_not_stable(walk: list[Reading]) -> None:
     """The count is one, and that of the rows and of the distinct keys."""
     assert not is_stable(walk, [])
 

@@ -119,7 +119,7 @@ def test_a_quiet_walk_asks_each_page_once_and_the_first_and_the_last_twice(
 
 @pytest.mark.parametrize("rows", [0, 1, 9, 10])
 @pytest.mark.parametrize("proof", ["continuous", "exact"])
-def test_a_listing_of_one_page_is_certified_by_one_request(rows: int, proof: Proof) -> None:
+def test_a_listing_of_one_page_is_exact_after_one_request(rows: int, proof: Proof) -> None:
     """A single response is the whole set at its own moment, be it empty."""
     reader = quiet(ids(rows))
     verdict = reader.walk(proof)
