@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,13 @@ def quiet_dlt() -> Iterator[None]:
         patch.setenv("RUNTIME__DLTHUB_TELEMETRY", "false")
         patch.setenv("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false")
         yield
+
+
+@pytest.fixture(autouse=True)
+def untouched_process() -> Iterator[None]:
+    """Restore the environment and the working folder after each test, in whatever order fixtures undo their changes."""
+    environment = dict(os.environ)
+    with chdir("."):
+        yield
+    os.environ.clear()
+    os.environ.update(environment)

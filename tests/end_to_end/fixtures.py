@@ -70,8 +70,6 @@ def letters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
     # uv sets it, and the query to try begins with it then
     monkeypatch.delenv("UV", raising=False)
-    for name in ("RUNTIME__LOG_LEVEL", "RUNTIME__DLTHUB_TELEMETRY"):
-        monkeypatch.setenv(name, os.environ.get(name, "false"))
 
     def call(*arguments: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["letters", *map(str, arguments)])
