@@ -153,9 +153,13 @@ class ServiceError(LettersError):
 
 
 class ServiceUnreachable(ServiceError):
-    """No usable response came within the retry budget."""
+    """No usable response came within the retry budget; `is_late` if the last one did not come in time."""
 
     may_pass = True
+
+    def __init__(self, message: str, *, is_late: bool = False) -> None:
+        self.is_late = is_late
+        super().__init__(message)
 
 
 class ServiceRejected(ServiceError):
@@ -169,11 +173,12 @@ class ServiceRejected(ServiceError):
 class MalformedResponse(ServiceError):
     """A response that is not the documented envelope (service-interface 2.1): other contents, size, or 2xx status.
 
-    `transient` tells that the body was not JSON, which a broken connection can cause.
+    `transient` tells that the body was not JSON, which a broken connection can cause, `is_too_large` that it was far
+    larger than a page.
     """
 
-    def __init__(self, message: str, *, transient: bool = False) -> None:
-        self.transient = transient
+    def __init__(self, message: str, *, transient: bool = False, is_too_large: bool = False) -> None:
+        self.transient, self.is_too_large = transient, is_too_large
         super().__init__(message)
 
 

@@ -25,6 +25,7 @@ from letters_source.destination.kinds import is_files, table_format
 from letters_source.destination.write_modes import write_disposition
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
+from letters_source.pagination.page_size import PageSize
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.resources import Item, read_mailings, read_pages
 from letters_source.service.listings import LISTINGS, given
@@ -69,7 +70,9 @@ def letters(
     tokens = token_source(resolved, settings)
     throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
     tasks = {
-        name: Task(name, listing, resolved, tokens, throttle, resolved.filters(name), watch)
+        name: Task(
+            name, listing, resolved, tokens, throttle, resolved.filters(name), watch, PageSize(resolved.page_size)
+        )
         for name, listing in LISTINGS.items()
     }
     resources = [resource for task in tasks.values() for resource in listing_resources(task)]

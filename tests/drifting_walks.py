@@ -10,6 +10,7 @@ from letters_source.errors import IncompleteListing
 from letters_source.extract.listing import read_until_whole
 from letters_source.extract.task import Task
 from letters_source.pagination.completeness import Reading, certify
+from letters_source.pagination.page_size import PageSize
 from letters_source.pagination.reader import no_progress
 from letters_source.pagination.walk import Proof, Verdict, VerdictName
 from letters_source.service.listings import LISTINGS
@@ -104,6 +105,13 @@ def task_for(base_url: str, emulator: Emulator, case: Case) -> Task:
         page_size=case.page_size,
         max_workers=4,
     )
-    tokens = TokenSource(settings.tokens, lambda: settings.tokens)
-    throttle = Throttle(settings.max_workers)
-    return Task("contacts", LISTINGS["contacts"], settings, tokens, throttle, settings.filters("contacts"), no_progress)
+    return Task(
+        "contacts",
+        LISTINGS["contacts"],
+        settings,
+        TokenSource(settings.tokens, lambda: settings.tokens),
+        Throttle(settings.max_workers),
+        settings.filters("contacts"),
+        no_progress,
+        PageSize(case.page_size),
+    )

@@ -23,6 +23,18 @@ NAMES = {
 """The options that are named otherwise than their settings."""
 
 
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, or one of some words."""
+
+    def __init__(self, low: Any, high: Any, words: Collection[str]) -> None:
+        super().__init__(low, high)
+        self.words = words
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number or word; click calls this."""
+        return value if value in self.words else super().convert(value, param, ctx)
+
+
 def day(text: str) -> date:
     """Convert an option's value to a day."""
     try:
@@ -51,7 +63,7 @@ def setting(key: Key, **changes: Any) -> Option:
     """Return the option of a setting or filter; without it, the configuration decides."""
     name = NAMES.get(key.name, f"--{key.name.replace('_', '-')}")
     words = f"{key.about.description}{' May be repeated.' if get_origin(key.kind) is tuple else ''}"
-    shown = f"{key.default:g}" if key.kind in (int, float) and key.default is not None else False
+    shown = f"{key.default}".removesuffix(".0") if key.kind in (int, float) and key.default is not None else False
     return click.option(
         name, key.name, **{"help": words, "default": None, "show_default": shown, **value_of(key), **changes}
     )
@@ -61,8 +73,7 @@ def value_of(key: Key) -> dict[str, Any]:
     """Return how click reads the value of an option; bounds are the setting's own."""
     low, high, above = key.about.ge, key.about.le, key.about.gt
     if key.kind is int:
-        whole: Any = click.IntRange
-        return {"type": whole(low, high), "metavar": "N"}
+        return {"type": WholeNumber(low, high, key.words), "metavar": "|".join(("N", *key.words))}
     if key.kind is float:
         kind = click.FloatRange(low if above is None else above, high, min_open=above is not None)
         return {"type": kind, "metavar": "X"}

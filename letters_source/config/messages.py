@@ -65,7 +65,7 @@ def expected(key: Key) -> str:
     """Return what values a key takes, with its bounds."""
     if get_origin(key.kind) is Literal:
         return " or ".join(get_args(key.kind))
-    return KINDS[get_origin(key.kind) or key.kind] + bounds(key)
+    return " or ".join((KINDS[get_origin(key.kind) or key.kind] + bounds(key), *key.words))
 
 
 def bounds(key: Key) -> str:

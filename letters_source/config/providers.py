@@ -108,6 +108,8 @@ def check_names(section: str, given: Collection[str], allowed: Collection[str]) 
 
 def convert(section: str, key: Key, value: Any) -> Any:
     """Return a given or configured value as the declared type, within its bounds; secrets lose surrounding blanks."""
+    if value in key.words:
+        return value
     try:
         converted = read(key, value)
         return msgspec.convert(converted, Annotated[key.kind, key.about]) if key.kind in (int, float) else converted

@@ -6,11 +6,12 @@ Nothing here imports dlt, Arrow or NumPy, so that `letters --help` answers at on
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
-from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_args, get_origin
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Union, get_args, get_origin
 
 from msgspec import Meta
 
+from letters_source.pagination.page_size import Rows
 from letters_source.service.listings import (
     LAST_MAILED_STATUSES,
     ContactFilters,
@@ -46,7 +47,7 @@ class Overrides(TypedDict, total=False):
     pii_key: str | None
     environment: Environment | None
     account_id: str | None
-    page_size: int
+    page_size: Rows
     max_workers: int
     requests_per_second: float | None
     max_walks: int
@@ -90,10 +91,10 @@ class Settings:
     )
     environment: Annotated[Environment | None, about("Section to prefer: demo or production.", "demo")] = None
     account_id: Annotated[str | None, about("Account to request; by default the token's own.", "...")] = None
-    page_size: Annotated[int, about("Rows to request per page; the service may return fewer.", ge=1, le=1_000_000)] = (
-        100
-    )
-    max_workers: Annotated[int, about("Maximum number of concurrent requests.", ge=1, le=1_000)] = 8
+    page_size: Annotated[
+        Rows, about("Rows to request per page; auto: 1,000, or 100 if such pages fail.", ge=1, le=1_000_000)
+    ] = "auto"
+    max_workers: Annotated[int, about("Maximum number of concurrent requests.", ge=1, le=1_000)] = 16
     requests_per_second: Annotated[float | None, about("Maximum number of requests per second.", 20, gt=0)] = None
     max_walks: Annotated[int, about("Maximum number of passes over a listing to prove it complete.", ge=1)] = 4
     proof: Annotated[Proof, about("Weakest proof to accept: continuous, or exact, at twice the requests.")] = (
@@ -152,20 +153,21 @@ class Key:
     about: Meta
     default: Any = None
     secret: bool = False
+    words: tuple[str, ...] = ()  # accepted instead of a number
 
 
 def keys_of(declaration: Any) -> dict[str, Key]:
     """Return the keys that a dataclass declares by `Annotated` fields."""
-    declared: dict[Any, Any] = {key: key.type for key in fields(declaration) if get_origin(key.type) is Annotated}
-    return {
-        key.name: Key(key.name, without_none(hint.__origin__), hint.__metadata__[0], key.default, not key.repr)
-        for key, hint in declared.items()
-    }
+    return {key.name: key_of(key) for key in fields(declaration) if get_origin(key.type) is Annotated}
 
 
-def without_none(hint: Any) -> Any:
-    """Return T for `T | None`."""
-    return get_args(hint)[0] if NoneType in get_args(hint) else hint
+def key_of(declared: Any) -> Key:
+    """Return the key of an `Annotated` field of type T, `T | None`, or `T | Literal[...]`."""
+    hint, [meaning] = declared.type.__origin__, declared.type.__metadata__
+    is_union = get_origin(hint) in (Union, UnionType)
+    kind, *others = [kind for kind in get_args(hint) if kind is not NoneType] if is_union else [hint]
+    words = tuple(word for other in others for word in get_args(other))
+    return Key(declared.name, kind, meaning, declared.default, not declared.repr, words)
 
 
 SETTINGS = keys_of(Settings)

@@ -99,7 +99,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "undocumented_fields": json.dumps(dict(sorted(kept.items()))) if kept else None,
         "walks": readings[-1].walk,
         "pages": len(pages),
-        "page_size_asked": settings.page_size,
+        "page_size_asked": task.page_size.rows,
         "page_size_given": max(len(reading.keys) for reading in last_walk) if len(pages) > 1 else None,
         **{name: traffic[name] for name in ("requests", "retries", "throttled")},
         "started_at": outcome.started_at,

@@ -12,6 +12,7 @@ from letters_source.config.settings import Overrides, Settings
 from letters_source.decode.page import Page
 from letters_source.extract.listing import fetch
 from letters_source.extract.probe import Effect, find_largest_page, try_filters
+from letters_source.pagination.page_size import PageSize
 from letters_source.pagination.walk import pages_of
 from letters_source.service.client import Client
 from letters_source.service.listings import LISTINGS, encode_page
@@ -62,7 +63,7 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
     ask = partial(ask_page, name, client)
     filters = settings.filters(name).encode(settings.form)
     start = monotonic()
-    page = ask(settings.page_size, filters)
+    page = ask(PageSize(settings.page_size).rows, filters)
     latency = monotonic() - start
     pages = pages_of(page.count, page.rows.num_rows)
     # the fence's readings alone prove up to three pages exact

@@ -1,5 +1,6 @@
 """Read one listing until it is proven complete, then yield its rows and the audit."""
 
+import logging
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -14,15 +15,18 @@ import pyarrow.compute as pc
 
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
+from letters_source.errors import LettersError
 from letters_source.extract.audit import Outcome, audit_row, log_outcome
 from letters_source.extract.shrinkage import check_shrinking
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.completeness import Reading, Window, has_no_id
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
-from letters_source.pagination.walk import walk_listing
+from letters_source.pagination.walk import Verdict, walk_listing
 from letters_source.service.client import Client
 from letters_source.service.listings import Listing, encode_page, page_title
+
+logger = logging.getLogger("letters_source")
 
 # decoding holds the GIL: pages decoded at once wait for each other, and a pass takes a quarter longer
 ONE_AT_A_TIME = Lock()
@@ -75,23 +79,38 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
         ThreadPoolExecutor(settings.max_workers, f"letters-{task.name}") as pool,
         Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client,
     ):
-        reader = PageReader(
-            listing=task.title,
-            fetch=partial(fetch_page, task, client),
-            spool=spool,
-            pool=pool,
-            workers=settings.max_workers,
-            progress=task.progress,
-            treat=partial(settings.privacy.treat, listing=task.listing.name),
-        )
-        verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
+        try:
+            verdict, notes = read_pages(task, client, pool, spool)
+        except LettersError as error:
+            if not task.page_size.shrink(error):
+                raise
+            logger.warning("%s Reading pages of %d rows instead.", error, task.page_size.rows)
+            verdict, notes = read_pages(task, client, pool, spool)
+    return Outcome(task, verdict, notes, client.traffic, started_at, monotonic() - start)
+
+
+def read_pages(task: Task, client: Client, pool: ThreadPoolExecutor, spool: Spool | None) -> tuple[Verdict, Notes]:
+    """Read pages of one size until the listing is proven complete; return also the notes on the rows to load."""
+    settings = task.settings
+    if spool:
+        spool.clear()
+    reader = PageReader(
+        listing=task.title,
+        fetch=partial(fetch_page, task, client),
+        spool=spool,
+        pool=pool,
+        throttle=task.throttle,
+        progress=task.progress,
+        treat=partial(settings.privacy.treat, listing=task.listing.name),
+    )
+    verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
-    return Outcome(task, verdict, sum(kept, Notes()), client.traffic, started_at, monotonic() - start)
+    return verdict, sum(kept, Notes())
 
 
 def fetch_page(task: Task, client: Client, window: Window) -> Page:
     """Return one page of the listing."""
-    size = window.size or task.settings.page_size
+    size = window.size or task.page_size.rows
     params = encode_page(window.page, size, task.filters.encode(task.settings.form))
     return fetch(client, task.listing, params, window.page)
 

@@ -54,9 +54,9 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
 
 def ask_count(task: Task, page_size: int = 1) -> int:
     """Return the service's count, which takes one request for one row unless `page_size` says more."""
-    settings = replace(task.settings, page_size=page_size)
+    settings = task.settings
     with Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client:
-        return fetch_page(replace(task, settings=settings), client, Window(0)).count
+        return fetch_page(task, client, Window(0, page_size)).count
 
 
 def report_ignored(task: Task, count: int) -> None:

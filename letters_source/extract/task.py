@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from letters_source.config.settings import Settings
+from letters_source.pagination.page_size import PageSize
 from letters_source.pagination.reader import ProgressCallback
 from letters_source.service.listings import Filters, Listing
 from letters_source.service.throttle import Throttle
@@ -22,6 +23,7 @@ class Task:
     throttle: Throttle
     filters: Filters
     progress: ProgressCallback
+    page_size: PageSize
     detail: str = ""  # the facet's value, or the first day of the window
 
     @property

@@ -97,6 +97,11 @@ def distinct_rows(readings: Sequence[Reading]) -> int:
     return rejected + len(pc.unique(keys))
 
 
+def distinct_keys(readings: Sequence[Reading]) -> int:
+    """Return the number of different keys; equal rows without an id count as one."""
+    return len(pc.unique(pa.chunked_array([reading.keys for reading in readings], pa.string())))
+
+
 def certify(readings: Sequence[Reading]) -> Certificate | None:
     """Return proof from the newest response whose count is the number of keys shown both before and after it, if any.
 

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count, islice
 from queue import SimpleQueue
+from time import monotonic
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,11 +15,14 @@ from letters_source.decode.page import Page
 from letters_source.decode.row_schema import RAW, Notes
 from letters_source.pagination.completeness import NUL, Reading, Window
 from letters_source.pagination.spool import Spool
+from letters_source.service.throttle import Throttle
 
 logger = logging.getLogger("letters_source")
 
 ProgressCallback = Callable[[str, int, int, int], None]
 """Called for each response with the listing, the number of the pass, the rows in it, and the service's count."""
+Span = tuple[float, float]
+"""When a page was begun and when it was decoded, in seconds on the monotonic clock."""
 Answer = tuple[Reading, pa.Buffer | None, Notes]
 """A response's `Reading`, its serialized rows (None without a spool), and the decoder's notes."""
 
@@ -29,41 +33,42 @@ def no_progress(listing: str, walk: int, rows: int, count: int) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class PageReader:
-    """Reads pages with at most `workers` requests in flight; spool and notes are in order of arrival."""
+    """Reads as many pages at once as the throttle allows; spool and notes are in order of arrival."""
 
     listing: str
     fetch: Callable[[Window], Page]
     spool: Spool | None
     pool: ThreadPoolExecutor
-    workers: int
+    throttle: Throttle
     progress: ProgressCallback
     treat: Callable[[pa.RecordBatch], pa.RecordBatch]  # applies the privacy policies
     notes: list[Notes] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
 
     def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
-        """Yield the readings as they arrive; a window is taken only when a worker is free for it."""
+        """Yield the readings as they arrive; a window is taken only when it can be requested."""
         waiting, in_flight = iter(windows), 0
         # `concurrent.futures.wait` would go through all requests in flight for each answer, under the GIL
-        done: SimpleQueue[Future[Answer]] = SimpleQueue()
+        done: SimpleQueue[Future[tuple[Answer, Span]]] = SimpleQueue()
         while True:
-            for window in islice(waiting, self.workers - in_flight):
+            for window in islice(waiting, max(0, self.throttle.limit - in_flight)):
                 self.pool.submit(self._ask, window, walk).add_done_callback(done.put)
                 in_flight += 1
             if not in_flight:
                 return
-            answer = done.get().result()
+            answer, span = done.get().result()
+            self.throttle.finished(*span, in_flight)
             in_flight -= 1
             yield self._keep(*answer)
 
-    def _ask(self, window: Window, walk: int) -> Answer:
-        asked = next(self.clock)
+    def _ask(self, window: Window, walk: int) -> tuple[Answer, Span]:
+        began, asked = monotonic(), next(self.clock)
         decoded = self.fetch(window)
         rows = decoded.rows
         batch = self.treat(rows).serialize() if self.spool else None
         keys, rejected = row_keys(rows), rows["id"].null_count
         figures = decoded.count, keys, rejected, asked, next(self.clock), window.size
-        return Reading(window.page, walk, *figures), batch, decoded.notes
+        return (Reading(window.page, walk, *figures), batch, decoded.notes), (began, monotonic())
 
     def _keep(self, reading: Reading, batch: pa.Buffer | None, notes: Notes) -> Reading:
         if self.spool and batch:

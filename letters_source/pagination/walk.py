@@ -17,6 +17,7 @@ from letters_source.pagination.completeness import (
     Window,
     certify,
     code_keys,
+    distinct_keys,
     distinct_rows,
     has_no_id,
     is_stable,
@@ -24,7 +25,16 @@ from letters_source.pagination.completeness import (
     repeats_rejected,
     shows_same_pages,
 )
-from letters_source.pagination.windows import SMALLEST_PAGE, Chain, NotContinuous, Read, example, read_chain
+from letters_source.pagination.windows import (
+    LARGE_PAGE,
+    MANY_PAGES,
+    SMALLEST_PAGE,
+    Chain,
+    NotContinuous,
+    Read,
+    example,
+    read_chain,
+)
 
 Proof = Literal["continuous", "exact"]
 """The least that a listing must be proven to be."""
@@ -76,7 +86,7 @@ class Walk:
 
     listing: str
     number: int
-    until_changed: bool = False  # whether to end at the first sign of a change, if pages are large enough to overlap
+    may_overlap: bool = False  # whether the pages that are still to be read may overlap
     readings: list[Reading] = field(default_factory=list)
     count: int = 0
     newest: int = -1
@@ -91,9 +101,16 @@ class Walk:
         return pages_of(self.count, len(self.readings[0].keys)) - 1
 
     @property
-    def ends_early(self) -> bool:
-        """Whether the walk ends because the listing changed."""
-        return self.until_changed and self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
+    def overlaps_at_once(self) -> bool:
+        """Whether all pages but the ends overlap, which costs little for many large ones."""
+        size = len(self.readings[0].keys)
+        return self.may_overlap and size >= LARGE_PAGE and pages_of(self.readings[0].count, size) >= MANY_PAGES
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether to go on with overlapping pages: at once, or since the listing changed."""
+        has_changed = self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
+        return self.overlaps_at_once or (self.may_overlap and has_changed)
 
     def middle_pages(self) -> Iterator[Window]:
         """Yield the pages between the first and the last, as far as the newest count says."""
@@ -101,7 +118,7 @@ class Walk:
         # a listing that doubles while it is read is left to the next walk
         for page in range(1, 2 * planned + 10):
             # the walk can no longer be complete: the count may be far too high
-            if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS or self.ends_early:
+            if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS or self.overlaps:
                 return
             # the last page was read early: if it is no longer the last, it has more rows and is read again
             if page < planned or self.last_page > planned:
@@ -132,22 +149,22 @@ def walk_listing(
 ) -> Verdict:
     """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`.
 
-    The first pass ends at the first sign of a change; the next one overlaps its pages. Where these cannot prove that no
-    row was missed, further passes look for a moment of which all rows are known.
+    Large pages overlap from the start, smaller ones from the first sign of a change on. Where overlapping pages cannot
+    prove that no row was missed, further passes look for a moment of which all rows are known.
     """
     readings: list[Reading] = []
     before: list[Reading] = []
     earlier: list[Reading] = []
-    may_overlap, reason = proof == "continuous" and max_walks > 1, ""
+    may_overlap, reason = proof == "continuous", ""
     passes = iter(range(1, max_walks + 1))
     for number in passes:
-        walk = read_walk(read, listing, number, until_changed=may_overlap and number < max_walks)
+        walk = read_walk(read, listing, number, may_overlap=may_overlap and number < max_walks)
         readings += walk.readings
         # several pages need a second reading for a certificate, a single page does not
         if (number > 1 or not walk.last_page) and (verdict := exact(readings)):
             return verdict
         fence: list[Reading] = []
-        if walk.last_page and not walk.ends_early:
+        if walk.last_page and not walk.overlaps:
             fence = list(read([Window(0), Window(walk.last_page)], number))
         if proof == "continuous" and is_stable(walk.readings, fence, before):
             return stable(readings, walk, fence)
@@ -158,20 +175,21 @@ def walk_listing(
             may_overlap = False
             chain = Chain(len(walk.readings[0].keys), walk.count)
             try:
-                read_chain(partial(collect, read, readings), chain, next(passes))
+                # the first pass goes on if it has read no more than its ends
+                read_chain(partial(collect, read, readings), chain, number if walk.overlaps_at_once else next(passes))
             except (NotContinuous, ServiceRejected) as error:
                 reason = str(error)
             else:
-                return continuous(readings, chain)
+                return chained(readings, chain)
         if duplicates == "drop" and proof == "continuous" and repeats_ids(walk.readings, before):
             return each_once(readings, walk)
         before, earlier = walk.readings, before
     raise refusal(walk, earlier, readings, reason)
 
 
-def read_walk(read: Read, listing: str, number: int, *, until_changed: bool) -> Walk:
+def read_walk(read: Read, listing: str, number: int, *, may_overlap: bool) -> Walk:
     """Read page 0, which shows the count and the page size, then the last page, then those between."""
-    walk = Walk(listing, number, until_changed)
+    walk = Walk(listing, number, may_overlap)
     for reading in read([Window(0)], walk.number):
         walk.add(reading)
     if walk.last_page:
@@ -184,7 +202,7 @@ def read_walk(read: Read, listing: str, number: int, *, until_changed: bool) -> 
 
 
 def overlaps_help(walk: Walk, fence: Sequence[Reading]) -> bool:
-    """Return whether the listing changed while it was read, and its pages are large enough to overlap.
+    """Return whether to read overlapping pages now: the walk ended for them, or rows moved while it was read.
 
     Rows that moved under an unchanged count show twice, as many of them as others do not show; in a first pass they may
     as well be listed twice for good.
@@ -194,7 +212,8 @@ def overlaps_help(walk: Walk, fence: Sequence[Reading]) -> bool:
     has_moved = walk.number > 1 and sum(len(reading.keys) for reading in walk.readings) == walk.count > distinct_rows(
         walk.readings
     )
-    return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
+    is_large = len(walk.readings[0].keys) >= SMALLEST_PAGE
+    return walk.overlaps or (is_large and (walk.changed or is_fence_new or has_moved))
 
 
 def collect(read: Read, readings: list[Reading], windows: Iterable[Window], number: int) -> Iterator[Reading]:
@@ -204,10 +223,11 @@ def collect(read: Read, readings: list[Reading], windows: Iterable[Window], numb
         yield reading
 
 
-def continuous(readings: Sequence[Reading], chain: Chain) -> Verdict:
+def chained(readings: Sequence[Reading], chain: Chain) -> Verdict:
     """Return the verdict of a chain: each of its rows once, as it was read last."""
     keep = keep_once(readings, chain.readings())
-    return Verdict("continuous", tuple(readings), keep, chain.mended, chain.overlap)
+    is_still = not chain.has_moved and {reading.count for reading in readings} == {distinct_keys(readings)}
+    return Verdict("stable" if is_still else "continuous", tuple(readings), keep, chain.mended, chain.overlap)
 
 
 def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> tuple[Mask | bool, ...]:
@@ -276,7 +296,7 @@ def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], 
     if is_settled(last, before) and distinct_rows(last) != walk.count:
         reason = f"it counts {walk.count} rows and lists {distinct_rows(last)}, the same in two passes"
         return incomplete(walk.listing, reason, last, WrongCount)
-    return incomplete(walk.listing, reason or why_incomplete(last, readings), readings if walk.ends_early else last)
+    return incomplete(walk.listing, reason or why_incomplete(last, readings), readings if walk.overlaps else last)
 
 
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:

@@ -96,11 +96,13 @@ class Client:
         return body
 
     def _slow_down(self, again: Again, began: float) -> None:
-        """Make all workers wait as long as the service asks."""
+        """Make all workers wait as long as the service asks, and send less at once."""
         if isinstance(again, SlowDown):
             self._count("throttled")
             wait = FIRST_WAIT_SECONDS if again.wait is None else again.wait
             self.throttle.push_back(began, wait, learn=again.status == TOO_MANY_REQUESTS)
+        elif again.is_late:
+            self.throttle.push_back(began, 0, learn=False)
         elif again.wait:
             self.throttle.park(again.wait)
 
@@ -131,7 +133,7 @@ class Client:
         except requests.exceptions.SSLError as error:
             raise untrusted(where, error) from None
         except (requests.RequestException, HTTPError, OSError, EOFError, zlib.error) as error:
-            raise Again(describe(error)) from None
+            raise Again(describe(error), is_late=is_late(error)) from None
         check_status(response, body, listing.name, where, tokens)
         return body
 
@@ -164,7 +166,8 @@ class Client:
         wish = f", which asks to wait {again.wait:.0f} s" if again.wait else ""
         return ServiceUnreachable(
             f"{where}: {again}{wish}; gave up after {self.retry_budget:.0f} s. Check base_url ({self.base_url}), "
-            "or raise sources.letters.retry_budget."
+            "or raise sources.letters.retry_budget.",
+            is_late=again.is_late,
         )
 
 
@@ -188,7 +191,7 @@ def read_body(response: requests.Response, where: str) -> bytes:
         body.write(chunk)
         if body.tell() > MAX_BODY_BYTES:
             raise MalformedResponse(
-                f"{where}: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
+                f"{where}: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size.", is_too_large=True
             )
     return body.getvalue()
 
@@ -229,8 +232,13 @@ def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
 
 def describe(error: Exception) -> str:
     """Return what went wrong with a connection, without its address or contents."""
-    if isinstance(error, requests.exceptions.Timeout | ReadTimeoutError):
+    if is_late(error):
         return "no response in time"
     if isinstance(error, requests.exceptions.ConnectionError):
         return "no connection to the service"
     return "a response cut short"
+
+
+def is_late(error: Exception) -> bool:
+    """Return whether a response did not come in time."""
+    return isinstance(error, requests.exceptions.Timeout | ReadTimeoutError)

@@ -30,6 +30,7 @@ class Again(Exception):
     wait: float | None = None  # seconds the service asks to wait
     tries: int | None = None  # how often to try with such a failure; None for as long as the retry budget lasts
     error: LettersError | None = None  # what to raise after the last try
+    is_late: bool = False  # whether there was no response in time
 
     def __str__(self) -> str:
         return self.reason

@@ -1,20 +1,11 @@
-"""Limit rate and concurrency of requests: one throttle for all workers and listings of a load."""
+"""One throttle limits rate and concurrency of requests for all workers and listings of a load."""
 
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Condition
 from time import monotonic
 
-# the rate at which the service pushed back is too fast; a tenth less is safe and costs little
-EASE = 0.9
-# added to the learned rate by each success, per second without push-back: growth is slow near the limit and then
-# accelerates, a tenth in ten seconds, twofold in half a minute
-GROWTH = 0.002
-# with fewer responses in the last second there is no rate to learn
-FEWEST = 3
-# one day; much longer waits overflow
-LONGEST_INTERVAL = 86_400.0
+from letters_source.service.pacing import ConcurrencyLimit, RequestRate
 
 
 class Stopped(Exception):
@@ -22,17 +13,19 @@ class Stopped(Exception):
 
 
 class Throttle:
-    """At most `workers` requests in flight and `rate` starting per second, fewer after push-back. Thread-safe."""
+    """At most `workers` requests in flight and `rate` starting per second, usually fewer. Thread-safe."""
 
     def __init__(self, workers: int, rate: float | None = None) -> None:
-        self.workers, self.rate = workers, rate
+        self.workers = workers
+        self.concurrency, self.rate = ConcurrencyLimit(workers), RequestRate(rate)
         self._changed = Condition()
-        self._window = float(workers)
         self._in_flight = 0
-        self._learned: float | None = None
-        self._next_start = self._parked_until = self._pushed_back = 0.0
-        self._successes: deque[float] = deque()
         self._stopped = False
+
+    @property
+    def limit(self) -> int:
+        """How many pages may be read at once."""
+        return int(self.concurrency.pages)
 
     @contextmanager
     def slot(self) -> Iterator[float]:
@@ -48,32 +41,24 @@ class Throttle:
     def succeeded(self) -> None:
         """Record a successful request."""
         with self._changed:
-            now = monotonic()
-            self._window = min(self.workers, self._window + 1 / self._window)
-            self._successes.append(now)
-            while self._successes[0] < now - 1:
-                self._successes.popleft()
-            if self._learned:
-                self._learned += GROWTH * max(0.0, now - max(self._pushed_back, self._parked_until))
+            self.rate.succeeded(monotonic())
+
+    def finished(self, began: float, ended: float, at_once: int) -> None:
+        """Record a page that was requested and decoded, one of `at_once` when it ended."""
+        with self._changed:
+            self.concurrency.finished(began, ended, at_once)
+            self._changed.notify_all()
 
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
-        """Slow down after a throttled request that started at `began`; `learn` its rate, unless for a 503."""
+        """Slow down after a refused request that started at `began`; `learn` its rate if it was refused for that."""
         with self._changed:
-            now = monotonic()
-            self._parked_until = max(self._parked_until, now + seconds)
-            # requests that began before the last push-back do not count again
-            if began >= self._pushed_back:
-                # halved, as in TCP
-                self._window = max(1, self._window / 2)
-                recent = sum(moment > now - 1 for moment in self._successes)
-                if learn and recent >= FEWEST:
-                    self._learned = EASE * recent
-                self._pushed_back = now
+            if self.rate.push_back(began, monotonic(), seconds, learn=learn):
+                self.concurrency.refused()
 
     def park(self, seconds: float) -> None:
-        """Let no request start for some seconds, without changing the window or the rate."""
+        """Let no request start for some seconds, without changing the limit or the rate."""
         with self._changed:
-            self._parked_until = max(self._parked_until, monotonic() + seconds)
+            self.rate.park(monotonic(), seconds)
 
     def wait(self, seconds: float) -> None:
         """Sleep; raise Stopped as soon as `stop` is called."""
@@ -87,9 +72,10 @@ class Throttle:
             raise Stopped
 
     def start(self) -> None:
-        """Start, or resume after `stop` with the learned rate."""
+        """Start, or resume after `stop` with what was learned."""
         with self._changed:
             self._stopped = False
+            self.concurrency.restart(monotonic())
 
     def stop(self) -> None:
         """Wake all waiting threads; nothing may be sent until `start`."""
@@ -104,17 +90,11 @@ class Throttle:
             self.check()
             now = monotonic()
             self._in_flight += 1
-            self._next_start = max(now, self._next_start) + self._interval()
+            self.rate.started(now)
             return now
 
     def _delay(self) -> float:
         """Return the seconds to wait before checking again; 0 if a request may start or the throttle is stopped."""
         if self._stopped:
             return 0
-        if self._in_flight >= int(self._window):
-            return 60
-        return max(self._next_start, self._parked_until) - monotonic()
-
-    def _interval(self) -> float:
-        rates = [rate for rate in (self.rate, self._learned) if rate]
-        return min(LONGEST_INTERVAL, 1 / min(rates)) if rates else 0.0
+        return 60 if self._in_flight >= self.limit else self.rate.delay(monotonic())

@@ -21,14 +21,18 @@ from letters_source.pagination.walk import Proof, VerdictName, pages_of
 from report import write_block
 from simulated_service import Kind, Outcome, Place, Scenario, Weather, simulate
 
-CHANGES = (0, 1, 3, 10, 25)
-WINDOWS = (1, 8, 16)
-# rows and page size; 20 shapes and 3 windows, taken in turn, give all pairs in 60 walks
-LARGE = ((5_000, 50), (10_000, 100), (4_983, 50), (3_000, 100), (9_991, 100), (5_000, 50))
-SHAPES = (*LARGE, (250, 100), *LARGE, (100, 50), *LARGE[:5], (70, 100))
-SHAPES_TOLD = (
-    "Of 20 walks 14 are over 100 pages of 50 or 100 rows, three over 30 pages of 100, and three over 1 to 3 pages."
+CHANGES = (0, 1, 3, 10)
+"""Changes while as many responses come as there are pages."""
+RATES = (0.25, 1.0)
+"""Changes before each response."""
+WINDOWS = (1, 2, 4, 8, 16)
+# pages and page size, taken in turn; each meets each window once in as many walks as both have in all
+SHAPES = (
+    *((1, 100), (2, 50), (4, 100), (8, 30), (11, 500), (16, 50), (24, 500), (32, 100), (48, 500)),
+    *((100, 30), (100, 50), (100, 100), (100, 500), (160, 50), (240, 100), (350, 30), (500, 50), (1_000, 30)),
 )
+SHAPES_TOLD = "Listings have 1 to 1,000 pages of 30 to 500 rows; half of them have 100 pages or more."
+LONG = 100
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 
 HEAD = (
@@ -39,21 +43,33 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A line of the table: what is asked of its walks, and how the listing changes, `changes` times in n answers."""
+    """A line of the table: what is asked of its walks, and how the listing changes.
+
+    That is `changes` times while n responses come, or `rate` times before each.
+    """
 
     number: int
     proof: Proof
     kind: Kind
     place: Place
-    changes: int
+    changes: int | None
+    rate: float = 0
+
+    @property
+    def weather(self) -> str:
+        """The changes, as the table shows them."""
+        return f"{self.rate:g} per response" if self.changes is None else f"{self.changes} in n"
 
     def scenarios(self, walks: int) -> Iterator[Scenario]:
         """The walks of this cell, windows and shapes taken in turn, no seed used twice."""
         for index in range(walks):
             seed = self.number * 1_000_000 + index
-            rows, page_size = SHAPES[index % len(SHAPES)]
-            weather = Weather(self.kind, self.place, min(1, self.changes / pages_of(rows, page_size)))
-            yield Scenario(weather, self.proof, seed, WINDOWS[index % 3], rows, page_size)
+            pages, page_size = SHAPES[index % len(SHAPES)]
+            rate = self.rate if self.changes is None else min(1, self.changes / pages)
+            # the last page is short, as most are
+            rows = pages * page_size - page_size // 3
+            window = WINDOWS[index % len(WINDOWS)]
+            yield Scenario(Weather(self.kind, self.place, rate), self.proof, seed, window, rows, page_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +98,7 @@ class Tally:
         endings = [count(self.walked, ending) for ending in (*VERDICTS, "refused")]
         wrong = [count(self.walked, ending, wrong=True) for ending in VERDICTS]
         requests = sum(one.outcome.requests for one in self.walked) / sum(one.pages for one in self.walked)
-        words = [cell.proof, cell.kind, cell.place, cell.changes, len(self.walked), *endings, *wrong, f"{requests:.2f}"]
+        words = [cell.proof, cell.kind, cell.place, cell.weather, len(self.walked), *endings, *wrong, f"{requests:.2f}"]
         return "| " + " | ".join(map(str, words)) + " |"
 
 
@@ -93,9 +109,13 @@ def count(walked: Iterable[Walked], ending: str, *, wrong: bool | None = None) -
 
 def plan_cells() -> list[Cell]:
     """Every line of the table; deletes need no place, as rows leave anywhere."""
-    cells = product(get_args(Proof), get_args(Kind), get_args(Place), CHANGES)
+    weathers = [*((changes, 0.0) for changes in CHANGES), *((None, rate) for rate in RATES)]
+    cells = product(get_args(Proof), get_args(Kind), get_args(Place), weathers)
     wanted = (cell for cell in cells if cell[1] != "delete" or cell[2] == "anywhere")
-    return [Cell(number, *cell) for number, cell in enumerate(wanted)]
+    return [
+        Cell(number, proof, kind, place, changes, rate)
+        for number, (proof, kind, place, (changes, rate)) in enumerate(wanted)
+    ]
 
 
 def walk_cell(cell: Cell, walks: int) -> Tally:
@@ -117,27 +137,32 @@ def summary(tallies: list[Tally]) -> str:
         count((one for one in walked if one.scenario.weather.kind == kind), "stable", wrong=True)
         for kind in ("swap", "move")
     )
-    refused = ", ".join(f"{kind} {refused_share(tallies, kind):.0%}" for kind in get_args(Kind))
     return (
         f"{len(walked):,} walks. Continuous: {count(walked, 'continuous'):,}, wrong {wrong['continuous']}. "
         f"Exact: {count(walked, 'exact'):,}, wrong {wrong['exact']}. "
         f"Stable: {count(walked, 'stable'):,}, wrong {swapped} where rows are swapped and {moved} where they are "
         f"moved, both under an unchanged count, and {wrong['stable'] - swapped - moved} elsewhere. "
-        f"Refused of the listings of 30 pages or more, at 10 changes and proof continuous: {refused}. {SHAPES_TOLD}"
+        f"Refused of the listings of {LONG} pages or more with proof continuous, at 10 changes: "
+        f"{refused_shares(tallies, changes=10)}; at a change in four responses: {refused_shares(tallies, rate=0.25)}. "
+        f"{SHAPES_TOLD}"
     )
 
 
-def refused_share(tallies: list[Tally], kind: Kind) -> float:
-    """The share of large listings refused at 10 changes, if they need not be exact."""
-    cells = [tally for tally in tallies if (tally.cell.proof, tally.cell.kind) == ("continuous", kind)]
-    large = [one for tally in cells if tally.cell.changes == 10 for one in tally.walked if one.pages >= 30]
-    return count(large, "refused") / len(large)
+def refused_shares(tallies: list[Tally], *, changes: int | None = None, rate: float = 0) -> str:
+    """The shares of long listings refused in one kind of weather, if they need not be exact, by kind of change."""
+    found = []
+    for kind in get_args(Kind):
+        cells = [tally for tally in tallies if (tally.cell.proof, tally.cell.kind) == ("continuous", kind)]
+        these = [tally for tally in cells if (tally.cell.changes, tally.cell.rate) == (changes, rate)]
+        long = [one for tally in these for one in tally.walked if one.pages >= LONG]
+        found.append(f"{kind} {count(long, 'refused') / len(long):.1%}")
+    return ", ".join(found)
 
 
 def main() -> None:
     """Simulate, print the table, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--walks", type=int, default=13_000, help="walks in all (default %(default)s)")
+    parser.add_argument("--walks", type=int, default=50_000, help="walks in all (default %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="processes to simulate in (default %(default)s)")
     parser.add_argument("--write", action="store_true", help="put the table into README.md beside this file")
     asked = parser.parse_args()

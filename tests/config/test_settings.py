@@ -93,12 +93,19 @@ def test_files_come_before_defaults(resolve: Resolve) -> None:
     """What the files do not say is the default."""
     assert resolve() == Settings(
         base_url=URL, access_token="file-access", refresh_token="file-refresh", environment=None, account_id="77",
-        page_size=50, max_workers=8, requests_per_second=None, max_walks=4, proof="continuous", retry_budget=120.0,
+        page_size=50, max_workers=16, requests_per_second=None, max_walks=4, proof="continuous", retry_budget=120.0,
         allow_empty=False, max_shrink=0.5, lock_wait=0.0, facets=False,
         last_mailed_statuses=("In Transit", "Mailed", "Scheduled"), history=False, sync=False,
         mailings=False, mailings_since=None, mailings_lag=7, mailings_window=1, date_format="%Y-%m-%d",
         filter_encoding="json", contact_filters=ContactFilters(), template_filters=CONFIGURED,
     )  # fmt: skip
+
+
+def test_the_page_size_may_be_a_word(resolve: Resolve) -> None:
+    """It stands for a number that the load finds out, and takes precedence like one."""
+    assert resolve(PAGE_SIZE="auto").page_size == "auto"
+    assert resolve({"page_size": "auto"}, PAGE_SIZE="7").page_size == "auto"
+    assert resolve({"page_size": "12"}, PAGE_SIZE="auto").page_size == 12
 
 
 def test_an_environments_section_comes_before_the_general_one(resolve: Resolve) -> None:
@@ -148,8 +155,8 @@ def test_arguments_become_their_types(resolve: Resolve) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("page_size", "many", "a whole number from 1 to 1000000, got 'many'"),
-        ("page_size", 7.5, "a whole number from 1 to 1000000, got 7.5"),
+        ("page_size", "many", "a whole number from 1 to 1000000 or auto, got 'many'"),
+        ("page_size", 7.5, "a whole number from 1 to 1000000 or auto, got 7.5"),
         ("mailings_since", 2024, "a day such as 2024-01-31, got 2024"),
         ("account_id", ["501"], "text, got ['501']"),
         ("environment", "", "demo or production, got ''"),
@@ -252,11 +259,11 @@ def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("page_size", "abc", "a whole number from 1 to 1000000, got 'abc'"),
-        ("page_size", "1.5", "a whole number from 1 to 1000000, got '1.5'"),
-        ("page_size", "", "a whole number from 1 to 1000000, got ''"),
-        ("page_size", "0", "a whole number from 1 to 1000000, got '0'"),
-        ("page_size", "10000000", "a whole number from 1 to 1000000, got '10000000'"),
+        ("page_size", "abc", "a whole number from 1 to 1000000 or auto, got 'abc'"),
+        ("page_size", "1.5", "a whole number from 1 to 1000000 or auto, got '1.5'"),
+        ("page_size", "", "a whole number from 1 to 1000000 or auto, got ''"),
+        ("page_size", "0", "a whole number from 1 to 1000000 or auto, got '0'"),
+        ("page_size", "10000000", "a whole number from 1 to 1000000 or auto, got '10000000'"),
         ("max_workers", "-1", "a whole number from 1 to 1000, got '-1'"),
         ("max_workers", "1001", "a whole number from 1 to 1000, got '1001'"),
         ("max_walks", "0", "a whole number of at least 1, got '0'"),
@@ -298,9 +305,8 @@ def test_a_wrong_value_is_named(resolve: Resolve, key: str, value: str, expected
 def test_a_wrong_value_in_an_environments_section_is_named_there(resolve: Resolve) -> None:
     """The message names the section whose value it is."""
     section = "sources.letters.demo"
-    expected = (
-        f"{section}.page_size must be a whole number from 1 to 1000000, got 'many': {where('page_size', section)}"
-    )
+    values = "a whole number from 1 to 1000000 or auto"
+    expected = f"{section}.page_size must be {values}, got 'many': {where('page_size', section)}"
     assert problem(resolve, ENVIRONMENT="demo", DEMO__PAGE_SIZE="many") == expected
 
 
@@ -590,7 +596,7 @@ def test_a_setting_that_is_misspelt_in_a_file_is_named(resolve: Resolve, project
     Container()[PluggableRunContext].reload_providers()
     message = problem(resolve, {"environment": "production"})
     assert message == "unknown setting sources.letters.production.max_worker; did you mean max_workers?"
-    assert resolve({"environment": "demo"}).max_workers == 8
+    assert resolve({"environment": "demo"}).max_workers == 16
 
 
 def test_a_section_in_capitals_is_named(resolve: Resolve, project: Path) -> None:

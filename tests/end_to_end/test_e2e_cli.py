@@ -349,7 +349,7 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
     assert letters("load", "--quiet") == Outcome(
         2,
         "",
-        "letters: sources.letters.page_size must be a whole number from 1 to 1000000, got '0': "
+        "letters: sources.letters.page_size must be a whole number from 1 to 1000000 or auto, got '0': "
         + where.format("PAGE_SIZE", "page_size"),
     )
     monkeypatch.delenv("SOURCES__LETTERS__PAGE_SIZE")

@@ -50,7 +50,7 @@ def test_large_rows_get_more_memory(world: World) -> None:
     assert memory(world.pipeline, world.place, **world.settings) == USUAL
     for number, template in enumerate(world.emulator.templates.ids()[:6]):
         amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": f"{number} " * 2_000_000}})
-    [limit, unit] = memory(world.pipeline, world.place, page_size=1, **world.settings).split()
+    [limit, unit] = memory(world.pipeline, world.place, **{**world.settings, "page_size": 1}).split()
     assert (float(limit) > 250, unit) == (True, "MiB")
     assert world.is_exact()
     world.place.unlink()

@@ -82,7 +82,8 @@ def serve_world(folder: Path, kind: Kind = "duckdb", emulator: Emulator | None =
     emulator.access_token, emulator.refresh_token = ACCESS, REFRESH
     with isolated(folder), emulator.serve() as base_url:
         place = folder / DEFAULT_PLACES[kind]
-        settings = {"base_url": base_url, "access_token": ACCESS, "refresh_token": REFRESH}
+        # several pages of few rows; by itself a load would ask for one page
+        settings = {"base_url": base_url, "access_token": ACCESS, "refresh_token": REFRESH, "page_size": 100}
         yield World(emulator, make_pipeline(kind, place), place, settings)
 
 

@@ -15,6 +15,7 @@ from letters_source.errors import ServiceRejected
 from letters_source.pagination.completeness import Window
 from letters_source.pagination.reader import PageReader, no_progress, row_keys
 from letters_source.pagination.spool import Spool
+from letters_source.service.throttle import Throttle
 from pages import page_of
 
 Seen = list[tuple[int, int, int]]
@@ -54,7 +55,7 @@ def reader(
             fetch=lambda window: fetch_page(window.page),
             spool=spool,
             pool=pool,
-            workers=workers,
+            throttle=Throttle(workers),
             progress=watch,
             treat=treat,
         )
@@ -89,7 +90,7 @@ def test_readings_notes_and_spool_keep_step() -> None:
 def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
     """The answer holds what the page proves, its rows as the spool's bytes, and what decoding noticed."""
     with reader(fetch, 1) as read:
-        (first, batch, notes), (second, later, _) = read._ask(Window(3), 1), read._ask(Window(4), 1)
+        ((first, batch, notes), _), ((second, later, _), _) = read._ask(Window(3), 1), read._ask(Window(4), 1)
         ticks = [(reading.asked, reading.answered) for reading in (first, second)]
         assert ticks == [(0, 1), (2, 3)]
         assert notes == Notes(Counter(["x"]))
@@ -126,11 +127,11 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
             fetch=lambda window: fetch(window.page),
             spool=None,
             pool=pool,
-            workers=1,
+            throttle=Throttle(1),
             progress=no_progress,
             treat=never,
         )
-        assert read._ask(Window(0), 1)[1] is None
+        assert read._ask(Window(0), 1)[0][1] is None
         (reading,) = read.read(pages(1), 1)
     assert reading.keys.to_pylist() == ["1a", "1b"]
     assert read.notes == [Notes(Counter(["x"]))]

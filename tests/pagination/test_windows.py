@@ -22,8 +22,8 @@ from letters_source.pagination.windows import (
     check_order,
     example,
     next_window,
+    previous_window,
     shared_rows,
-    window_near,
 )
 from simulated_service import (
     ConcurrentReader,
@@ -75,12 +75,12 @@ def test_windows_of_large_pages_cost_little() -> None:
 
 
 @pytest.mark.parametrize("size", [SMALLEST_PAGE, 100])
-@pytest.mark.parametrize("offset", [0, 37, 1_234, 98_765])
-def test_a_window_can_begin_near_any_offset(size: int, offset: int) -> None:
-    """So near that rows on both sides of a broken link are in it."""
-    window = window_near(offset, size)
-    assert window.size is not None
-    assert abs(window.offset - offset) <= 2 * size // 5
+@pytest.mark.parametrize("start", [0, 1, 37, 1_234, 98_765])
+def test_a_window_before_another_shares_its_first_rows(size: int, start: int) -> None:
+    """It reaches as far back as it can."""
+    window = previous_window(start, size, LEAST_OVERLAP)
+    assert window.end >= start + LEAST_OVERLAP
+    assert window.offset <= max(0, start - size // 3)
 
 
 def test_shared_rows_are_found_in_both_windows() -> None:

@@ -24,6 +24,8 @@ class Behavior:
 
     Args:
         latency_ms: wait before each response of a listing.
+        row_ms: wait further for each row that a response may have.
+        at_once: listing requests that are served at the same time; others wait.
         max_page_size: a larger pageSize is silently reduced to this one.
         ignore_page: every page is page 0.
         rate_limit: listing requests per second; requests above it are answered with 429.
@@ -35,6 +37,8 @@ class Behavior:
     """
 
     latency_ms: float = 0
+    row_ms: float = 0
+    at_once: int = 1_000
     max_page_size: int | None = None
     ignore_page: bool = False
     rate_limit: float | None = None

@@ -1,5 +1,6 @@
 """The shipped emulator, extended with faults, canned replies and a request log."""
 
+import asyncio
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ class Emulator(shipped.Emulator):
     @behavior.setter
     def behavior(self, behavior: Behavior) -> None:
         self._behavior = behavior
+        self._places = asyncio.Semaphore(behavior.at_once)
         self.limiter = build_limiter(behavior)
 
     async def answer(self, name: str, request: Request) -> Response:
@@ -66,7 +68,8 @@ class Emulator(shipped.Emulator):
         number = next(self._numbers)
         if self.before_answer is not None:
             self.before_answer(self, number)
-        await pause(self.behavior.latency_ms)
+        async with self._places:
+            await pause(self._milliseconds(request))
         reply = self.canned.take(name, request.query_params.get("page", "0"), number)
         response = reply.response() if reply else self._fault(number) or self.respond(name, request)
         return self._log(number, request, response)
@@ -82,6 +85,12 @@ class Emulator(shipped.Emulator):
             listing.drift(drift, self._random[name])
         number, size = 0 if behavior.ignore_page else number, min(size, behavior.max_page_size or size)
         return listing.page(number, size, match, behavior.extra_fields)
+
+    def _milliseconds(self, request: Request) -> float:
+        """Return how long a response takes."""
+        behavior, asked = self.behavior, request.query_params.get("pageSize", "")
+        rows = min(int(asked), behavior.max_page_size or int(asked)) if asked.isdecimal() else 0
+        return behavior.latency_ms + rows * behavior.row_ms
 
     def _fault(self, number: int) -> Response | None:
         behavior = self.behavior

@@ -32,7 +32,8 @@ from letters_source.service.listings import (
     encode_page,
     page_title,
 )
-from letters_source.service.throttle import EASE, GROWTH, Stopped, Throttle
+from letters_source.service.pacing import EASE, GROWTH
+from letters_source.service.throttle import Stopped, Throttle
 from letters_source.service.tokens import Tokens, TokenSource
 from pages import page_of
 from programmable_emulator import Behavior, Emulator, Reply, When
@@ -353,9 +354,8 @@ def test_an_answer_to_slow_down_is_heeded(
     assert get(client).count == 25
     assert statuses(emulator) == [status, 200]
     assert client.traffic == {"requests": 2, "retries": 1, "throttled": 1}
-    # halved by the answer, and grown by one success since
-    assert client.throttle._window == 2
-    assert client.throttle._learned is None
+    assert client.throttle.limit == 1
+    assert client.throttle.rate.learned is None
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -364,11 +364,11 @@ def test_a_rate_is_learned_from_429_alone(client: Client, emulator: Emulator, st
     for page in range(3):
         get(client, page=page)
     throttle = client.throttle
-    throttle._successes = deque([monotonic() + 100] * 3)
+    throttle.rate.successes = deque([monotonic() + 100] * 3)
     emulator.canned.once(When(), Reply(status, b"", AT_ONCE))
     get(client)
-    grown = EASE * 3 + GROWTH * (throttle._successes[-1] - throttle._pushed_back)
-    assert throttle._learned == (grown if status == 429 else None)
+    grown = EASE * 3 + GROWTH * (throttle.rate.successes[-1] - throttle.rate.pushed_back)
+    assert throttle.rate.learned == (grown if status == 429 else None)
     assert client.traffic == {"requests": 5, "retries": 1, "throttled": 1}
 
 
@@ -377,10 +377,10 @@ def test_an_answer_to_go_on_at_once_parks_nobody(client: Client, emulator: Emula
     throttle = client.throttle
     emulator.canned.once(When(), Reply(429, b"", AT_ONCE))
     get(client)
-    assert throttle._parked_until == throttle._pushed_back > 0
+    assert throttle.rate.parked_until == throttle.rate.pushed_back > 0
     emulator.canned.once(When(), Reply(429, b""))
     get(client)
-    assert throttle._parked_until == throttle._pushed_back + FIRST_WAIT_SECONDS
+    assert throttle.rate.parked_until == throttle.rate.pushed_back + FIRST_WAIT_SECONDS
 
 
 PAST = "Thu, 01 Jan 1970 00:00:00 GMT"
@@ -396,13 +396,13 @@ def test_everybody_waits_as_long_as_any_retried_answer_asks(client: Client, emul
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert statuses(emulator) == [status]
     assert client.traffic == {"requests": 1}
-    assert before + 86_400 <= throttle._parked_until <= monotonic() + 86_400
+    assert before + 86_400 <= throttle.rate.parked_until <= monotonic() + 86_400
     assert throttle._delay() > 80_000
-    assert (throttle._window, throttle._learned, throttle._pushed_back) == (2, None, 0)
+    assert (throttle.limit, throttle.rate.learned, throttle.rate.pushed_back) == (2, None, 0)
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_an_answer_to_slow_down_parks_everybody_and_halves_the_window(
+def test_an_answer_to_slow_down_parks_everybody_and_halves_the_limit(
     client: Client, emulator: Emulator, status: int
 ) -> None:
     """For as long as it asks; it is counted as throttled, which the other retried statuses are not."""
@@ -411,8 +411,8 @@ def test_an_answer_to_slow_down_parks_everybody_and_halves_the_window(
     reason = f"the service answered {status}, which asks to wait 86400 s"
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert client.traffic == {"requests": 1, "throttled": 1}
-    assert throttle._parked_until == throttle._pushed_back + 86_400
-    assert (throttle._window, throttle._learned) == (1, None)
+    assert throttle.rate.parked_until == throttle.rate.pushed_back + 86_400
+    assert (throttle.limit, throttle.rate.learned) == (1, None)
 
 
 @pytest.mark.parametrize("headers", [{}, AT_ONCE, {"Retry-After": PAST}, {"Retry-After": "soon"}])
@@ -420,14 +420,14 @@ def test_a_retried_answer_without_a_wish_parks_nobody(
     client: Client, emulator: Emulator, headers: dict[str, str]
 ) -> None:
     """Only its own page waits; the learned rate grows on as if it had not been."""
-    throttle = client.throttle
-    throttle._learned, throttle._pushed_back, throttle._parked_until = 100.0, monotonic() - 30, monotonic() - 20
-    pushed_back, parked_until = throttle._pushed_back, throttle._parked_until
+    rate = client.throttle.rate
+    rate.learned, rate.pushed_back, rate.parked_until = 100.0, monotonic() - 30, monotonic() - 20
+    pushed_back, parked_until = rate.pushed_back, rate.parked_until
     emulator.canned.once(When(), Reply(500, b"", headers))
     assert get(client).count == 25
     assert statuses(emulator) == [500, 200]
-    assert (throttle._pushed_back, throttle._parked_until) == (pushed_back, parked_until)
-    assert throttle._learned == 100 + GROWTH * (throttle._successes[-1] - parked_until)
+    assert (rate.pushed_back, rate.parked_until) == (pushed_back, parked_until)
+    assert rate.learned == 100 + GROWTH * (rate.successes[-1] - parked_until)
 
 
 @pytest.mark.parametrize("seconds", [86_400, 20])

@@ -8,8 +8,9 @@ from time import monotonic
 
 import pytest
 
+from letters_source.service.pacing import EASE, FEWEST, GROWTH, LONGEST_INTERVAL
 from letters_source.service.responses import LONGEST_RETRY_AFTER
-from letters_source.service.throttle import EASE, FEWEST, GROWTH, LONGEST_INTERVAL, Stopped, Throttle
+from letters_source.service.throttle import Stopped, Throttle
 
 LONG = 1_000.0
 
@@ -25,10 +26,9 @@ def begun(throttle: Throttle, requests: int) -> list[float]:
 
 def taught(throttle: Throttle, successes: int) -> None:
     """Push a throttle back after that many successes in the last second."""
-    throttle._successes.clear()
+    throttle.rate.successes.clear()
     for _ in range(successes):
         throttle.succeeded()
-    throttle._window = throttle.workers
     throttle.push_back(monotonic(), LONG)
 
 
@@ -37,7 +37,7 @@ def test_an_idle_throttle_lets_requests_start_at_once() -> None:
     throttle = Throttle(3)
     with ExitStack() as stack:
         moments = [stack.enter_context(throttle.slot()) for _ in range(3)]
-        assert throttle._next_start == moments[-1]
+        assert throttle.rate.next_start == moments[-1]
         assert throttle._delay() > 0
     assert throttle._delay() <= 0
 
@@ -67,10 +67,10 @@ def test_a_rate_spaces_requests_evenly() -> None:
     throttle = Throttle(8, rate=200.0)
     first, second = begun(throttle, 2)
     assert second - first >= 1 / 200
-    assert throttle._next_start == second + 1 / 200
+    assert throttle.rate.next_start == second + 1 / 200
     throttle = Throttle(8, rate=0.001)
     (only,) = begun(throttle, 1)
-    assert throttle._next_start == only + LONG
+    assert throttle.rate.next_start == only + LONG
     assert throttle._delay() > LONG / 2
 
 
@@ -81,9 +81,9 @@ def test_a_rate_spaces_requests_evenly() -> None:
 def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
     """However low the rate, the workers that wait can, and are woken when all has stopped."""
     throttle = Throttle(2, rate)
-    assert throttle._interval() == pytest.approx(interval)
+    assert throttle.rate.interval == pytest.approx(interval)
     (first,) = begun(throttle, 1)
-    assert throttle._next_start == first + throttle._interval()
+    assert throttle.rate.next_start == first + throttle.rate.interval
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(begun, throttle, 1)
         assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
@@ -91,43 +91,24 @@ def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
         assert isinstance(waiting.exception(timeout=10), Stopped)
 
 
-def test_a_push_back_halves_the_window_once_for_a_burst() -> None:
+def test_a_push_back_halves_the_limit_once_for_a_burst() -> None:
     """Answers to requests that began before the last push-back belong to it; a later one counts again."""
     throttle = Throttle(8)
     early = begun(throttle, 3)
     for began in early:
         throttle.push_back(began, 0)
-    assert throttle._window == 4
+    assert throttle.limit == 2
     throttle.push_back(monotonic(), 0)
-    assert throttle._window == 2
-
-
-def test_the_window_never_closes() -> None:
-    """One request at least may be under way."""
-    throttle = Throttle(3)
-    for _ in range(5):
-        throttle.push_back(monotonic(), 0)
-    assert throttle._window == 1
-
-
-def test_the_window_grows_by_one_for_each_window_of_successes() -> None:
-    """As TCP's does, up to the number of workers."""
-    throttle = Throttle(4)
-    throttle.push_back(monotonic(), 0)
-    windows = []
-    for _ in range(6):
-        throttle.succeeded()
-        windows.append(throttle._window)
-    assert windows == pytest.approx([2.5, 2.9, 3.244828, 3.553010, 3.834462, 4], abs=1e-5)
+    assert throttle.limit == 1
 
 
 def test_a_push_back_parks_every_worker() -> None:
     """Until the longest wait that was asked for."""
     throttle = Throttle(4)
     throttle.push_back(monotonic(), LONG)
-    until = throttle._parked_until
+    until = throttle.rate.parked_until
     throttle.push_back(monotonic(), 0)
-    assert throttle._parked_until == until
+    assert throttle.rate.parked_until == until
     assert throttle._delay() > LONG / 2
 
 
@@ -136,14 +117,14 @@ def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
     throttle = Throttle(8)
     for _ in range(100):
         throttle.succeeded()
-    throttle._successes.extendleft([monotonic() - 5] * 50)
+    throttle.rate.successes.extendleft([monotonic() - 5] * 50)
     throttle.push_back(monotonic(), 0)
-    assert throttle._learned == pytest.approx(EASE * 100)
+    assert throttle.rate.learned == pytest.approx(EASE * 100)
     throttle.succeeded()
-    grown = EASE * 100 + GROWTH * (throttle._successes[-1] - throttle._pushed_back)
-    assert throttle._learned == grown
-    assert throttle._interval() == 1 / grown
-    assert len(throttle._successes) == 101
+    grown = EASE * 100 + GROWTH * (throttle.rate.successes[-1] - throttle.rate.pushed_back)
+    assert throttle.rate.learned == grown
+    assert throttle.rate.interval == 1 / grown
+    assert len(throttle.rate.successes) == 101
 
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
@@ -151,27 +132,28 @@ def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) 
     """Each success adds the more, the more seconds have passed since all were parked: slowly near the limit met."""
     throttle = Throttle(8)
     taught(throttle, 10)
-    throttle._pushed_back -= quiet
-    throttle._parked_until = throttle._pushed_back + 0.5
+    throttle.rate.pushed_back -= quiet
+    throttle.rate.parked_until = throttle.rate.pushed_back + 0.5
     learned = EASE * 10
     for _ in range(3):
         throttle.succeeded()
-        learned += GROWTH * (throttle._successes[-1] - throttle._parked_until)
-    assert throttle._learned == learned
-    assert throttle._learned >= EASE * 10 + 3 * GROWTH * (quiet - 0.5)
+        learned += GROWTH * (throttle.rate.successes[-1] - throttle.rate.parked_until)
+    assert throttle.rate.learned == learned
+    assert throttle.rate.learned is not None
+    assert throttle.rate.learned >= EASE * 10 + 3 * GROWTH * (quiet - 0.5)
 
 
 def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
     """Requests that were under way end well meanwhile; that shows nothing about the rate, neither way."""
     throttle = Throttle(8)
     taught(throttle, 10)
-    learned = throttle._learned
+    learned = throttle.rate.learned
     assert learned
     assert learned == pytest.approx(EASE * 10)
     for _ in range(50):
         throttle.succeeded()
-    assert throttle._learned == learned
-    assert throttle._interval() == 1 / learned
+    assert throttle.rate.learned == learned
+    assert throttle.rate.interval == 1 / learned
 
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
@@ -179,33 +161,33 @@ def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: in
     """Whatever it had grown by stays, and it grows on from the end of the pause."""
     throttle = Throttle(8)
     taught(throttle, 10)
-    throttle._pushed_back -= quiet
-    throttle._parked_until = throttle._pushed_back
+    throttle.rate.pushed_back -= quiet
+    throttle.rate.parked_until = throttle.rate.pushed_back
     throttle.succeeded()
-    learned = throttle._learned
+    learned = throttle.rate.learned
     assert learned is not None
     assert learned > EASE * 10
     throttle.park(LONG)
     throttle.succeeded()
-    assert throttle._learned == learned
-    throttle._parked_until = monotonic() - quiet
+    assert throttle.rate.learned == learned
+    throttle.rate.parked_until = monotonic() - quiet
     throttle.succeeded()
-    assert throttle._learned == learned + GROWTH * (throttle._successes[-1] - throttle._parked_until)
+    assert throttle.rate.learned == learned + GROWTH * (throttle.rate.successes[-1] - throttle.rate.parked_until)
 
 
 def test_parking_concludes_nothing() -> None:
-    """Nothing starts until the longest pause is over; window, rate and the moment of the push-back stay."""
+    """Nothing starts until the longest pause is over; limit, rate and the moment of the push-back stay."""
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
     before = monotonic()
     throttle.park(LONG)
-    assert before + LONG <= throttle._parked_until <= monotonic() + LONG
-    until = throttle._parked_until
+    assert before + LONG <= throttle.rate.parked_until <= monotonic() + LONG
+    until = throttle.rate.parked_until
     throttle.park(1)
     throttle.park(0)
-    assert throttle._parked_until == until
-    assert (throttle._window, throttle._learned, throttle._pushed_back) == (8, None, 0)
+    assert throttle.rate.parked_until == until
+    assert (throttle.limit, throttle.rate.learned, throttle.rate.pushed_back) == (4, None, 0)
     assert throttle._delay() > LONG / 2
 
 
@@ -213,14 +195,14 @@ def test_parking_and_push_backs_share_the_longest_pause() -> None:
     """A shorter one of the other kind does not end it."""
     throttle = Throttle(8)
     throttle.push_back(monotonic(), LONG)
-    until = throttle._parked_until
+    until = throttle.rate.parked_until
     throttle.park(0)
-    assert throttle._parked_until == until
+    assert throttle.rate.parked_until == until
     throttle.park(2 * LONG)
-    assert throttle._parked_until >= until + LONG / 2
-    until = throttle._parked_until
+    assert throttle.rate.parked_until >= until + LONG / 2
+    until = throttle.rate.parked_until
     throttle.push_back(monotonic(), 0)
-    assert throttle._parked_until == until
+    assert throttle.rate.parked_until == until
 
 
 def test_stopping_wakes_whoever_is_parked() -> None:
@@ -237,22 +219,22 @@ def test_stopping_wakes_whoever_is_parked() -> None:
 def test_the_slower_of_both_rates_holds() -> None:
     """What the user allows, and what the service taught."""
     throttle = Throttle(8, rate=5.0)
-    assert throttle._interval() == 1 / 5
+    assert throttle.rate.interval == 1 / 5
     taught(throttle, 3)
-    assert throttle._learned == pytest.approx(EASE * 3)
-    assert throttle._interval() == pytest.approx(1 / (EASE * 3))
+    assert throttle.rate.learned == pytest.approx(EASE * 3)
+    assert throttle.rate.interval == pytest.approx(1 / (EASE * 3))
     taught(throttle, 100)
-    assert throttle._interval() == 1 / 5
-    assert Throttle(8)._interval() == 0
+    assert throttle.rate.interval == 1 / 5
+    assert Throttle(8).rate.interval == 0
 
 
 @pytest.mark.parametrize(("successes", "learned"), [(0, None), (1, None), (2, None), (3, 3), (4, 4), (50, 50)])
 def test_fewer_than_three_successes_tell_no_rate(successes: int, learned: int | None) -> None:
-    """The window halves and every worker is parked in any case."""
+    """The limit halves and every worker is parked in any case."""
     throttle = Throttle(8)
     taught(throttle, successes)
-    assert throttle._learned == (learned and pytest.approx(EASE * learned))
-    assert throttle._window == 4
+    assert throttle.rate.learned == (learned and pytest.approx(EASE * learned))
+    assert throttle.limit == 2
     assert throttle._delay() > LONG / 2
 
 
@@ -261,26 +243,26 @@ def test_successes_of_earlier_seconds_tell_no_rate() -> None:
     throttle = Throttle(8)
     for _ in range(FEWEST - 1):
         throttle.succeeded()
-    throttle._successes.extendleft([monotonic() - 1.5] * 50)
+    throttle.rate.successes.extendleft([monotonic() - 1.5] * 50)
     throttle.push_back(monotonic(), 0)
-    assert (throttle._learned, throttle._window) == (None, 4)
+    assert (throttle.rate.learned, throttle.limit) == (None, 2)
     throttle.succeeded()
-    assert throttle._learned is None
-    assert len(throttle._successes) == FEWEST
+    assert throttle.rate.learned is None
+    assert len(throttle.rate.successes) == FEWEST
 
 
 def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
-    """It halves the window and parks every worker; a rate that was learned stays."""
+    """It halves the limit and parks every worker; a rate that was learned stays."""
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
     throttle.push_back(monotonic(), LONG, learn=False)
-    assert (throttle._learned, throttle._window) == (None, 4)
+    assert (throttle.rate.learned, throttle.limit) == (None, 2)
     assert throttle._delay() > LONG / 2
     throttle.push_back(monotonic(), 0)
     throttle.push_back(monotonic(), 0, learn=False)
-    assert throttle._learned == pytest.approx(EASE * 10)
-    assert throttle._window == 1
+    assert throttle.rate.learned == pytest.approx(EASE * 10)
+    assert throttle.limit == 1
 
 
 def test_a_burst_teaches_once() -> None:
@@ -290,11 +272,11 @@ def test_a_burst_teaches_once() -> None:
     taught(throttle, 10)
     for _ in range(90):
         throttle.succeeded()
-    learned = throttle._learned
+    learned = throttle.rate.learned
     throttle.push_back(early, 0)
-    assert throttle._learned == learned
+    assert throttle.rate.learned == learned
     throttle.push_back(monotonic(), 0)
-    assert throttle._learned == pytest.approx(EASE * 100)
+    assert throttle.rate.learned == pytest.approx(EASE * 100)
 
 
 @pytest.mark.parametrize("limit", ["window", "parking", "rate"])
@@ -328,13 +310,13 @@ def test_stopping_wakes_whoever_sleeps() -> None:
 def test_what_was_stopped_goes_on_with_what_it_learned() -> None:
     """The next listing of a load does not run into the limit that the last one met."""
     throttle = Throttle(2)
-    throttle._learned = 10
+    throttle.rate.learned = 10
     throttle.stop()
     with pytest.raises(Stopped), throttle.slot():
         pass
     throttle.start()
     with throttle.slot() as began:
-        assert throttle._next_start == began + 1 / 10
+        assert throttle.rate.next_start == began + 1 / 10
 
 
 def test_a_sleep_ends_by_itself() -> None:

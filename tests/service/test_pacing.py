@@ -1,0 +1,106 @@
+"""Does the limit of concurrency find what a service can serve, and give way to refusals?"""
+
+import pytest
+
+from letters_source.service.pacing import FIRST_LIMIT, ROUNDS_BETWEEN, ConcurrencyLimit
+
+
+def read_pages(limit: ConcurrencyLimit, pages: int, served: int, now: float = 0) -> tuple[float, list[int]]:
+    """Read pages that take one second each while the service serves so many at once; the limits that were tried."""
+    tried = [int(limit.pages)]
+    while pages > 0:
+        at_once = int(limit.pages)
+        seconds = max(1, at_once / served)
+        # all of them begin now, and end together
+        for _ in range(at_once):
+            limit.finished(now, now + seconds, at_once)
+        pages -= at_once
+        now += seconds
+        if limit.pages != tried[-1]:
+            tried.append(int(limit.pages))
+    return now, tried
+
+
+def test_the_limit_grows_while_throughput_grows() -> None:
+    """It doubles up to the ceiling if the service answers as fast as before."""
+    limit = ConcurrencyLimit(16)
+    assert read_pages(limit, 200, served=64)[1] == [FIRST_LIMIT, 8, 16]
+
+
+@pytest.mark.parametrize("ceiling", [1, 2, 3, 4, 5, 7, 100])
+def test_the_limit_ends_at_the_ceiling(ceiling: int) -> None:
+    """Whatever it is; no page is read beyond it."""
+    limit = ConcurrencyLimit(ceiling)
+    _, tried = read_pages(limit, 2_000, served=1_000)
+    assert max(tried) == limit.pages == ceiling
+
+
+@pytest.mark.parametrize(("served", "settled"), [(1, 4), (2, 4), (4, 4), (6, 8), (8, 8), (12, 16)])
+def test_a_limit_that_only_makes_the_service_slower_is_taken_back(served: int, settled: int) -> None:
+    """It is tried again after many rounds, and taken back again."""
+    limit = ConcurrencyLimit(64)
+    now, tried = read_pages(limit, 8 * settled, served)
+    assert tried[-2:] == [2 * settled, settled]
+    _, tried = read_pages(limit, (ROUNDS_BETWEEN + 10) * settled, served, now)
+    assert tried == [settled, 2 * settled, settled]
+
+
+def test_a_service_that_becomes_faster_is_asked_for_more() -> None:
+    """The limit that was taken back is kept when it is tried again."""
+    limit = ConcurrencyLimit(16)
+    now, _ = read_pages(limit, 100, served=4)
+    assert limit.pages == FIRST_LIMIT
+    read_pages(limit, 1_000, served=64, now=now)
+    assert limit.pages == 16
+
+
+def test_pages_read_alone_tell_nothing() -> None:
+    """Page 0, the last page, and the last ones of a walk leave the limit unused."""
+    limit = ConcurrencyLimit(16)
+    for now in range(100):
+        limit.finished(now, now + 0.001, at_once=FIRST_LIMIT - 1)
+    assert limit.pages == FIRST_LIMIT
+
+
+def test_a_page_that_is_slow_by_chance_does_not_stop_the_growth() -> None:
+    """A round is judged by its median."""
+    limit = ConcurrencyLimit(16)
+    for now in range(100):
+        limit.finished(now, now + (50 if now % 4 == 0 else 1), int(limit.pages))
+    assert limit.pages == 16
+
+
+def test_a_refusal_halves_the_limit() -> None:
+    """It never falls below one."""
+    limit = ConcurrencyLimit(16)
+    read_pages(limit, 200, served=64)
+    halves = []
+    for _ in range(6):
+        limit.refused()
+        halves.append(limit.pages)
+    assert halves == [8, 4, 2, 1, 1, 1]
+
+
+def test_after_a_refusal_the_limit_grows_by_one_for_each_round() -> None:
+    """As TCP's congestion window does, up to the ceiling; pages read alone do not count."""
+    limit = ConcurrencyLimit(4)
+    limit.refused()
+    limit.finished(0, 1, at_once=1)
+    grown = []
+    for _ in range(6):
+        limit.finished(0, 1, at_once=4)
+        grown.append(limit.pages)
+    assert grown == pytest.approx([2.5, 2.9, 3.244828, 3.553010, 3.834462, 4], abs=1e-5)
+
+
+def test_another_listing_keeps_the_limit_and_is_measured_anew() -> None:
+    """Its pages are not compared with those of the listing before."""
+    limit = ConcurrencyLimit(64)
+    now, _ = read_pages(limit, 60, served=64)
+    kept = limit.pages
+    limit.restart(now)
+    assert limit.pages == kept
+    # ten times slower, and as many of them at once as before
+    for number in range(100):
+        limit.finished(now + number, now + number + 10, int(limit.pages))
+    assert limit.pages == 64
