@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from types import GenericAlias
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
-from msgspec.structs import astuple
 
 from letters_source.decode.row_schema import nest, objects_in
 from letters_source.decode.values import NUL, Misfit, is_number, json_texts, parse_timestamps, read_value
@@ -82,7 +82,8 @@ def read_structs(rows: Sequence[Any], listing: str) -> dict[str, pa.Array]:
 
 def transpose(objects: Sequence[Any], kind: Any) -> list[Sequence[Any]]:
     """Return the values of structs field by field."""
-    return list(zip(*map(astuple, objects), strict=True)) or [()] * len(kind.__struct_fields__)
+    # a tuple for each struct would have Python look for garbage all the time
+    return [list(map(attrgetter(name), objects)) for name in kind.__struct_fields__]
 
 
 def struct_columns(fields: Sequence[Sequence[Any]], table: Table) -> dict[str, pa.Array]:

@@ -36,7 +36,8 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         """Return one job for all tables once the last is in staging, none before; dlt runs a job in a transaction."""
         create = super().create_table_chain_completed_followup_jobs
         names = {str(table["name"]) for table in table_chain}
-        if not any(map(self.should_load_data_to_staging_dataset, names)):
+        # as dlt, by the root alone: a nested table can have hints of its own
+        if not self.should_load_data_to_staging_dataset(str(table_chain[0]["name"])):
             return create(table_chain, completed_table_chain_jobs)
         jobs: list[FollowupJobRequest] = []
         for chain in self.staged_chains(names):

@@ -193,7 +193,7 @@ def test_duckdb_takes_no_more_threads_than_its_memory_is_enough_for(work: Path) 
     with duckdb.connect(str(work / "letters.duckdb")) as machine:
         machine.execute("SET threads = 8")
         with make_pipeline().sql_client() as client:
-            assert client.execute_sql("SELECT current_setting('threads')") == [(2,)]
+            assert client.execute_sql("SELECT current_setting('threads')") == [(1,)]
 
 
 def test_duckdb_takes_no_more_files_at_once_than_its_memory_is_enough_for(work: Path) -> None:
@@ -539,3 +539,17 @@ def test_the_check_for_writing_leaves_nothing(work: Path) -> None:
     before = sorted(work.iterdir())
     check_writable(work)
     assert sorted(work.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["a_first", "z_last"])
+def test_what_is_staged_is_moved_once(work: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Also where a nested table is merged, and its parent is not."""
+    monkeypatch.setenv("LOAD__WORKERS", "1")
+    hints = {"list": dlt.mark.make_nested_hints(write_disposition="merge")}
+    merged = dlt.resource([{"id": 1}, {"id": 2}], name=name, write_disposition="merge")
+    appended = dlt.resource([{"list": [1, 2]}], name="nesting", write_disposition="append", nested_hints=hints)
+    destination = for_loading(make_pipeline().destination, "truncate-and-insert")
+    pipeline = dlt.pipeline("own", destination=destination, dataset_name="own")
+    pipeline.run([merged, appended])
+    with pipeline.sql_client() as client:
+        assert client.execute_sql(f"SELECT count(*) FROM {name}") == [(2,)]
