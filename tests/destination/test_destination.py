@@ -546,8 +546,9 @@ def test_what_is_staged_is_moved_once(work: Path, monkeypatch: pytest.MonkeyPatc
     """Also where a nested table is merged, and its parent is not."""
     monkeypatch.setenv("LOAD__WORKERS", "1")
     hints = {"list": dlt.mark.make_nested_hints(write_disposition="merge")}
-    merged = dlt.resource([{"id": 1}, {"id": 2}], name=name, write_disposition="merge")
-    appended = dlt.resource([{"list": [1, 2]}], name="nesting", write_disposition="append", nested_hints=hints)
+    make: Any = dlt.resource
+    merged = make([{"id": 1}, {"id": 2}], name=name, write_disposition="merge")
+    appended = make([{"list": [1, 2]}], name="nesting", write_disposition="append", nested_hints=hints)
     destination = for_loading(make_pipeline().destination, "truncate-and-insert")
     pipeline = dlt.pipeline("own", destination=destination, dataset_name="own")
     pipeline.run([merged, appended])
