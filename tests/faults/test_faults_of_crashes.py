@@ -1,13 +1,17 @@
 """Does a load that is killed leave the old rows in all tables or the new ones, and does the next one make up for it?"""
 
+import os
 import re
+import signal
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
-from holdings import LISTED
+from holdings import LISTED, held_tables
 from killer import KILLED, Killer, killing
 
-from programmable_emulator import Emulator
+from programmable_emulator import Behavior, Drift, Emulator
 
 REPLACING = 'before execute_query DELETE FROM "letters_data"."contacts" '
 # as many as a suite has time for, at steps all over a load
@@ -89,3 +93,28 @@ def test_f63_a_first_load_that_is_killed_is_made_up_for(tmp_path_factory: pytest
             killer.change()
             assert killer.load() == 0
             killer.is_clean()
+
+
+def test_f63_a_load_killed_while_it_reads_overlapping_pages_leaves_the_old_tables(tmp_path: Path) -> None:
+    """While the listing changes; nothing of what was read is left, and the next load is exact."""
+    emulator = Emulator(2_000, 7)
+    with killing(tmp_path, emulator, page_size=100) as killer:
+        old, asked = held_tables(emulator), len(emulator.hits)
+
+        def kill(_: Emulator, number: int) -> None:
+            if number == asked + 20:
+                parent = killer.process.pid
+                [child] = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+                os.kill(int(child), signal.SIGKILL)
+
+        emulator.before_answer = kill
+        emulator.behavior = Behavior(drift=[Drift("insert", "anywhere", 0.5)])
+        assert killer.load() == KILLED
+        sizes = {parse_qs(hit.query)["pageSize"][0] for hit in emulator.hits[asked:]}
+        assert len(sizes) > 3, "the pages did not overlap yet"
+        killer.holds(old, old)
+        emulator.before_answer, emulator.behavior = None, Behavior()
+        assert killer.load() == 0
+        newest = held_tables(emulator)
+        killer.holds(newest, newest)
+        killer.is_clean()
