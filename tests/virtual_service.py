@@ -75,8 +75,8 @@ class Pace:
 
 def fixed_pace(page_size: int, workers: int, rate: float | None = None) -> Pace:
     """As many requests in flight as there are workers; fewer after refusals."""
-    limit = ConcurrencyLimit(workers, workers)
-    limit.restart(0)
+    limit = ConcurrencyLimit(workers)
+    limit.pages = workers
     return Pace(page_size, limit, RequestRate(rate))
 
 

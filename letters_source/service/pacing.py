@@ -34,7 +34,7 @@ class ConcurrencyLimit:
     """
 
     ceiling: int
-    pages: float = 0
+    pages: float = field(init=False)
     _since: float = 0
     _seconds: list[float] = field(default_factory=list)
     _before: tuple[float, float] | None = None  # while a higher limit is tried: the one before, and its throughput
