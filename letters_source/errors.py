@@ -153,13 +153,9 @@ class ServiceError(LettersError):
 
 
 class ServiceUnreachable(ServiceError):
-    """No usable response came within the retry budget; `is_late` if the last one did not come in time."""
+    """No usable response came within the retry budget."""
 
     may_pass = True
-
-    def __init__(self, message: str, *, is_late: bool = False) -> None:
-        self.is_late = is_late
-        super().__init__(message)
 
 
 class ServiceRejected(ServiceError):

@@ -317,13 +317,13 @@ LISTING_AUDIT = Table(
         Column(
             "links_mended",
             "",
-            "Pages read in addition because neighboring pages shared no row; null unless continuous.",
+            "Pages read in addition because neighboring pages shared no row; null unless pages overlapped.",
             "bigint",
         ),
         Column(
             "overlap",
             "",
-            "Largest overlap of neighboring pages that was asked for, in rows; null unless continuous.",
+            "Largest overlap of neighboring pages that was asked for, in rows; null unless pages overlapped.",
             "bigint",
         ),
     ),

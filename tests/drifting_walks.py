@@ -97,14 +97,20 @@ def walk_over_http(case: Case, seed: int) -> Walked:
 
 def task_for(base_url: str, emulator: Emulator, case: Case) -> Task:
     """The contacts, read by four workers."""
-    settings = Settings(
-        base_url=base_url,
-        access_token=emulator.access_token,
-        refresh_token=emulator.refresh_token,
-        proof=case.proof,
-        page_size=case.page_size,
-        max_workers=4,
+    return contacts_task(
+        Settings(
+            base_url=base_url,
+            access_token=emulator.access_token,
+            refresh_token=emulator.refresh_token,
+            proof=case.proof,
+            page_size=case.page_size,
+            max_workers=4,
+        )
     )
+
+
+def contacts_task(settings: Settings) -> Task:
+    """All contacts."""
     return Task(
         "contacts",
         LISTINGS["contacts"],
@@ -113,5 +119,5 @@ def task_for(base_url: str, emulator: Emulator, case: Case) -> Task:
         Throttle(settings.max_workers),
         settings.filters("contacts"),
         no_progress,
-        PageSize(case.page_size),
+        PageSize(settings.page_size),
     )

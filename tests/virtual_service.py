@@ -101,6 +101,7 @@ class Page:
     sent: float = 0
     tries: int = 0
     answer: tuple[int, list[str]] = (0, [])
+    decoded: deque["Page"] = field(default_factory=deque)  # where its reader waits for it
 
 
 @dataclass(slots=True)
@@ -118,7 +119,6 @@ class VirtualReader:
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _waiting: deque[Page] = field(default_factory=deque)
     _queue: deque[Page] = field(default_factory=deque)
-    _decoded: deque[Page] = field(default_factory=deque)
     _in_flight: int = 0
     _being_served: int = 0
     _decoder_free: float = 0
@@ -129,17 +129,19 @@ class VirtualReader:
     def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
         """The responses as they come; see `letters_source.pagination.windows.Read`."""
         waiting, under_way = iter(windows), 0
+        # what an earlier read has abandoned still comes, and is nothing to this one
+        decoded: deque[Page] = deque()
         while True:
             for window in islice(waiting, max(0, int(self.pace.limit.pages) - under_way)):
-                self._waiting.append(Page(window, walk, next(self._ticks), self.now))
+                self._waiting.append(Page(window, walk, next(self._ticks), self.now, decoded=decoded))
                 under_way += 1
             if not under_way:
                 return
             self._send()
-            while not self._decoded:
+            while not decoded:
                 self.now, _, happen = heapq.heappop(self._events)
                 happen()
-            page = self._decoded.popleft()
+            page = decoded.popleft()
             self.pace.limit.finished(page.began, self.now, under_way)
             under_way -= 1
             listed, rows = page.answer
@@ -180,7 +182,7 @@ class VirtualReader:
         self._serve()
         self.pace.rate.succeeded(self.now)
         self._decoder_free = max(self.now, self._decoder_free) + PAGE_SECONDS + ROW_SECONDS * len(page.answer[1])
-        self._at(self._decoder_free, partial(self._decoded.append, page))
+        self._at(self._decoder_free, partial(page.decoded.append, page))
         self._send()
 
     def _refuse(self, page: Page) -> None:

@@ -26,13 +26,19 @@ NAMES = {
 class WholeNumber(click.IntRange):
     """A whole number within bounds, or one of some words."""
 
-    def __init__(self, low: Any, high: Any, words: Collection[str]) -> None:
+    def __init__(self, low: int | None, high: int | None, words: Collection[str]) -> None:
         super().__init__(low, high)
         self.words = words
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number or word; click calls this."""
-        return value if value in self.words else super().convert(value, param, ctx)
+        if value in self.words:
+            return value
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            others = "".join(f" {word} is also allowed." for word in self.words)
+            raise click.BadParameter(f"{error.message}{others}", ctx, param) from None
 
 
 def day(text: str) -> date:
@@ -73,7 +79,8 @@ def value_of(key: Key) -> dict[str, Any]:
     """Return how click reads the value of an option; bounds are the setting's own."""
     low, high, above = key.about.ge, key.about.le, key.about.gt
     if key.kind is int:
-        return {"type": WholeNumber(low, high, key.words), "metavar": "|".join(("N", *key.words))}
+        whole: Any = WholeNumber
+        return {"type": whole(low, high, key.words), "metavar": "|".join(("N", *key.words))}
     if key.kind is float:
         kind = click.FloatRange(low if above is None else above, high, min_open=above is not None)
         return {"type": kind, "metavar": "X"}

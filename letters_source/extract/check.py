@@ -10,9 +10,12 @@ from typing import Unpack
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
 from letters_source.decode.page import Page
-from letters_source.extract.listing import fetch
+from letters_source.extract.listing import fetch, fetch_page
 from letters_source.extract.probe import Effect, find_largest_page, try_filters
+from letters_source.extract.task import Task
+from letters_source.pagination.completeness import Window
 from letters_source.pagination.page_size import PageSize
+from letters_source.pagination.reader import no_progress
 from letters_source.pagination.walk import pages_of
 from letters_source.service.client import Client
 from letters_source.service.listings import LISTINGS, encode_page
@@ -61,9 +64,11 @@ def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Fin
 def check_listing(name: str, settings: Settings, client: Client, *, probe: bool) -> Finding:
     """Return what was found about a listing."""
     ask = partial(ask_page, name, client)
-    filters = settings.filters(name).encode(settings.form)
+    filters = settings.filters(name)
+    size = PageSize(settings.page_size)
+    task = Task(name, LISTINGS[name], settings, client.tokens, client.throttle, filters, no_progress, size)
     start = monotonic()
-    page = ask(PageSize(settings.page_size).rows, filters)
+    page = fetch_page(task, client, Window(0))
     latency = monotonic() - start
     pages = pages_of(page.count, page.rows.num_rows)
     # the fence's readings alone prove up to three pages exact
@@ -78,7 +83,9 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
         # the first and last page are read one after the other; the fence's two are counted as if they were, too
         seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
         filters=try_filters(name, settings, lambda chosen: ask(1, chosen).count),
-        largest_page=find_largest_page(page.count, lambda size: ask(size, filters).rows.num_rows) if probe else None,
+        largest_page=find_largest_page(page.count, lambda rows: ask(rows, filters.encode(settings.form)).rows.num_rows)
+        if probe
+        else None,
     )
 
 

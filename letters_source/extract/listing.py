@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,21 +16,31 @@ import pyarrow.compute as pc
 
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
-from letters_source.errors import LettersError
+from letters_source.errors import LettersError, MalformedResponse, ServiceRejected
 from letters_source.extract.audit import Outcome, audit_row, log_outcome
 from letters_source.extract.shrinkage import check_shrinking
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.completeness import Reading, Window, has_no_id
+from letters_source.pagination.page_size import LARGE, LARGEST_BODY
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
-from letters_source.pagination.walk import Verdict, walk_listing
+from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import Client
 from letters_source.service.listings import Listing, encode_page, page_title
+from letters_source.service.responses import Again
 
 logger = logging.getLogger("letters_source")
 
 # decoding holds the GIL: pages decoded at once wait for each other, and a pass takes a quarter longer
 ONE_AT_A_TIME = Lock()
+# bad request, content too large, URI too long, unprocessable content (RFC 9110, 15.5)
+SIZE_REFUSED = frozenset({400, 413, 414, 422})
+# how often to try a large page that fails in a way that a smaller one may not; time-outs are long, so once
+TRIES = 2
+
+
+class PageFailed(LettersError):
+    """The service does not deal with a page of the size that was tried."""
 
 
 def read_listing(task: Task, folder: Path | None, before: int) -> Generator[ListingRows | TableRows, None, int]:
@@ -79,48 +90,71 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
         ThreadPoolExecutor(settings.max_workers, f"letters-{task.name}") as pool,
         Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client,
     ):
-        try:
-            verdict, notes = read_pages(task, client, pool, spool)
-        except LettersError as error:
-            if not task.page_size.shrink(error):
-                raise
-            logger.warning("%s Reading pages of %d rows instead.", error, task.page_size.rows)
-            verdict, notes = read_pages(task, client, pool, spool)
-    return Outcome(task, verdict, notes, client.traffic, started_at, monotonic() - start)
-
-
-def read_pages(task: Task, client: Client, pool: ThreadPoolExecutor, spool: Spool | None) -> tuple[Verdict, Notes]:
-    """Read pages of one size until the listing is proven complete; return also the notes on the rows to load."""
-    settings = task.settings
-    if spool:
-        spool.clear()
-    reader = PageReader(
-        listing=task.title,
-        fetch=partial(fetch_page, task, client),
-        spool=spool,
-        pool=pool,
-        throttle=task.throttle,
-        progress=task.progress,
-        treat=partial(settings.privacy.treat, listing=task.listing.name),
-    )
-    verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
+        reader = PageReader(
+            listing=task.title,
+            fetch=partial(fetch_page, task, client),
+            spool=spool,
+            pool=pool,
+            throttle=task.throttle,
+            progress=task.progress,
+            treat=partial(settings.privacy.treat, listing=task.listing.name),
+        )
+        verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
-    return verdict, sum(kept, Notes())
+    return Outcome(task, verdict, sum(kept, Notes()), client.traffic, started_at, monotonic() - start)
 
 
 def fetch_page(task: Task, client: Client, window: Window) -> Page:
-    """Return one page of the listing."""
-    size = window.size or task.page_size.rows
-    params = encode_page(window.page, size, task.filters.encode(task.settings.form))
+    """Return one page of the listing; page 0, which is read first and alone, finds the page size."""
+    filters = task.filters.encode(task.settings.form)
+    if window == Window(0) and task.page_size.is_trial:
+        page = try_page(client, task.listing, encode_page(0, task.page_size.rows, filters))
+        task.page_size.settle(works=page is not None)
+        return page or fetch_smaller_page(task, client)
+    params = encode_page(window.page, window.size or task.page_size.rows, filters)
     return fetch(client, task.listing, params, window.page)
+
+
+def fetch_smaller_page(task: Task, client: Client) -> Page:
+    """Return page 0 after a larger one failed, and say so if this one does not."""
+    page = fetch_page(task, client, Window(0))
+    message = "%s: pages of %d rows fail. Requesting %d; set sources.letters.page_size to %d to save the trial."
+    logger.warning(message, task.title, LARGE, *2 * (task.page_size.rows,))
+    return page
+
+
+def try_page(client: Client, listing: Listing, params: Mapping[str, str]) -> Page | None:
+    """Return page 0 if the service deals with its size, and it is not too large to have many of them in memory."""
+
+    def get_page() -> Page | None:
+        try:
+            body = client.get(listing, params)
+        except Again as again:
+            if not again.may_be_size:
+                raise
+            raise replace(again, tries=1 if again.is_late else TRIES, error=PageFailed()) from None
+        return decode(body, listing, 0) if len(body) <= LARGEST_BODY else None
+
+    try:
+        return client.retry(page_title(listing.name, "0"), get_page)
+    except PageFailed:
+        return None
+    except ServiceRejected as error:
+        if error.status not in SIZE_REFUSED:
+            raise
+        return None
+    except MalformedResponse as error:
+        if not error.is_too_large:
+            raise
+        return None
 
 
 def fetch(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:
     """Get a page and decode it; the client's retries go around both."""
+    return client.retry(page_title(listing.name, page), lambda: decode(client.get(listing, params), listing, page))
 
-    def get_page() -> Page:
-        body = client.get(listing, params)
-        with ONE_AT_A_TIME:
-            return decode_page(body, listing.name, page)
 
-    return client.retry(page_title(listing.name, page), get_page)
+def decode(body: bytes, listing: Listing, page: int) -> Page:
+    """Return the rows of a page."""
+    with ONE_AT_A_TIME:
+        return decode_page(body, listing.name, page)

@@ -79,7 +79,7 @@ def check_days_honored(task: Task) -> None:
 def count_within(task: Task, window: Window) -> int | None:
     """Return the service's count for a window that a load can do without; None if it refuses or fails."""
     try:
-        return ask_count(replace(task, filters=within(task, window)), task.page_size.rows)
+        return ask_count(replace(task, filters=within(task, window)), page_size=None)
     except (ServiceRejected, ServiceUnreachable) as error:
         # a service that refuses such days does so in each load
         level = logging.INFO if isinstance(error, ServiceRejected) else logging.WARNING

@@ -52,8 +52,8 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
 """The values to try for each filter; other accounts are never tried."""
 
 
-def ask_count(task: Task, page_size: int = 1) -> int:
-    """Return the service's count, which takes one request for one row unless `page_size` says more."""
+def ask_count(task: Task, page_size: int | None = 1) -> int:
+    """Return the service's count, which takes one request for one row, or for a page of the usual size (None)."""
     settings = task.settings
     with Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client:
         return fetch_page(task, client, Window(0, page_size)).count

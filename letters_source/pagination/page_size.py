@@ -1,38 +1,25 @@
-"""How many rows to request per page: as set, or many at first, and fewer if such pages fail. Pure."""
+"""How many rows to request per page: as set, or many at first, and fewer if the first such page fails. Pure."""
 
 from typing import Literal
-
-from letters_source.errors import LettersError, MalformedResponse, ServiceRejected, ServiceUnreachable
 
 Rows = int | Literal["auto"]
 """A number of rows, or `auto`: one that the service can deal with."""
 LARGE, SMALL = 1_000, 100
-# bad request, content too large, URI too long, unprocessable content (RFC 9110, 15.5)
-REFUSALS = frozenset({400, 413, 414, 422})
+# 1,000 full rows take half a megabyte; as many pages as there are requests in flight must fit into memory
+LARGEST_BODY = 8 * 2**20
 
 
 class PageSize:
-    """The page size of a listing; all tasks of a load that read it share one."""
+    """The page size of a listing; a load's tasks that read the listing, one after another, share one.
+
+    `is_trial` tells that the size is not yet known to work, and may become smaller.
+    """
 
     def __init__(self, setting: Rows) -> None:
+        self.is_trial = setting == "auto"
         self.rows = LARGE if setting == "auto" else setting
-        self._may_shrink = setting == "auto"
 
-    def shrink(self, error: LettersError) -> bool:
-        """Request fewer rows from now on, once, if that may help against an error; return whether it may."""
-        if not self._may_shrink or not is_about_size(error):
-            return False
-        self.rows, self._may_shrink = SMALL, False
-        return True
-
-
-def is_about_size(error: LettersError) -> bool:
-    """Return whether a service that fails so may answer a request for fewer rows."""
-    match error:
-        case ServiceRejected():
-            return error.status in REFUSALS
-        case ServiceUnreachable():
-            return error.is_late
-        case MalformedResponse():
-            return error.is_too_large
-    return False
+    def settle(self, *, works: bool) -> None:
+        """Keep the size that was tried if it works, otherwise take the smaller one."""
+        self.is_trial = False
+        self.rows = self.rows if works else SMALL

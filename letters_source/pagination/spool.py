@@ -34,12 +34,6 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self._reader.close()
 
-    def clear(self) -> None:
-        """Forget all batches."""
-        self._places.clear()
-        self._end = 0
-        self._file.truncate(0)
-
     def append(self, batch: pa.Buffer) -> None:
         """Add a batch as `RecordBatch.serialize` writes it; the first has the number 0."""
         self._places.append((self._end, batch.size))

@@ -86,8 +86,9 @@ class Walk:
 
     listing: str
     number: int
-    may_overlap: bool = False  # whether the pages that are still to be read may overlap
+    until_changed: bool = False  # whether to end at the first sign of a change, if pages are large enough to overlap
     readings: list[Reading] = field(default_factory=list)
+    fence: list[Reading] = field(default_factory=list)  # the first and the last page, read again at the end
     count: int = 0
     newest: int = -1
     first_empty: float = math.inf
@@ -102,15 +103,13 @@ class Walk:
 
     @property
     def overlaps_at_once(self) -> bool:
-        """Whether all pages but the ends overlap, which costs little for many large ones."""
-        size = len(self.readings[0].keys)
-        return self.may_overlap and size >= LARGE_PAGE and pages_of(self.readings[0].count, size) >= MANY_PAGES
+        """Whether all pages may as well overlap, which costs little for many large ones."""
+        return len(self.readings[0].keys) >= LARGE_PAGE and self.last_page >= MANY_PAGES
 
     @property
-    def overlaps(self) -> bool:
-        """Whether to go on with overlapping pages: at once, or since the listing changed."""
-        has_changed = self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
-        return self.overlaps_at_once or (self.may_overlap and has_changed)
+    def ends_early(self) -> bool:
+        """Whether the walk ends because the listing changed."""
+        return self.until_changed and self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
 
     def middle_pages(self) -> Iterator[Window]:
         """Yield the pages between the first and the last, as far as the newest count says."""
@@ -118,7 +117,7 @@ class Walk:
         # a listing that doubles while it is read is left to the next walk
         for page in range(1, 2 * planned + 10):
             # the walk can no longer be complete: the count may be far too high
-            if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS or self.overlaps:
+            if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS or self.ends_early:
                 return
             # the last page was read early: if it is no longer the last, it has more rows and is read again
             if page < planned or self.last_page > planned:
@@ -156,64 +155,98 @@ def walk_listing(
     before: list[Reading] = []
     earlier: list[Reading] = []
     may_overlap, reason = proof == "continuous", ""
+    walk = begin_walk(read, listing, 1)
     passes = iter(range(1, max_walks + 1))
-    for number in passes:
-        walk = read_walk(read, listing, number, may_overlap=may_overlap and number < max_walks)
+    if may_overlap and walk.overlaps_at_once:
         readings += walk.readings
-        # several pages need a second reading for a certificate, a single page does not
-        if (number > 1 or not walk.last_page) and (verdict := exact(readings)):
+        outcome = read_overlapping(read, readings, walk, 1)
+        if isinstance(outcome, Verdict):
+            return outcome
+        reason, may_overlap = outcome, False
+        walk = begin_walk(read, listing, 1)
+    for number in passes:
+        if number > 1:
+            walk = begin_walk(read, listing, number)
+        walk.until_changed = may_overlap and number < max_walks
+        finish_walk(read, walk)
+        if verdict := judge_walk(read, readings, walk, before, proof):
             return verdict
-        fence: list[Reading] = []
-        if walk.last_page and not walk.overlaps:
-            fence = list(read([Window(0), Window(walk.last_page)], number))
-        if proof == "continuous" and is_stable(walk.readings, fence, before):
-            return stable(readings, walk, fence)
-        readings += fence
-        if verdict := exact(readings):
-            return verdict
-        if may_overlap and number < max_walks and overlaps_help(walk, fence):
+        if may_overlap and number < max_walks and overlaps_help(walk):
             may_overlap = False
-            chain = Chain(len(walk.readings[0].keys), walk.count)
-            try:
-                # the first pass goes on if it has read no more than its ends
-                read_chain(partial(collect, read, readings), chain, number if walk.overlaps_at_once else next(passes))
-            except (NotContinuous, ServiceRejected) as error:
-                reason = str(error)
-            else:
-                return chained(readings, chain)
+            outcome = read_overlapping(read, readings, walk, next(passes))
+            if isinstance(outcome, Verdict):
+                return outcome
+            reason = outcome
         if duplicates == "drop" and proof == "continuous" and repeats_ids(walk.readings, before):
             return each_once(readings, walk)
         before, earlier = walk.readings, before
+        # a third pass would show the same
+        if is_settled(before, earlier) and distinct_rows(before) != walk.count:
+            break
     raise refusal(walk, earlier, readings, reason)
 
 
-def read_walk(read: Read, listing: str, number: int, *, may_overlap: bool) -> Walk:
-    """Read page 0, which shows the count and the page size, then the last page, then those between."""
-    walk = Walk(listing, number, may_overlap)
+def begin_walk(read: Read, listing: str, number: int) -> Walk:
+    """Read page 0, which shows the count and the page size, then the last page."""
+    walk = Walk(listing, number)
     for reading in read([Window(0)], walk.number):
         walk.add(reading)
     if walk.last_page:
         for reading in read([Window(walk.last_page)], walk.number):
             walk.add(reading)
         check_paging(walk)
-        for reading in read(walk.middle_pages(), walk.number):
-            walk.add(reading)
     return walk
 
 
-def overlaps_help(walk: Walk, fence: Sequence[Reading]) -> bool:
-    """Return whether to read overlapping pages now: the walk ended for them, or rows moved while it was read.
+def finish_walk(read: Read, walk: Walk) -> None:
+    """Read the pages between the first and the last."""
+    if walk.last_page:
+        for reading in read(walk.middle_pages(), walk.number):
+            walk.add(reading)
+
+
+def judge_walk(
+    read: Read, readings: list[Reading], walk: Walk, before: Sequence[Reading], proof: Proof
+) -> Verdict | None:
+    """Return the verdict of a pass, if it has one, after its first and last page were read again."""
+    readings += walk.readings
+    # several pages need a second reading for a certificate, a single page does not
+    if (walk.number > 1 or not walk.last_page) and (verdict := exact(readings)):
+        return verdict
+    if walk.last_page and not walk.ends_early:
+        walk.fence = list(read([Window(0), Window(walk.last_page)], walk.number))
+    if proof == "continuous" and is_stable(walk.readings, walk.fence, before):
+        return stable(readings, walk)
+    readings += walk.fence
+    return exact(readings)
+
+
+def read_overlapping(read: Read, readings: list[Reading], walk: Walk, number: int) -> Verdict | str:
+    """Read the listing in pages that overlap; return the verdict, or why they do not prove it complete."""
+    chain = Chain(len(walk.readings[0].keys), walk.count)
+    try:
+        read_chain(partial(collect, read, readings), chain, number)
+    except (NotContinuous, ServiceRejected) as error:
+        return str(error)
+    keep = keep_once(readings, chain.readings())
+    is_still = (
+        number == 1 and not chain.has_moved and {reading.count for reading in readings} == {distinct_keys(readings)}
+    )
+    return Verdict("stable" if is_still else "continuous", tuple(readings), keep, chain.mended, chain.overlap)
+
+
+def overlaps_help(walk: Walk) -> bool:
+    """Return whether the listing changed while it was read, and its pages are large enough to overlap.
 
     Rows that moved under an unchanged count show twice, as many of them as others do not show; in a first pass they may
     as well be listed twice for good.
     """
     shown = {reading.page: reading.keys for reading in walk.readings}
-    is_fence_new = any(again.page not in shown or not again.keys.equals(shown[again.page]) for again in fence)
+    is_fence_new = any(again.page not in shown or not again.keys.equals(shown[again.page]) for again in walk.fence)
     has_moved = walk.number > 1 and sum(len(reading.keys) for reading in walk.readings) == walk.count > distinct_rows(
         walk.readings
     )
-    is_large = len(walk.readings[0].keys) >= SMALLEST_PAGE
-    return walk.overlaps or (is_large and (walk.changed or is_fence_new or has_moved))
+    return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
 
 
 def collect(read: Read, readings: list[Reading], windows: Iterable[Window], number: int) -> Iterator[Reading]:
@@ -221,13 +254,6 @@ def collect(read: Read, readings: list[Reading], windows: Iterable[Window], numb
     for reading in read(windows, number):
         readings.append(reading)
         yield reading
-
-
-def chained(readings: Sequence[Reading], chain: Chain) -> Verdict:
-    """Return the verdict of a chain: each of its rows once, as it was read last."""
-    keep = keep_once(readings, chain.readings())
-    is_still = not chain.has_moved and {reading.count for reading in readings} == {distinct_keys(readings)}
-    return Verdict("stable" if is_still else "continuous", tuple(readings), keep, chain.mended, chain.overlap)
 
 
 def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> tuple[Mask | bool, ...]:
@@ -253,11 +279,12 @@ def exact(readings: list[Reading]) -> Verdict | None:
     return Verdict("exact", tuple(readings), certificate.keep) if certificate else None
 
 
-def stable(earlier: list[Reading], walk: Walk, fence: list[Reading]) -> Verdict:
+def stable(earlier: list[Reading], walk: Walk) -> Verdict:
     """Return the verdict of a walk without changes; the rows of the first and last page are those of the fence."""
-    again = {reading.page for reading in fence}
-    keep = [reading.walk == walk.number and reading.page not in again for reading in earlier]
-    return Verdict("stable", (*earlier, *fence), (*keep, *(True for _ in fence)))
+    again = {reading.page for reading in walk.fence}
+    kept = {id(reading) for reading in walk.readings if reading.page not in again}
+    keep = [id(reading) in kept for reading in earlier]
+    return Verdict("stable", (*earlier, *walk.fence), (*keep, *(True for _ in walk.fence)))
 
 
 def repeats_ids(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
@@ -296,7 +323,7 @@ def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], 
     if is_settled(last, before) and distinct_rows(last) != walk.count:
         reason = f"it counts {walk.count} rows and lists {distinct_rows(last)}, the same in two passes"
         return incomplete(walk.listing, reason, last, WrongCount)
-    return incomplete(walk.listing, reason or why_incomplete(last, readings), readings if walk.overlaps else last)
+    return incomplete(walk.listing, reason or why_incomplete(last, readings), readings if walk.ends_early else last)
 
 
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:

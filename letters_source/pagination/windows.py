@@ -232,10 +232,10 @@ def check_order(readings: Sequence[Reading]) -> None:
     first, last, times = np.full(size, len(coded)), np.full(size, -1), np.zeros(size, np.int64)
     for number, (codes, reading) in enumerate(zip(coded, readings, strict=True)):
         ids = codes[~has_no_id(reading.keys).to_numpy(zero_copy_only=False)] if reading.rejected else codes
-        seen = np.bincount(ids, minlength=size)
-        times += np.where(seen > 1, len(coded) + 1, seen)
-        first[ids] = np.minimum(first[ids], number)
-        last[ids] = number
+        once, here = np.unique(ids, return_counts=True)
+        times[once] += np.where(here > 1, len(coded) + 1, 1)
+        first[once] = np.minimum(first[once], number)
+        last[once] = number
     strays = np.flatnonzero((times > 0) & (last - first + 1 != times))
     if len(strays):
         number = int(first[strays[0]])
@@ -243,13 +243,15 @@ def check_order(readings: Sequence[Reading]) -> None:
         raise out_of_order(readings[number].keys[place].as_py())
 
 
-def check_count(readings: Sequence[Reading]) -> None:
-    """Raise `NotContinuous` if rows are missing that no growth of the count explains."""
+def check_count(readings: Sequence[Reading], *, has_moved: bool) -> None:
+    """Raise `NotContinuous` if rows are missing that no growth of the count explains, or if the count is wrong."""
     counts = [reading.count for reading in sorted(readings, key=lambda reading: reading.answered)]
     grown = sum(max(0, after - before) for before, after in pairwise(counts))
     missing = counts[-1] - distinct_keys(readings)
     if missing > grown:
-        raise NotContinuous(f"{missing} of the rows that it counts are missing, and its count grew by only {grown}")
+        raise NotContinuous(f"{missing} of the rows that it counts were not shown, and its count grew by only {grown}")
+    if missing and len(set(counts)) == 1 and not has_moved:
+        raise NotContinuous(f"it shows {-missing} rows more than it counts, and nothing changed")
 
 
 def read_chain(read: Read, chain: Chain, number: int) -> None:
@@ -259,7 +261,7 @@ def read_chain(read: Read, chain: Chain, number: int) -> None:
     # rows that moved to the front before their place was read
     chain.reread_front()
     read_links(read, chain, number)
-    check_count(chain.readings())
+    check_count(chain.readings(), has_moved=chain.has_moved)
 
 
 def read_links(read: Read, chain: Chain, number: int) -> None:

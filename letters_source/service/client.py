@@ -133,7 +133,7 @@ class Client:
         except requests.exceptions.SSLError as error:
             raise untrusted(where, error) from None
         except (requests.RequestException, HTTPError, OSError, EOFError, zlib.error) as error:
-            raise Again(describe(error), is_late=is_late(error)) from None
+            raise failed(error) from None
         check_status(response, body, listing.name, where, tokens)
         return body
 
@@ -166,8 +166,7 @@ class Client:
         wish = f", which asks to wait {again.wait:.0f} s" if again.wait else ""
         return ServiceUnreachable(
             f"{where}: {again}{wish}; gave up after {self.retry_budget:.0f} s. Check base_url ({self.base_url}), "
-            "or raise sources.letters.retry_budget.",
-            is_late=again.is_late,
+            "or raise sources.letters.retry_budget."
         )
 
 
@@ -230,15 +229,17 @@ def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
     return Again("no trusted TLS connection", tries=1 if is_refused else 3, error=final)
 
 
+def failed(error: Exception) -> Again:
+    """Return what went wrong with a request that had no complete response."""
+    has_no_connection = isinstance(error, requests.exceptions.ConnectTimeout)
+    is_late = not has_no_connection and isinstance(error, requests.exceptions.Timeout | ReadTimeoutError)
+    return Again(describe(error), is_late=is_late, may_be_size=is_late)
+
+
 def describe(error: Exception) -> str:
     """Return what went wrong with a connection, without its address or contents."""
-    if is_late(error):
+    if isinstance(error, requests.exceptions.Timeout | ReadTimeoutError):
         return "no response in time"
     if isinstance(error, requests.exceptions.ConnectionError):
         return "no connection to the service"
     return "a response cut short"
-
-
-def is_late(error: Exception) -> bool:
-    """Return whether a response did not come in time."""
-    return isinstance(error, requests.exceptions.Timeout | ReadTimeoutError)

@@ -45,9 +45,9 @@ class ConcurrencyLimit:
         self.pages = min(FIRST_LIMIT, self.ceiling)
 
     def restart(self, now: float) -> None:
-        """Keep the limit, and measure anew: the pages of another listing take other times."""
-        self._before, self._rounds = None, 0
-        self._set(self.pages, now)
+        """Keep the limit that is known to be worthwhile, and measure anew: another listing's pages take other times."""
+        self._set(self._before[0] if self._before else self.pages, now)
+        self._before, self._rounds, self._was_refused = None, 0, False
 
     def finished(self, began: float, ended: float, at_once: int) -> None:
         """Learn from a page; `at_once` is how many were being read when it ended, itself included."""

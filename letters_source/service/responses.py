@@ -15,6 +15,8 @@ TOO_MANY_REQUESTS = 429
 SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
 # 501 and 505 are about the kind of request, so a retry cannot help
 RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
+# what a service, or a gateway before it, may answer if a page takes too long
+OVERCHARGED = frozenset({408, 500, 502, 504})
 LONGEST_MESSAGE = 200
 # RFC 1035, 2.3.4
 LONGEST_HOST = 253
@@ -31,6 +33,7 @@ class Again(Exception):
     tries: int | None = None  # how often to try with such a failure; None for as long as the retry budget lasts
     error: LettersError | None = None  # what to raise after the last try
     is_late: bool = False  # whether there was no response in time
+    may_be_size: bool = False  # whether a smaller page may succeed
 
     def __str__(self) -> str:
         return self.reason
@@ -51,7 +54,9 @@ def check_status(response: requests.Response, body: bytes, listing: str, where: 
     if status in RETRIED:
         wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
         reason = f"the service answered {status}"
-        raise SlowDown(reason, wait, status=status) if status in SLOW_DOWN else Again(reason, wait)
+        if status in SLOW_DOWN:
+            raise SlowDown(reason, wait, status=status)
+        raise Again(reason, wait, may_be_size=status in OVERCHARGED)
     if status < 300:
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:
@@ -109,7 +114,10 @@ def service_message(body: bytes, tokens: Tokens) -> str:
 def hint(status: int, listing: str) -> str:
     """Return what may help after a refusal."""
     if status in (400, 422) and listing == "templates":
-        return " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+        return (
+            " It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
+            "or need a smaller page_size."
+        )
     if status in (400, 422):
         return " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
     if status == 404:

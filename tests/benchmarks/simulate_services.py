@@ -11,7 +11,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -19,19 +19,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from drifting_walks import contacts_task
 from letters_source.config.settings import SETTINGS, Settings
 from letters_source.extract.listing import read_until_whole
-from letters_source.extract.task import Task
 from letters_source.pagination.page_size import PageSize
-from letters_source.pagination.reader import no_progress
-from letters_source.service.listings import LISTINGS
 from letters_source.service.pacing import ConcurrencyLimit, RequestRate
-from letters_source.service.throttle import Throttle
-from letters_source.service.tokens import TokenSource
 from report import table_of, write_block
 from service import serve
 from simulated_service import Weather
-from virtual_service import Pace, Profile, Timed, fixed_pace, time_walk
+from virtual_service import QUIET, Pace, Profile, Timed, fixed_pace, time_walk
 
 CEILING = int(SETTINGS["max_workers"].default)
 PAGE_SIZES, WORKERS = (10, 100, 1_000), (1, 2, 4, 8, 16)
@@ -143,22 +139,12 @@ def read_over_http(profile: Profile) -> float:
         )
         reached: Any = service.settings
         settings = Settings(**reached)
-        task = Task(
-            "contacts",
-            LISTINGS["contacts"],
-            settings,
-            TokenSource(settings.tokens, lambda: settings.tokens),
-            Throttle(settings.max_workers),
-            settings.filters("contacts"),
-            no_progress,
-            PageSize(settings.page_size),
-        )
-        return read_until_whole(task).seconds
+        return read_until_whole(contacts_task(settings)).seconds
 
 
 def http_line(profile: Profile) -> list[str]:
     """A service's line of the table of walks over HTTP, where its rows stay as they are."""
-    still = Profile(**{name: getattr(profile, name) for name in profile.__slots__ if name != "weather"})
+    still = replace(profile, weather=QUIET)
     simulated: Timed = time_walk(still, own_pace())
     measured = read_over_http(still)
     latency, _, *others = traits(still)

@@ -343,7 +343,8 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
     """One line says what was expected and what came."""
     where = "set SOURCES__LETTERS__{} in the environment, or {} under [sources.letters] in .dlt/config.toml.\n"
     assert letters("load", "--page-size", 0).err == (
-        "letters: Invalid value for '--page-size': 0 is not in the range 1<=x<=1000000. See letters load --help.\n"
+        "letters: Invalid value for '--page-size': 0 is not in the range 1<=x<=1000000. auto is also allowed. "
+        "See letters load --help.\n"
     )
     monkeypatch.setenv("SOURCES__LETTERS__PAGE_SIZE", "0")
     assert letters("load", "--quiet") == Outcome(
@@ -446,7 +447,7 @@ def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> No
         4,
         "",
         "letters: contacts: it counts 45 rows and lists 35, the same in two passes: count 45, received 35, missing 10, "
-        "passes 4; nothing was loaded. Report it to the service, or select rows that it counts correctly with "
+        "passes 2; nothing was loaded. Report it to the service, or select rows that it counts correctly with "
         "filters.\n",
     )
     world.emulator.canned.clear()
@@ -479,7 +480,8 @@ def test_a_service_that_refuses_ends_with_5(letters: Letters, world: World) -> N
         5,
         "",
         "letters: templates page 0: the service refused the request (400): pageSize is too large. "
-        "It may require account_id, or search, product_types and is_shared of [sources.letters.templates].\n",
+        "It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
+        "or need a smaller page_size.\n",
     )
 
 

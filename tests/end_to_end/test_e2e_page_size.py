@@ -5,12 +5,15 @@ from urllib.parse import parse_qs
 
 import pytest
 from holdings import query
+from shelves import amend
 from worlds import Begin, World
 
-from letters_source import ServiceRejected, ServiceUnreachable
+from letters_source import RepeatedIds, ServiceRejected, ServiceUnreachable, WrongCount
+from letters_source.extract.check import check_service
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 AUTO: dict[str, Any] = {"page_size": "auto"}
+FALLBACK = "contacts: pages of 1000 rows fail. Requesting 100; set sources.letters.page_size to 100 to save the trial."
 TOO_LARGE = Reply.of({"message": "pageSize must not be greater than 100"}, status=400)
 
 
@@ -47,21 +50,53 @@ def test_a_service_that_gives_fewer_rows_is_read_in_its_pages(begin: Begin) -> N
     assert world.is_exact()
 
 
-def test_a_service_that_refuses_the_size_is_asked_for_less_once(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """The load goes on, and says so; other listings and facets of contacts are asked for what is given."""
+@pytest.mark.parametrize("reply", [TOO_LARGE, Reply(413), Reply(422), Reply(504), Reply(500)], ids=str)
+def test_a_service_that_fails_at_large_pages_is_asked_for_less(
+    begin: Begin, caplog: pytest.LogCaptureFixture, reply: Reply
+) -> None:
+    """The load goes on, and says so; facets of contacts are asked for what works."""
     world = begin(Emulator(450, 7))
-    world.emulator.canned.once(When("contacts"), TOO_LARGE)
+    tries = 1 if reply.status in (400, 413, 422) else 2
+    world.emulator.canned.once(When("contacts"), *[reply] * tries)
     world.load(facets=True, **AUTO)
-    first, *others = sizes_asked(world, "contacts")
-    assert (first, set(others) - {1}, set(sizes_asked(world, "templates"))) == (1000, {100}, {1000})
-    assert "pageSize must not be greater than 100" in caplog.text
-    assert "Reading pages of 100 rows instead." in caplog.text
-    assert audited(world, "page_size_asked, page_size_given, requests") == [(100, 100, 8)]
+    asked = sizes_asked(world, "contacts")
+    assert (asked[:tries], set(asked[tries:]) - {1}) == ([1000] * tries, {100})
+    assert set(sizes_asked(world, "templates")) == {1000}
+    assert caplog.messages.count(FALLBACK) == 1
+    assert audited(world, "page_size_asked, page_size_given") == [(100, 100)]
     assert set(loaded_ids(world)) == set(world.emulator.contacts.ids())
 
 
+def test_windows_of_mailings_find_the_page_size_too(begin: Begin) -> None:
+    """Also the requests that find out whether the service honors the days."""
+    world = begin(Emulator(450, 7))
+    world.emulator.canned.once(When("contacts"), TOO_LARGE)
+    world.load(only=["mailings"], mailings_since="2026-11-20", **AUTO)
+    assert sizes_asked(world, "contacts")[:2] == [1000, 100]
+    assert set(sizes_asked(world, "contacts")[1:]) == {100}
+
+
+def test_a_check_finds_the_page_size_as_a_load_does(begin: Begin) -> None:
+    """A service that a load can read passes the check."""
+    world = begin(Emulator(450, 7))
+    world.emulator.canned.once(When("contacts"), TOO_LARGE)
+    settings = {**world.settings, **AUTO}
+    contacts = next(found for found in check_service(**settings).listings if found.listing == "contacts")
+    assert (contacts.count, contacts.page_size, contacts.requests) == (450, 100, 7)
+
+
+def test_heavy_pages_are_requested_smaller(begin: Begin) -> None:
+    """As many as there are requests in flight must fit into memory."""
+    world = begin(Emulator(210, 7))
+    for contact in world.emulator.contacts.ids():
+        amend(world.emulator.contacts, contact, address2="x" * 50_000)
+    world.load(**AUTO)
+    assert audited(world, "verdict, page_size_asked, page_size_given") == [("stable", 100, 100)]
+    assert world.is_exact()
+
+
 def test_a_size_refused_again_is_an_error(begin: Begin) -> None:
-    """The second refusal is told."""
+    """It is told, and nothing is said of pages that work."""
     world = begin(Emulator(450, 7))
     world.emulator.canned.always(When("contacts"), TOO_LARGE)
     with pytest.raises(ServiceRejected, match="It may need a smaller page_size"):
@@ -117,3 +152,36 @@ def test_a_long_listing_that_changes_is_read_in_one_pass(begin: Begin, kind: Any
     loaded = loaded_ids(world)
     assert len(loaded) == len(set(loaded))
     assert stayed <= set(loaded)
+
+
+@pytest.mark.parametrize("off", [1, -1])
+def test_a_wrong_count_of_a_long_listing_is_told(begin: Begin, off: int) -> None:
+    """Overlapping pages show that nothing changed, so the count is wrong."""
+    world = begin(Emulator(11_500, 7))
+    contacts: Any = world.emulator.contacts
+    page = contacts.page
+
+    def miscount(*asked: Any) -> bytes:
+        return bytes(page(*asked)).replace(b'"count":11500', b'"count":%d' % (11_500 + off), 1)
+
+    contacts.page = miscount
+    with pytest.raises(WrongCount):
+        world.load(**AUTO)
+
+
+def test_a_long_listing_is_read_in_one_pass_if_no_more_are_allowed(begin: Begin) -> None:
+    """Overlapping pages need no second one, even if it changes."""
+    world = begin(Emulator(11_500, 7, behavior=Behavior(drift=[Drift("delete", "anywhere", 0.5)])))
+    world.load(max_walks=1, **AUTO)
+    assert audited(world, "verdict, walks") == [("continuous", 1)]
+
+
+def test_ids_listed_twice_in_a_long_listing_are_told_and_dropped(begin: Begin) -> None:
+    """Overlapping pages leave the passes that show it."""
+    world = begin(Emulator(11_500, 7))
+    twice = world.emulator.contacts.rows()[5]
+    world.emulator.contacts.insert(twice, 9_000)
+    with pytest.raises(RepeatedIds):
+        world.load(max_walks=2, **AUTO)
+    world.load(max_walks=2, duplicates="drop", **AUTO)
+    assert len(loaded_ids(world)) == 11_500

@@ -108,11 +108,20 @@ def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
 
 def test_rows_that_are_missing_need_a_count_that_grew() -> None:
     """Rows that came after their place was read are missing, and the count tells of them."""
-    check_count([reading("abc", total=3), reading("cde", total=6, answered=3)])
+    check_count([reading("abc", total=3), reading("cde", total=6, answered=3)], has_moved=False)
     with pytest.raises(
-        NotContinuous, match=r"^1 of the rows that it counts are missing, and its count grew by only 0$"
+        NotContinuous, match=r"^1 of the rows that it counts were not shown, and its count grew by only 0$"
     ):
-        check_count([reading("abc", total=6), reading("cde", total=6, answered=3)])
+        check_count([reading("abc", total=6), reading("cde", total=6, answered=3)], has_moved=True)
+
+
+def test_more_rows_than_are_counted_need_a_change() -> None:
+    """Rows that left after they were read are too many; if nothing changed, the count is wrong."""
+    readings = [reading("abc", total=4), reading("cde", total=4, answered=3)]
+    check_count(readings, has_moved=True)
+    check_count([reading("abc", total=5), readings[1]], has_moved=False)
+    with pytest.raises(NotContinuous, match=r"^it shows 1 rows more than it counts, and nothing changed$"):
+        check_count(readings, has_moved=False)
 
 
 def outcomes(kind: Kind, place: Place, rates: Iterable[float]) -> list[Outcome]:
@@ -296,9 +305,11 @@ def test_an_id_that_is_listed_twice_for_good_is_told_so(size: int, max_walks: in
     """All rows arrived, so nothing is missing, and waiting for a quieter hour would not help."""
     with pytest.raises(RepeatedIds) as caught:
         walk_listing(repeating(size), "contacts", max_walks=max_walks)
+    passes = caught.value.walks
+    assert passes <= 3
     assert str(caught.value) == (
         f"contacts: 2 rows repeat the id of another row, for example 0, the same in two passes: count {5 * size}, "
-        f"received {5 * size}, missing 0, passes {max_walks}; nothing was loaded. "
+        f"received {5 * size}, missing 0, passes {passes}; nothing was loaded. "
         "Set sources.letters.duplicates to drop, to load each id once."
     )
 

@@ -40,7 +40,10 @@ from programmable_emulator import Behavior, Emulator, Reply, When
 from recording_server import RESET, Recorder, answer, chunked, record
 
 TOKENS = Tokens("emulator-access-token", "emulator-refresh-token")
-FILTERS = " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+FILTERS = (
+    " It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
+    "or need a smaller page_size."
+)
 FORMS = " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
 ADDRESS = " Check base_url, which ends in /api/v1."
 AT_ONCE = {"Retry-After": "0"}

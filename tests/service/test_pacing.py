@@ -94,13 +94,22 @@ def test_after_a_refusal_the_limit_grows_by_one_for_each_round() -> None:
 
 
 def test_another_listing_keeps_the_limit_and_is_measured_anew() -> None:
-    """Its pages are not compared with those of the listing before."""
+    """Its pages are not compared with those of the listing before; a limit on trial is taken back."""
     limit = ConcurrencyLimit(64)
-    now, _ = read_pages(limit, 60, served=64)
-    kept = limit.pages
+    now, tried = read_pages(limit, 60, served=64)
     limit.restart(now)
-    assert limit.pages == kept
+    assert limit.pages == tried[-2]
     # ten times slower, and as many of them at once as before
     for number in range(100):
         limit.finished(now + number, now + number + 10, int(limit.pages))
     assert limit.pages == 64
+
+
+def test_short_listings_do_not_raise_the_limit_step_by_step() -> None:
+    """Each of them ends before a higher limit was measured."""
+    limit, now = ConcurrencyLimit(64), 0.0
+    for _ in range(10):
+        limit.restart(now)
+        now, _ = read_pages(limit, 12, served=1, now=now)
+    limit.restart(now)
+    assert limit.pages == FIRST_LIMIT

@@ -24,7 +24,10 @@ from letters_source.service.tokens import Tokens
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 FORMS = " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
-FILTERS = " It may require account_id, or search, product_types and is_shared of [sources.letters.templates]."
+FILTERS = (
+    " It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
+    "or need a smaller page_size."
+)
 TOKENS = Tokens("canary-access", "canary-refresh")
 
 
