@@ -1,4 +1,4 @@
-"""What becomes of a walk over HTTP while rows come and go, by the emulator's own record of each answer?"""
+"""How does a walk over HTTP end while rows come and go, by the emulator's own record of each answer?"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

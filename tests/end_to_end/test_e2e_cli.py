@@ -638,7 +638,7 @@ def test_an_error_of_nobody_s_ends_with_1(begin: Begin, monkeypatch: pytest.Monk
 )  # fmt: skip
 @pytest.mark.usefixtures("world")
 def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: str) -> None:
-    """It is what becomes of a variable that is not set, and would load over the default place."""
+    """A shell makes it of a variable that is not set, and would load over the default place."""
     done = letters("load", option, "")
     assert (done.code, done.out) == (2, "")
     assert f"letters: Invalid value for '{option}': it is empty." in done.err

@@ -352,7 +352,7 @@ def test_a_status_that_the_service_does_not_know_tells_no_untruths(
 def test_a_single_status_that_the_service_does_not_know_tells_no_untruths(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A documented one, which it heeds, would say nothing of it."""
+    """A documented one, which it honors, would say nothing of it."""
     world = begin(Emulator(40, 0))
     for number in (4, 6):
         world.emulator.canned.once(When(number=number), envelope(world.emulator))

@@ -641,7 +641,7 @@ def test_a_filter_that_the_service_ignores_is_told_in_one_warning(
     assert queries(world) == [f"2000&{case.query}", without(case.filters)]
 
 
-def test_a_filter_that_the_service_heeds_is_not_warned_of(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_filter_that_the_service_honors_is_not_warned_of(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Nor is an account, or a listing without filters."""
     world.load(account_id="502", **CASES["is_return_address"].settings)
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
@@ -663,7 +663,7 @@ def test_a_value_that_may_well_choose_all_rows_is_not_warned_of(
 def test_a_service_that_refuses_to_be_asked_without_filters_is_loaded(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether it heeds them is then not asked; that it wants them is heed enough."""
+    """Whether it honors them is then not asked: it requires them."""
     world.emulator.canned.once(When("templates", number=2), Reply.of({"message": "productTypes is required"}, 400))
     result = world.load(only=("templates",), template_filters=TemplateFilters(product_types=("Personal Letters",)))
     assert result.tables["templates"] > 0

@@ -257,7 +257,7 @@ def test_a_contact_that_is_mailed_again_keeps_its_earlier_mailing(begin: Begin, 
 
 
 def test_days_that_the_service_ignores_make_no_mailings(begin: Begin, today: date) -> None:
-    """All contacts would seem to be mailed each day; once the service heeds them, they are loaded."""
+    """All contacts would seem to be mailed each day; once the service honors them, they are loaded."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=4)
     mail(world.emulator, days_from(since, today))
     rows = [row.document for row in world.emulator.contacts.rows()]
@@ -291,7 +291,7 @@ def counted(*counts: int) -> list[Reply]:
 def test_days_that_are_heeded_by_half_make_no_mailings(
     begin: Begin, today: date, counts: tuple[int, ...], message: str
 ) -> None:
-    """A service may heed the last day of a window alone, or take it for a moment at which the window has ended."""
+    """A service may honor the last day of a window alone, or take it for a moment at which the window has ended."""
     world = begin(Emulator(0, 0))
     world.emulator.canned.once(When("contacts"), *counted(*counts))
     with pytest.raises(ServiceError) as caught:
