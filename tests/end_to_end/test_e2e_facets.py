@@ -33,7 +33,7 @@ COLUMNS = {
     SHARED: {"template_id": "VARCHAR", "is_shared": "BOOLEAN"},
 }
 STATUSES = ("In Transit", "Mailed", "Scheduled", "Returned")
-PAGE_SIZE = 500
+PAGE_SIZE = 400
 CONTACTS = ("contacts",)
 
 

@@ -149,8 +149,9 @@ def test_a_service_that_is_away_is_tried_again(airflow: Airflow, begin: Begin) -
 def test_settings_in_the_variable_of_dlt(airflow: Airflow, begin: Begin) -> None:
     """`dlt_secrets_toml` holds what secrets.toml would."""
     world = begin(Emulator(30, 3))
-    lines = [f"{name} = {json.dumps(value)}" for name, value in world.settings.items()]
-    toml = "\n".join(["[sources.letters]", *lines, "page_size = 7"])
+    settings = {**world.settings, "page_size": 7}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    toml = "\n".join(["[sources.letters]", *lines])
     ran = airflow.schedule("letters", environment=places(world), variables={"dlt_secrets_toml": toml})
     assert ran.runs == {("letters", "scheduled", "success")}
     assert loaded_contacts(world.place) == held_contacts(world.emulator)
