@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
 from letters_source.decode.row_schema import OTHERS, Notes
@@ -77,7 +78,9 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
     verdict, traffic, task = outcome.verdict, outcome.traffic, outcome.task
     readings, settings = verdict.readings, task.settings
     last_walk = [reading for reading in readings if reading.walk == readings[-1].walk]
-    pages = {(reading.page, reading.size) for reading in last_walk}
+    # an empty listing has one page, too
+    kept_pages = {(each.page, each.size) for each, rows in zip(readings, verdict.keep, strict=True) if np.any(rows)}
+    pages = max(1, len(kept_pages))
     received = sum(len(reading.keys) for reading in readings)
     policies, filters, kept = settings.privacy.recorded, given(task.filters), by_plain_name(outcome.notes.kept)
     row = {
@@ -98,9 +101,9 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "misfit_values": outcome.notes.misfits,
         "undocumented_fields": json.dumps(dict(sorted(kept.items()))) if kept else None,
         "walks": readings[-1].walk,
-        "pages": len(pages),
+        "pages": pages,
         "page_size_asked": task.page_size.rows,
-        "page_size_given": max(len(reading.keys) for reading in last_walk) if len(pages) > 1 else None,
+        "page_size_given": max(len(reading.keys) for reading in last_walk) if pages > 1 else None,
         **{name: traffic[name] for name in ("requests", "retries", "throttled")},
         "started_at": outcome.started_at,
         "seconds": outcome.seconds,

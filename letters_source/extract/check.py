@@ -67,8 +67,12 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
     filters = settings.filters(name)
     size = PageSize(settings.page_size)
     task = Task(name, LISTINGS[name], settings, client.tokens, client.throttle, filters, no_progress, size)
-    start = monotonic()
+    tried, start = size.rows, monotonic()
     page = fetch_page(task, client, Window(0))
+    if size.rows != tried:
+        # the trial is no part of the latency
+        start = monotonic()
+        page = fetch_page(task, client, Window(0))
     latency = monotonic() - start
     pages = pages_of(page.count, page.rows.num_rows)
     # the fence's readings alone prove up to three pages exact

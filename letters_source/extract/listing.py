@@ -21,7 +21,7 @@ from letters_source.extract.audit import Outcome, audit_row, log_outcome
 from letters_source.extract.shrinkage import check_shrinking
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.completeness import Reading, Window, has_no_id
-from letters_source.pagination.page_size import LARGE, LARGEST_BODY
+from letters_source.pagination.page_size import LARGE, LARGEST_BODY, SMALL
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import walk_listing
@@ -109,17 +109,22 @@ def fetch_page(task: Task, client: Client, window: Window) -> Page:
     filters = task.filters.encode(task.settings.form)
     if window == Window(0) and task.page_size.is_trial:
         page = try_page(client, task.listing, encode_page(0, task.page_size.rows, filters))
-        task.page_size.settle(works=page is not None)
-        return page or fetch_smaller_page(task, client)
+        if page is None:
+            return fetch_smaller_page(task, client, filters)
+        # few rows tell nothing about a page of many
+        if page.rows.num_rows >= SMALL:
+            task.page_size.settle(works=True)
+        return page
     params = encode_page(window.page, window.size or task.page_size.rows, filters)
     return fetch(client, task.listing, params, window.page)
 
 
-def fetch_smaller_page(task: Task, client: Client) -> Page:
-    """Return page 0 after a larger one failed, and say so if this one does not."""
-    page = fetch_page(task, client, Window(0))
+def fetch_smaller_page(task: Task, client: Client, filters: Mapping[str, str]) -> Page:
+    """Return page 0 after a larger one failed; if this one does not, it was for the size."""
+    page = fetch(client, task.listing, encode_page(0, SMALL, filters), 0)
+    task.page_size.settle(works=False)
     message = "%s: pages of %d rows fail. Requesting %d; set sources.letters.page_size to %d to save the trial."
-    logger.warning(message, task.title, LARGE, *2 * (task.page_size.rows,))
+    logger.warning(message, task.title, LARGE, SMALL, SMALL)
     return page
 
 

@@ -323,7 +323,9 @@ def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], 
     if is_settled(last, before) and distinct_rows(last) != walk.count:
         reason = f"it counts {walk.count} rows and lists {distinct_rows(last)}, the same in two passes"
         return incomplete(walk.listing, reason, last, WrongCount)
-    return incomplete(walk.listing, reason or why_incomplete(last, readings), readings if walk.ends_early else last)
+    why = why_incomplete(last, readings)
+    seen = readings if walk.ends_early else last
+    return incomplete(walk.listing, why if repeats_rejected(last) else reason or why, seen)
 
 
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:

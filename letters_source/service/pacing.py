@@ -46,7 +46,7 @@ class ConcurrencyLimit:
 
     def restart(self, now: float) -> None:
         """Keep the limit that is known to be worthwhile, and measure anew: another listing's pages take other times."""
-        self._set(self._before[0] if self._before else self.pages, now)
+        self._set(min(self.pages, self._before[0]) if self._before else self.pages, now)
         self._before, self._rounds, self._was_refused = None, 0, False
 
     def finished(self, began: float, ended: float, at_once: int) -> None:

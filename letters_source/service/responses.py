@@ -56,7 +56,8 @@ def check_status(response: requests.Response, body: bytes, listing: str, where: 
         reason = f"the service answered {status}"
         if status in SLOW_DOWN:
             raise SlowDown(reason, wait, status=status)
-        raise Again(reason, wait, may_be_size=status in OVERCHARGED)
+        # a service that says when to come back is out of order, whatever the size
+        raise Again(reason, wait, may_be_size=status in OVERCHARGED and wait is None)
     if status < 300:
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:

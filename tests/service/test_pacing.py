@@ -113,3 +113,14 @@ def test_short_listings_do_not_raise_the_limit_step_by_step() -> None:
         now, _ = read_pages(limit, 12, served=1, now=now)
     limit.restart(now)
     assert limit.pages == FIRST_LIMIT
+
+
+def test_another_listing_does_not_undo_refusals() -> None:
+    """A limit on trial that was refused is not taken back to the one before, but stays below it."""
+    limit = ConcurrencyLimit(64)
+    now, tried = read_pages(limit, 60, served=64)
+    assert tried[-1] == 32
+    for _ in range(4):
+        limit.refused()
+    limit.restart(now)
+    assert limit.pages == 2
