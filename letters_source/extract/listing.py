@@ -27,14 +27,12 @@ from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import Client
 from letters_source.service.listings import Listing, encode_page, page_title
-from letters_source.service.responses import Again
+from letters_source.service.responses import SIZE_REFUSED, Again
 
 logger = logging.getLogger("letters_source")
 
 # decoding holds the GIL: pages decoded at once wait for each other, and a pass takes a quarter longer
 ONE_AT_A_TIME = Lock()
-# bad request, content too large, URI too long, unprocessable content (RFC 9110, 15.5)
-SIZE_REFUSED = frozenset({400, 413, 414, 422})
 # how often to try a large page that fails in a way that a smaller one may not; time-outs are long, so once
 TRIES = 2
 

@@ -17,6 +17,8 @@ SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
 RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
 # what a service, or a gateway before it, may answer if a page takes too long
 OVERCHARGED = frozenset({408, 500, 502, 504})
+# how it may refuse a page size: bad request, content too large, URI too long, unprocessable content (RFC 9110, 15.5)
+SIZE_REFUSED = frozenset({400, 413, 414, 422})
 LONGEST_MESSAGE = 200
 # RFC 1035, 2.3.4
 LONGEST_HOST = 253

@@ -89,29 +89,26 @@ def traits(profile: Profile) -> list[str]:
 
 def compare(profile: Profile) -> Compared:
     """Simulate the walks of one service."""
-    grid = {chosen: seconds(profile, fixed_pace(*chosen)) for chosen in settings_for(profile)}
+    grid = {chosen: seconds(profile, *chosen) for chosen in settings_for(profile)}
     chosen = min(grid, key=lambda each: grid[each])
     own = [time_walk(profile, own_pace(), seed) for seed in seeds(profile)]
     refused = max(walk.refused / walk.requests for walk in own)
-    return Compared(
-        profile, chosen, grid[chosen], seconds(profile, fixed_pace(*FORMER)), mean(w.seconds for w in own), refused
-    )
+    return Compared(profile, chosen, grid[chosen], seconds(profile, *FORMER), mean(w.seconds for w in own), refused)
 
 
 def settings_for(profile: Profile) -> Iterator[tuple[int, int, float | None]]:
-    """The grid of fixed settings: sizes that the service gives, and its own limit where it has one."""
+    """The grid of fixed settings: page sizes that the service returns, with its own limit and without."""
     for size, workers, limited in product(PAGE_SIZES, WORKERS, (False, True)):
         is_given = size <= (profile.max_page_size or size)
-        # pages of 10 rows take a hundred times the requests, and are the best of none that gives more
+        # pages of 10 rows take ten times the requests or more; they are tried where the service returns no more
         is_small = size == min(PAGE_SIZES) and profile.max_page_size != size
         if is_given and not is_small and (profile.rate_limit or not limited):
             yield size, workers, profile.rate_limit if limited else None
 
 
-def seconds(profile: Profile, pace: Pace) -> float:
-    """The mean of some walks; a pace learns, so each walk has its own."""
-    chosen = pace.page_size, int(pace.limit.ceiling), pace.rate.most
-    return mean(time_walk(profile, fixed_pace(*chosen), seed).seconds for seed in seeds(profile))
+def seconds(profile: Profile, page_size: int, workers: int, rate: float | None = None) -> float:
+    """The mean of some walks with fixed settings."""
+    return mean(time_walk(profile, fixed_pace(page_size, workers, rate), seed).seconds for seed in seeds(profile))
 
 
 def seeds(profile: Profile) -> range:
