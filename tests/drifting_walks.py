@@ -9,10 +9,12 @@ from letters_source.config.settings import Settings
 from letters_source.errors import IncompleteListing
 from letters_source.extract.listing import read_until_whole
 from letters_source.extract.task import Task
-from letters_source.pagination.completeness import Reading, certify
+from letters_source.pagination.completeness import certify
 from letters_source.pagination.page_size import PageSize
 from letters_source.pagination.reader import no_progress
-from letters_source.pagination.walk import Proof, Verdict, VerdictName
+from letters_source.pagination.readings import Reading
+from letters_source.pagination.verdicts import Verdict, VerdictName
+from letters_source.pagination.walk import Proof
 from letters_source.service.listings import LISTINGS
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from letters_source.errors import IncompleteListing
-from letters_source.pagination.completeness import Reading, Window
-from letters_source.pagination.walk import Proof, Verdict, VerdictName, walk_listing
+from letters_source.pagination.readings import Reading, Window
+from letters_source.pagination.verdicts import Verdict, VerdictName
+from letters_source.pagination.walk import Proof, walk_listing
 
 Kind = Literal["insert", "delete", "mixed", "swap", "move"]
 Place = Literal["front", "end", "anywhere"]
@@ -125,7 +126,7 @@ class ConcurrentReader:
     clock: Iterator[int] = field(default_factory=count)
 
     def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
-        """The responses as they come; see `letters_source.pagination.walk.Read`."""
+        """The responses as they come; see `letters_source.pagination.chain.Read`."""
         waiting = iter(windows)
         flight = list(self.ask(waiting, self.window))
         while flight:

@@ -15,8 +15,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-from letters_source.pagination.completeness import Reading, Window
-from letters_source.pagination.walk import VerdictName, walk_listing
+from letters_source.pagination.readings import Reading, Window
+from letters_source.pagination.verdicts import VerdictName
+from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from letters_source.service.pacing import ConcurrencyLimit, RequestRate
 from programmable_emulator import Behavior

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from letters_source.decode.row_schema import OTHERS, Notes
 from letters_source.extract.task import TableRows, Task
-from letters_source.pagination.walk import Verdict
+from letters_source.pagination.verdicts import Verdict
 from letters_source.service.listings import given
 from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE
 

@@ -13,10 +13,10 @@ from letters_source.decode.page import Page
 from letters_source.extract.listing import fetch, fetch_page
 from letters_source.extract.probe import Effect, find_largest_page, try_filters
 from letters_source.extract.task import Task
-from letters_source.pagination.completeness import Window
 from letters_source.pagination.page_size import PageSize
+from letters_source.pagination.passes import pages_of
 from letters_source.pagination.reader import no_progress
-from letters_source.pagination.walk import pages_of
+from letters_source.pagination.readings import Window
 from letters_source.service.client import Client
 from letters_source.service.listings import LISTINGS, encode_page
 from letters_source.service.throttle import Throttle

@@ -20,9 +20,9 @@ from letters_source.errors import LettersError, MalformedResponse, ServiceReject
 from letters_source.extract.audit import Outcome, audit_row, log_outcome
 from letters_source.extract.shrinkage import check_shrinking
 from letters_source.extract.task import ListingRows, TableRows, Task
-from letters_source.pagination.completeness import Reading, Window, has_no_id
 from letters_source.pagination.page_size import LARGE, LARGEST_BODY, SMALL
 from letters_source.pagination.reader import PageReader
+from letters_source.pagination.readings import Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import Client

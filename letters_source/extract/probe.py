@@ -9,7 +9,7 @@ from letters_source.config.settings import Settings
 from letters_source.errors import ServiceRejected
 from letters_source.extract.listing import fetch_page
 from letters_source.extract.task import Task
-from letters_source.pagination.completeness import Window
+from letters_source.pagination.readings import Window
 from letters_source.service.client import Client
 from letters_source.service.listings import (
     ADDRESS_STATUSES,

@@ -2,55 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-Codes = npt.NDArray[np.int64]
-NUL = "\x00"
-Mask = npt.NDArray[np.bool_]
-
-
-class Window(NamedTuple):
-    """A page, of the listing's usual size, or of `size` rows."""
-
-    page: int
-    size: int | None = None
-
-    @property
-    def offset(self) -> int:
-        """The offset of its first row."""
-        return self.page * (self.size or 0)
-
-    @property
-    def end(self) -> int:
-        """The offset after its last row."""
-        return self.offset + (self.size or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One response; `asked` and `answered` are ticks of a clock that all requests of a listing share."""
-
-    page: int
-    walk: int
-    count: int
-    keys: pa.Array  # each row's id, or NUL and the whole text of a row without one; no id contains NUL
-    rejected: int
-    asked: int
-    answered: int
-    size: int | None = None  # as in `Window`
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """Proof that the rows in `keep` (a mask for each reading) are the service's set when reading `at` was answered."""
-
-    at: int
-    keep: tuple[Mask, ...]
+from letters_source.pagination.readings import (
+    Codes,
+    Mask,
+    Reading,
+    code_keys,
+    count_codes,
+    distinct_rows,
+    newest_rows,
+    repeats_rejected,
+    shows_same_pages,
+)
 
 
 def is_stable(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
@@ -71,35 +37,23 @@ def is_stable(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequenc
     return rows == walk[0].count == distinct_rows(walk)
 
 
-def shows_same_pages(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
-    """Return whether two walks read the same pages with the same rows."""
-    shown, earlier = ({reading.page: reading.keys for reading in readings} for readings in (walk, before))
-    return shown.keys() == earlier.keys() and all(keys.equals(earlier[page]) for page, keys in shown.items())
+def is_settled(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
+    """Return whether two passes show the same pages under one count."""
+    return len({reading.count for reading in (*walk, *before)}) == 1 and shows_same_pages(walk, before)
 
 
-def repeats_rejected(walk: Sequence[Reading]) -> bool:
-    """Return whether two pages show the same row without an id."""
-    texts = [pc.unique(reading.keys.filter(has_no_id(reading.keys))) for reading in walk if reading.rejected]
-    return sum(map(len, texts)) > len(pc.unique(pa.chunked_array(texts, pa.string())))
+def repeats_ids(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
+    """Return whether two equal passes show as many rows as the service counts, and some ids more than once."""
+    rows = sum(len(reading.keys) for reading in walk)
+    return is_settled(walk, before) and rows == walk[0].count > distinct_rows(walk)
 
 
-def has_no_id(keys: pa.Array) -> pa.BooleanArray:
-    """Return which keys are those of rows without a usable id."""
-    return pc.starts_with(keys, NUL)
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Proof that the rows in `keep` (a mask for each reading) are the service's set when reading `at` was answered."""
 
-
-def distinct_rows(readings: Sequence[Reading]) -> int:
-    """Return the number of different ids, plus one for each row without an id."""
-    keys = pa.chunked_array([reading.keys for reading in readings], pa.string())
-    rejected = sum(reading.rejected for reading in readings)
-    if rejected:
-        keys = keys.filter(pc.invert(has_no_id(keys)))
-    return rejected + len(pc.unique(keys))
-
-
-def distinct_keys(readings: Sequence[Reading]) -> int:
-    """Return the number of different keys; equal rows without an id count as one."""
-    return len(pc.unique(pa.chunked_array([reading.keys for reading in readings], pa.string())))
+    at: int
+    keep: tuple[Mask, ...]
 
 
 def certify(readings: Sequence[Reading]) -> Certificate | None:
@@ -116,19 +70,6 @@ def certify(readings: Sequence[Reading]) -> Certificate | None:
         if members.sum() == readings[at].count:
             return Certificate(at, spans.last_readings(members))
     return None
-
-
-def code_keys(readings: Sequence[Reading]) -> list[Codes]:
-    """Return each reading's keys as numbers, equal for equal keys."""
-    keys = pa.chunked_array([reading.keys for reading in readings], pa.string()).combine_chunks()
-    codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
-    ends = np.cumsum([len(reading.keys) for reading in readings])
-    return np.split(codes, ends[:-1])
-
-
-def count_codes(coded: Sequence[Codes]) -> int:
-    """Return how many different keys the numbers of `code_keys` stand for."""
-    return max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,16 +121,6 @@ class Spans:
             wanted[codes] & newest
             for codes, newest in zip(self.coded, newest_rows(self.readings, self.coded), strict=True)
         )
-
-
-def newest_rows(readings: Sequence[Reading], coded: Sequence[Codes]) -> list[Mask]:
-    """Return for each reading which of its rows are the last reading of their key."""
-    size = count_codes(coded)
-    source, place = np.full(size, -1), np.full(size, -1)
-    for index in sorted(range(len(readings)), key=lambda index: readings[index].answered):
-        source[coded[index]] = index
-        place[coded[index]] = np.arange(len(coded[index]))
-    return [(source[codes] == index) & (place[codes] == np.arange(len(codes))) for index, codes in enumerate(coded)]
 
 
 def rows_at(ticks: Codes, rows: Codes, after: Codes) -> Codes:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from letters_source.decode.page import Page
 from letters_source.decode.row_schema import RAW, Notes
-from letters_source.pagination.completeness import NUL, Reading, Window
+from letters_source.pagination.readings import NUL, Reading, Window
 from letters_source.pagination.spool import Spool
 from letters_source.service.throttle import Throttle
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from letters_source.pagination.completeness import Mask
+from letters_source.pagination.readings import Mask
 
 # enough rows for dlt's work per batch not to matter, few enough for flat memory
 BATCH_ROWS = 40_000

@@ -30,7 +30,7 @@ from measure import child_environment
 from records import Record
 from weather import SHARES, Weather
 
-from letters_source.pagination.walk import VerdictName
+from letters_source.pagination.verdicts import VerdictName
 from programmable_emulator import Behavior, Drift, Emulator
 from report import describe_machine, table_of, write_block
 

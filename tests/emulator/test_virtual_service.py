@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from letters_source.pagination.completeness import Window
+from letters_source.pagination.readings import Window
 from simulated_service import Scenario, SimulatedService
 from virtual_service import QUIET, Profile, VirtualReader, fixed_pace, time_walk
 

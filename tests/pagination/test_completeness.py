@@ -8,16 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from letters_source.pagination.completeness import (
-    NUL,
-    Certificate,
-    Reading,
-    Spans,
-    certify,
-    code_keys,
-    distinct_rows,
-    is_stable,
-)
+from letters_source.pagination.completeness import Certificate, Spans, certify, is_stable
+from letters_source.pagination.readings import NUL, Reading, code_keys, distinct_rows
 
 
 def reading(keys: Sequence[str], count: int, asked: int, answered: int | None = None, page: int = 0) -> Reading:

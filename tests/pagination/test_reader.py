@@ -12,8 +12,8 @@ import pytest
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import ServiceRejected
-from letters_source.pagination.completeness import Window
 from letters_source.pagination.reader import PageReader, no_progress, row_keys
+from letters_source.pagination.readings import Window
 from letters_source.pagination.spool import Spool
 from letters_source.service.throttle import Throttle
 from pages import page_of

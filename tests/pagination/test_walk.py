@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from letters_source.errors import IncompleteListing, WrongCount
-from letters_source.pagination.completeness import NUL, Reading, Window
-from letters_source.pagination.walk import MOST_REPEATS, Proof, Verdict, Walk, walk_listing
+from letters_source.pagination.passes import MOST_REPEATS, Walk
+from letters_source.pagination.readings import NUL, Reading, Window
+from letters_source.pagination.verdicts import Verdict
+from letters_source.pagination.walk import Proof, walk_listing
 from simulated_service import (
     ConcurrentReader,
     Kind,

@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 from letters_source.errors import IncompleteListing, RepeatedIds, ServiceRejected
-from letters_source.pagination.completeness import NUL, Reading, Window
-from letters_source.pagination.walk import Verdict, walk_listing
+from letters_source.pagination.chain import Read
+from letters_source.pagination.readings import NUL, Reading, Window
+from letters_source.pagination.verdicts import Verdict
+from letters_source.pagination.walk import walk_listing
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     SMALLEST_PAGE,
     NotContinuous,
-    Read,
     check_count,
     check_order,
     example,

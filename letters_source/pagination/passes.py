@@ -1,0 +1,79 @@
+"""One pass over a listing, page by page: what it has read, and which page to read next. Pure."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from letters_source.pagination.readings import Reading, Window
+from letters_source.pagination.windows import LARGE_PAGE, MANY_PAGES, SMALLEST_PAGE
+
+MOST_REPEATS = 100
+"""Stop after this many repeated pages in a row: the service repeats itself past its end."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """One pass over a listing: the readings so far, and the pages to read next."""
+
+    listing: str
+    number: int
+    until_changed: bool = False  # whether to end at the first sign of a change, if pages are large enough to overlap
+    readings: list[Reading] = field(default_factory=list)
+    fence: list[Reading] = field(default_factory=list)  # the first and the last page, read again at the end
+    count: int = 0
+    newest: int = -1
+    first_empty: float = math.inf
+    repeats: int = 0
+    changed: bool = False
+    _shown: set[int] = field(default_factory=set)
+
+    @property
+    def last_page(self) -> int:
+        """The last page by the newest count and the page size of page 0."""
+        return pages_of(self.count, len(self.readings[0].keys)) - 1
+
+    @property
+    def overlaps_at_once(self) -> bool:
+        """Whether all pages may as well overlap, which costs little for many large ones."""
+        return len(self.readings[0].keys) >= LARGE_PAGE and self.last_page >= MANY_PAGES
+
+    @property
+    def ends_early(self) -> bool:
+        """Whether the walk ends because the listing changed."""
+        return self.until_changed and self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
+
+    def middle_pages(self) -> Iterator[Window]:
+        """Yield the pages between the first and the last, as far as the newest count says."""
+        planned = self.last_page
+        # a listing that doubles while it is read is left to the next walk
+        for page in range(1, 2 * planned + 10):
+            # the walk can no longer be complete: the count may be far too high
+            if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS or self.ends_early:
+                return
+            # the last page was read early: if it is no longer the last, it has more rows and is read again
+            if page < planned or self.last_page > planned:
+                yield Window(page)
+
+    def add(self, reading: Reading) -> None:
+        """Add a response."""
+        self.readings.append(reading)
+        self.changed |= reading.count != self.readings[0].count
+        if reading.answered > self.newest:
+            self.count, self.newest = reading.count, reading.answered
+        if not len(reading.keys):
+            self.first_empty = min(self.first_empty, reading.page)
+        rows = hash_of(reading)
+        # rows without an id may be equal on many pages without being repeats
+        self.repeats = self.repeats + 1 if rows in self._shown and not reading.rejected else 0
+        self._shown.add(rows)
+
+
+def pages_of(count: int, page_size: int) -> int:
+    """Return the number of pages for `count` rows; page 0 always exists."""
+    return max(1, -(-count // page_size)) if page_size else 1
+
+
+def hash_of(reading: Reading) -> int:
+    """Return a hash of a page's rows: their number, the first and the last key."""
+    keys = reading.keys
+    return hash((len(keys), *(keys[place].as_py() for place in (0, -1) if len(keys))))

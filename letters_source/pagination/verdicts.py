@@ -1,0 +1,125 @@
+"""What the passes over a listing have proven, and which rows to load; or why they prove nothing. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from letters_source.errors import IncompleteListing, RepeatedIds, WrongCount
+from letters_source.pagination.completeness import certify, is_settled, repeats_ids
+from letters_source.pagination.passes import Walk
+from letters_source.pagination.readings import (
+    Mask,
+    Reading,
+    code_keys,
+    distinct_rows,
+    has_no_id,
+    newest_rows,
+    repeats_rejected,
+)
+from letters_source.pagination.windows import example
+
+VerdictName = Literal["stable", "continuous", "exact"]
+"""What a listing was proven to be: unchanged while it was read; changed, but no row that stayed was missed; or equal to
+the service's at one moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A listing proven complete: how, by which readings, and which rows of each reading to load."""
+
+    name: VerdictName
+    readings: tuple[Reading, ...]
+    keep: tuple[Mask | bool, ...]
+    links_mended: int | None = None
+    overlap: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """The number of rows to load."""
+        return sum(
+            len(reading.keys) * rows if isinstance(rows, bool) else int(rows.sum())
+            for reading, rows in zip(self.readings, self.keep, strict=True)
+        )
+
+    @property
+    def rejected(self) -> int:
+        """The number of those without a usable id."""
+        return sum(
+            int(np.count_nonzero(has_no_id(reading.keys).to_numpy(zero_copy_only=False) & rows))
+            for reading, rows in zip(self.readings, self.keep, strict=True)
+            if reading.rejected
+        )
+
+
+def exact(readings: list[Reading]) -> Verdict | None:
+    """Return the verdict of the certificate over all readings so far, if there is one."""
+    certificate = certify(readings)
+    return Verdict("exact", tuple(readings), certificate.keep) if certificate else None
+
+
+def stable(earlier: list[Reading], walk: Walk) -> Verdict:
+    """Return the verdict of a walk without changes; the rows of the first and last page are those of the fence."""
+    again = {reading.page for reading in walk.fence}
+    kept = {id(reading) for reading in walk.readings if reading.page not in again}
+    keep = [id(reading) in kept for reading in earlier]
+    return Verdict("stable", (*earlier, *walk.fence), (*keep, *(True for _ in walk.fence)))
+
+
+def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
+    """Return the verdict of a walk that shows ids more than once: each of them is loaded once."""
+    keep = keep_once(readings, walk.readings)
+    # equal rows without an id are different rows
+    keep = tuple(
+        rows if isinstance(rows, bool) else rows | has_no_id(reading.keys).to_numpy(zero_copy_only=False)
+        for reading, rows in zip(readings, keep, strict=True)
+    )
+    return Verdict("stable", tuple(readings), keep)
+
+
+def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> tuple[Mask | bool, ...]:
+    """Return which rows of all readings to load: those of the wanted ones, each as it was read last."""
+    numbers = {id(reading) for reading in wanted}
+    chosen = [reading for reading in readings if id(reading) in numbers]
+    newest = iter(newest_rows(chosen, code_keys(chosen)))
+    return tuple(next(newest) if id(reading) in numbers else False for reading in readings)
+
+
+def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], reason: str) -> IncompleteListing:
+    """Return the error that tells most about a listing that is not proven complete."""
+    last = walk.readings
+    if repeats_ids(last, before):
+        keys = pa.chunked_array([reading.keys for reading in last], pa.string())
+        times = pc.value_counts(keys.filter(pc.invert(has_no_id(keys))))
+        repeated = times.field("values")[pc.index(times.field("counts"), pc.max(times.field("counts"))).as_py()]
+        repeats = len(keys) - distinct_rows(last)
+        rows = "1 row repeats" if repeats == 1 else f"{repeats} rows repeat"
+        reason = f"{rows} the id of another row{example(repeated.as_py())}, the same in two passes"
+        return RepeatedIds(walk.listing, reason, count=walk.count, received=len(keys), walks=walk.number)
+    if is_settled(last, before) and distinct_rows(last) != walk.count:
+        reason = f"it counts {walk.count} rows and lists {distinct_rows(last)}, the same in two passes"
+        return incomplete(walk.listing, reason, last, WrongCount)
+    why = why_incomplete(last, readings)
+    seen = readings if walk.ends_early else last
+    return incomplete(walk.listing, why if repeats_rejected(last) else reason or why, seen)
+
+
+def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
+    """Return why the listing is not proven complete, judged by its last walk and all readings."""
+    if repeats_rejected(last):
+        return "two pages show the same row without an id, which takes two equal walks and proof continuous"
+    counts = {reading.count for reading in readings}
+    if len(counts) == 1 and counts != {distinct_rows(last)}:
+        return "its rows do not add up to its count"
+    return "its rows moved while they were read"
+
+
+def incomplete(
+    listing: str, reason: str, readings: Sequence[Reading], kind: type[IncompleteListing] = IncompleteListing
+) -> IncompleteListing:
+    """Return the error for a listing that is not proven complete, with the figures of its last walk."""
+    newest = max(readings, key=lambda reading: reading.answered)
+    return kind(listing, reason, count=newest.count, received=distinct_rows(readings), walks=newest.walk)
