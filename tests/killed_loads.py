@@ -14,7 +14,6 @@ import re
 import signal
 import sys
 import threading
-import time
 from io import IOBase
 from pathlib import Path
 from types import FrameType
@@ -22,6 +21,8 @@ from typing import Any, NoReturn
 
 from letters_source import make_pipeline, run
 
+LONGEST = 600
+"""Seconds that a load may take."""
 FILE_EVENTS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "shutil.rmtree"}
 # what dlt gives DuckDB goes through these, which a profile sees; the methods of DuckDB itself it does not
 CLIENT = "duckdb/sql_client.py"
@@ -85,12 +86,12 @@ def main() -> None:
         child = os.fork()
         if not child:
             load(settings, file, chosen)
-        if moment:
-            # for the benchmark, which kills at moments that dice choose: whatever the load does then, it must leave old
-            # tables or new ones, so nothing hangs on how exact the moment is; tests kill at steps
-            time.sleep(float(moment))
-            os.kill(child, signal.SIGKILL)
+        # for the benchmark, which kills at moments that dice choose; tests kill at steps
+        killer = threading.Timer(float(moment or LONGEST), os.kill, (child, signal.SIGKILL))
+        killer.start()
         _, status = os.waitpid(child, 0)
+        killer.cancel()
+        killer.join()
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 

@@ -3,8 +3,7 @@
 import os
 import signal
 from functools import partial
-from threading import Thread
-from time import sleep
+from threading import Event, Thread
 
 import duckdb
 import pytest
@@ -40,18 +39,23 @@ def test_what_a_database_says_of_a_value_is_left_out(statement: str, words: str)
 
 def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
     """However long the statement would have taken."""
+    under_way = Event()
+
+    def begin(number: int) -> int:
+        under_way.set()
+        return number
+
+    def interrupt() -> None:
+        under_way.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
     with duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+        connection.create_function("begin", begin, side_effects=True)
         connection.execute("CREATE TABLE numbers AS FROM range(3000000) numbers(n)")
-        endless = partial(connection.execute, "SELECT count(*) FROM numbers a, numbers b WHERE a.n * b.n % 7 = 3")
-
-        def interrupt() -> None:
-            for _ in range(1000):
-                if connection.query_progress() > 0:
-                    break
-                sleep(0.01)
-            os.kill(os.getpid(), signal.SIGINT)
-
+        started = "SELECT begin(n) AS n FROM numbers WHERE n = 1"
+        endless = partial(
+            connection.execute, f"SELECT count(*) FROM ({started}) s, numbers a, numbers b WHERE a.n * b.n % 7 = s.n"
+        )
         Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
             plain_errors(endless)()

@@ -1,6 +1,7 @@
 """A PostgreSQL server of the tests' own: from the system's packages, on a free port of this machine."""
 
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -10,11 +11,10 @@ from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from tempfile import TemporaryDirectory
 from threading import Thread
-from time import monotonic, sleep
 from urllib.parse import urlsplit
 
 USER, PASSWORD = "letters", "canary-postgres-2f9e"
-STARTS_WITHIN = 60
+STARTS_WITHIN = "60"
 
 
 def programs() -> Path:
@@ -50,51 +50,22 @@ def serve_postgres() -> Iterator[str]:
             shutil.chown(folder, "postgres")
             shutil.chown(password, "postgres")
         data, port = str(folder / "data"), free_port()
-        make = [
-            "initdb",
-            "-D",
-            data,
-            "-U",
-            USER,
-            "-A",
-            "scram-sha-256",
-            f"--pwfile={password}",
-            "-E",
-            "UTF8",
-            "--no-sync",
-        ]
-        run(*make, "--locale=C")
+        access = ["-U", USER, "-A", "scram-sha-256", f"--pwfile={password}"]
+        run("initdb", "-D", data, *access, "-E", "UTF8", "--locale=C", "--no-sync")
         here = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"]
         options = [word for setting in here for word in ("-c", setting)]
-        with start("postgres", "-D", data, "-p", str(port), *options) as server:
-            wait_until_ready(port, server)
+        # returns once the server takes connections
+        run("pg_ctl", "start", "-D", data, "-w", "-t", STARTS_WITHIN, "-o", shlex.join(["-p", str(port), *options]))
+        try:
             yield f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port}/postgres"
-            server.terminate()
+        finally:
+            run("pg_ctl", "stop", "-D", data, "-m", "fast")
 
 
 def run(program: str, *arguments: str) -> None:
-    """One of PostgreSQL's programs, until it ends."""
-    subprocess.run(
-        [*as_ordinary_user(), str(programs() / program), *arguments], check=True, capture_output=True, cwd="/"
-    )
-
-
-def start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """One of PostgreSQL's programs, under way."""
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(
-        [*as_ordinary_user(), str(programs() / program), *arguments], stdout=quiet, stderr=quiet, cwd="/"
-    )
-
-
-def wait_until_ready(port: int, server: subprocess.Popen[bytes]) -> None:
-    """Ask until the server takes connections."""
-    end = monotonic() + STARTS_WITHIN
-    ready = [str(programs() / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
-    while subprocess.run(ready, check=False).returncode:
-        assert server.poll() is None, "PostgreSQL did not start."
-        assert monotonic() < end, "PostgreSQL does not take connections."
-        sleep(0.05)
+    """One of PostgreSQL's programs, until it ends; a server that it starts would keep a pipe of its output open."""
+    command = [*as_ordinary_user(), str(programs() / program), *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
 
 class DeafToCommits(ThreadingTCPServer):

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfile
 from socket import create_server
-from time import monotonic, sleep
 
 import dagster as dg
 import pytest
@@ -18,7 +17,9 @@ import requests
 from dagster_runs import FILE, OWN, reach
 from holdings import LISTED, held_tables
 from playwright.sync_api import Browser, expect
+from requests.adapters import HTTPAdapter
 from terminals import run_process
+from urllib3 import Retry
 from worlds import ACCESS, REFRESH, serve_world
 
 from programmable_emulator import Emulator
@@ -81,23 +82,18 @@ def served(home: Path) -> Iterator[str]:
         subprocess.Popen([*shlex.split(command), "-p", str(port)], stdout=log, stderr=log) as process,
     ):
         try:
-            wait_for(f"http://127.0.0.1:{port}/server_info", process)
+            wait_for(f"http://127.0.0.1:{port}/server_info")
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
 
 
-def wait_for(url: str, process: subprocess.Popen[bytes], seconds: float = 120) -> None:
-    """Return once a page answers."""
-    end = monotonic() + seconds
-    while monotonic() < end and process.poll() is None:
-        try:
-            requests.get(url, timeout=5).raise_for_status()
-        except requests.ConnectionError:
-            sleep(0.2)
-        else:
-            return
-    raise AssertionError(f"{url} does not answer")
+def wait_for(url: str) -> None:
+    """Return once a page answers: urllib3 asks again while nobody listens, for at most about two minutes."""
+    with requests.Session() as session:
+        patient = Retry(connect=30, backoff_factor=0.1, backoff_max=5)
+        session.mount("http://127.0.0.1", HTTPAdapter(max_retries=patient))
+        session.get(url, timeout=5).raise_for_status()
 
 
 def test_each_step_runs_in_a_process_of_its_own(home: Path) -> None:
