@@ -153,9 +153,13 @@ class ServiceError(LettersError):
 
 
 class ServiceUnreachable(ServiceError):
-    """No usable response came within the retry budget."""
+    """No usable response came within the retry budget; `may_be_size` tells that a smaller page may succeed."""
 
     may_pass = True
+
+    def __init__(self, message: str, *, may_be_size: bool = False) -> None:
+        self.may_be_size = may_be_size
+        super().__init__(message)
 
 
 class ServiceRejected(ServiceError):

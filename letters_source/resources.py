@@ -71,7 +71,7 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[d
         rows, audit, count = read_window(task, window)
         mailed += count
         yield from ({"day": day, "item": item} for item in (rows, audit))
-        task.progress(task.name, 1, 1, len(windows))
+        task.context.progress(task.name, 1, 1, len(windows))
     check_days_whole(task, windows, together, mailed)
 
 

@@ -23,9 +23,8 @@ from letters_source.config.settings import Overrides, Settings
 from letters_source.destination.audits import running_pipeline
 from letters_source.destination.kinds import is_files, table_format
 from letters_source.destination.write_modes import write_disposition
-from letters_source.extract.task import ListingRows, TableRows, Task
+from letters_source.extract.task import ListingRows, LoadContext, TableRows, Task, listing_task
 from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
-from letters_source.pagination.page_size import PageSize
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.resources import Item, read_mailings, read_pages
 from letters_source.service.listings import LISTINGS, given
@@ -67,14 +66,9 @@ def letters(
     logging.getLogger("dlt").addFilter(is_no_hint_of_ours)
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
-    tokens = token_source(resolved, settings)
     throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
-    tasks = {
-        name: Task(
-            name, listing, resolved, tokens, throttle, resolved.filters(name), watch, PageSize(resolved.page_size)
-        )
-        for name, listing in LISTINGS.items()
-    }
+    context = LoadContext(resolved, token_source(resolved, settings), throttle, watch)
+    tasks = {name: listing_task(listing, context) for name, listing in LISTINGS.items()}
     resources = [resource for task in tasks.values() for resource in listing_resources(task)]
     return [*resources, *mailings_resources(replace(tasks[MAILINGS.listing], name=MAILINGS.name))]
 

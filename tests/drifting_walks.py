@@ -8,14 +8,12 @@ from urllib.parse import parse_qs
 from letters_source.config.settings import Settings
 from letters_source.errors import IncompleteListing
 from letters_source.extract.listing import read_until_whole
-from letters_source.extract.task import Task
+from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.pagination.completeness import certify
-from letters_source.pagination.page_size import PageSize
-from letters_source.pagination.reader import no_progress
 from letters_source.pagination.readings import Reading
 from letters_source.pagination.verdicts import Verdict, VerdictName
 from letters_source.pagination.walk import Proof
-from letters_source.service.listings import LISTINGS
+from letters_source.service.listings import CONTACTS
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
 from programmable_emulator import Behavior, Drift, Emulator
@@ -113,13 +111,5 @@ def task_for(base_url: str, emulator: Emulator, case: Case) -> Task:
 
 def contacts_task(settings: Settings) -> Task:
     """All contacts."""
-    return Task(
-        "contacts",
-        LISTINGS["contacts"],
-        settings,
-        TokenSource(settings.tokens, lambda: settings.tokens),
-        Throttle(settings.max_workers),
-        settings.filters("contacts"),
-        no_progress,
-        PageSize(settings.page_size),
-    )
+    tokens = TokenSource(settings.tokens, lambda: settings.tokens)
+    return listing_task(CONTACTS, LoadContext(settings, tokens, Throttle(settings.max_workers)))

@@ -18,8 +18,8 @@ import pyarrow as pa
 from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.verdicts import VerdictName
 from letters_source.pagination.walk import walk_listing
-from letters_source.service.client import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from letters_source.service.pacing import ConcurrencyLimit, RequestRate
+from letters_source.service.retries import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from programmable_emulator import Behavior
 from programmable_emulator.rate_limits import Limiter, build_limiter
 from simulated_service import Scenario, SimulatedService, Weather

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from letters_source.config.settings import FILTERS, PII, SECRETS, SETTINGS, Key
 from letters_source.errors import SettingsError
@@ -132,12 +132,12 @@ def toml_lines(keys: Iterable[Key]) -> str:
     return "\n".join(f"{f'# {key.name} = {toml_of(example_of(key))}':<30}  # {key.about.description}" for key in keys)
 
 
-def example_of(key: Key) -> Any:
+def example_of(key: Key) -> object:
     """Return the declared example, else the default, else true."""
     return key.about.examples[0] if key.about.examples else True if key.default is None else key.default
 
 
-def toml_of(value: Any) -> str:
+def toml_of(value: object) -> str:
     """Return a value as TOML."""
     if isinstance(value, date):
         return value.isoformat()

@@ -6,7 +6,7 @@ dlt's own resolution, which `@configspec` uses, falls back from `sources.letters
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Annotated, Any, get_origin
@@ -59,7 +59,7 @@ def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
     return tuple(f"{section}.{part}" for section in sections) if part else sections
 
 
-def look_up(key: Key, sections: Sequence[str], providers: Providers) -> Any:
+def look_up(key: Key, sections: Sequence[str], providers: Providers) -> object:
     """Return the value of a key in the first section that has one, converted; None where no provider has one."""
     for section, value in found_values(key.name, sections, providers):
         if value is not None:
@@ -67,7 +67,7 @@ def look_up(key: Key, sections: Sequence[str], providers: Providers) -> Any:
     return None
 
 
-def found_values(name: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, Any]]:
+def found_values(name: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, object]]:
     """Yield what each provider has for a key in each section; secrets come only from providers that support them."""
     secret = is_secret(name)
     for section in sections:
@@ -106,7 +106,7 @@ def check_names(section: str, given: Collection[str], allowed: Collection[str]) 
         raise unknown(section, name, allowed)
 
 
-def convert(section: str, key: Key, value: Any) -> Any:
+def convert(section: str, key: Key, value: object) -> object:
     """Return a given or configured value as the declared type, within its bounds; secrets lose surrounding blanks."""
     if value in key.words:
         return value
@@ -117,7 +117,7 @@ def convert(section: str, key: Key, value: Any) -> Any:
         raise wrong(f"{section}.{key.name}".removeprefix(f"{SECTION}."), expected(key), value) from None
 
 
-def read(key: Key, value: Any) -> Any:
+def read(key: Key, value: object) -> object:
     """Return a value as the type of a key; numbers, booleans and choices as dlt reads them."""
     if key.kind is date:
         return read_day(value)
@@ -126,14 +126,14 @@ def read(key: Key, value: Any) -> Any:
     return read_texts(value) if get_origin(key.kind) is tuple else deserialize_value(key.name, value, key.kind)
 
 
-def read_day(value: Any) -> date:
+def read_day(value: object) -> date:
     """Return the day of a TOML date, or of ISO 8601 text."""
     if isinstance(value, datetime):
         return value.date()
     return value if isinstance(value, date) else date.fromisoformat(str(value))
 
 
-def read_text(value: Any) -> str:
+def read_text(value: object) -> str:
     """Return text, or a whole number that is meant as text."""
     # a bool is an int in Python
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -141,11 +141,11 @@ def read_text(value: Any) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-def read_texts(value: Any) -> tuple[str, ...]:
+def read_texts(value: object) -> tuple[str, ...]:
     """Return the texts of a TOML list, a JSON list, or a text with commas."""
     if isinstance(value, str):
         text = value.strip()
         value = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
-    if isinstance(value, bytes):
+    if isinstance(value, bytes) or not isinstance(value, Iterable):
         raise TypeError
     return tuple(text for text in map(read_text, value) if text)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, replace
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from msgspec import Meta
@@ -36,32 +36,32 @@ POLICIES = {name: Key(name, Literal[choices], Meta()) for name, choices in {**CH
 def resolve_settings(overrides: Overrides, providers: Providers | None = None) -> Settings:
     """Resolve the settings, or raise `SettingsError`, which names the key, its environment variable and its file."""
     found = present_providers() if providers is None else providers
-    given: dict[str, Any] = {**overrides}
+    given: dict[str, object] = {**overrides}
     check_names(SECTION, given, Overrides.__annotations__)
-    environment = resolve_key(SETTINGS["environment"], given, (SECTION,), found)
+    environment = cast("Environment | None", resolve_key(SETTINGS["environment"], given, (SECTION,), found))
     sections = sections_of(environment)
     for section in sections:
         check_spelling(section, found, (*Overrides.__annotations__, *SUBSECTIONS, *get_args(Environment)))
     values = resolve_keys(SETTINGS.values(), given, sections, found)
-    contacts, templates = resolve_both_filters(given, values["account_id"], environment, found)
+    contacts, templates = resolve_both_filters(overrides, values["account_id"], environment, found)
     settings = Settings(
         **{**values, "environment": environment, "base_url": values["base_url"].rstrip("/")},
         contact_filters=contacts,
         template_filters=templates,
-        privacy=resolve_privacy(given.get("pii"), values["pii_key"], environment, found),
+        privacy=resolve_privacy(overrides.get("pii"), values["pii_key"], environment, found),
     )
     check_settings(settings)
     return settings
 
 
 def resolve_keys(
-    keys: Iterable[Key], given: Mapping[str, Any], sections: Sequence[str], providers: Providers
+    keys: Iterable[Key], given: Mapping[str, object], sections: Sequence[str], providers: Providers
 ) -> dict[str, Any]:
     """Return the value of each key."""
     return {key.name: resolve_key(key, given, sections, providers) for key in keys}
 
 
-def resolve_key(key: Key, given: Mapping[str, Any], sections: Sequence[str], providers: Providers) -> Any:
+def resolve_key(key: Key, given: Mapping[str, object], sections: Sequence[str], providers: Providers) -> object:
     """Return the value of a key: as given, or else as configured, or else its default."""
     value = given.get(key.name)
     found = look_up(key, sections, providers) if value is None else convert(sections[-1], key, value)
@@ -71,7 +71,7 @@ def resolve_key(key: Key, given: Mapping[str, Any], sections: Sequence[str], pro
 
 
 def resolve_section(
-    part: str, keys: Mapping[str, Key], given: Mapping[str, Any], environment: str | None, providers: Providers
+    part: str, keys: Mapping[str, Key], given: Mapping[str, object], environment: str | None, providers: Providers
 ) -> dict[str, Any]:
     """Resolve the keys of a subsection of `[sources.letters]`."""
     sections = sections_of(environment, part)
@@ -82,11 +82,11 @@ def resolve_section(
 
 
 def resolve_both_filters(
-    given: Mapping[str, Any], account: str | None, environment: str | None, providers: Providers
+    given: Overrides, account: str | None, environment: str | None, providers: Providers
 ) -> tuple[ContactFilters, TemplateFilters]:
     """Return the filters of both listings; an account given as an argument takes precedence over configured ones."""
-    contacts: ContactFilters = given.get("contact_filters") or ContactFilters()
-    templates: TemplateFilters = given.get("template_filters") or TemplateFilters()
+    contacts = given.get("contact_filters") or ContactFilters()
+    templates = given.get("template_filters") or TemplateFilters()
     is_argument = given.get("account_id") is not None
     others = {str(filters.account_id) for filters in (contacts, templates) if filters.account_id} - {account}
     if is_argument and others:

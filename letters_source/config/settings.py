@@ -4,14 +4,13 @@ Nothing here imports dlt, Arrow or NumPy, so that `letters --help` answers at on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from datetime import date
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Union, get_args, get_origin
 
 from msgspec import Meta
 
-from letters_source.pagination.page_size import Rows
 from letters_source.service.listings import (
     LAST_MAILED_STATUSES,
     ContactFilters,
@@ -23,9 +22,12 @@ from letters_source.service.listings import (
     Texts,
     about,
 )
+from letters_source.service.pacing import Rows
 from letters_source.service.tokens import Tokens
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from letters_source.tables import Mode
     from letters_source.transform.privacy import Policy, Privacy
 
@@ -149,21 +151,21 @@ class Key:
     """A declared setting or filter: its type without None, and its default, `MISSING` where a value is required."""
 
     name: str
-    kind: Any
+    kind: Any  # a type, or a form such as Literal[...], for which Python 3.11 has no type
     about: Meta
-    default: Any = None
+    default: object = None
     secret: bool = False
     words: tuple[str, ...] = ()  # accepted instead of a number
 
 
-def keys_of(declaration: Any) -> dict[str, Key]:
+def keys_of(declaration: "type[DataclassInstance]") -> dict[str, Key]:
     """Return the keys that a dataclass declares by `Annotated` fields."""
     return {key.name: key_of(key) for key in fields(declaration) if get_origin(key.type) is Annotated}
 
 
-def key_of(declared: Any) -> Key:
+def key_of(declared: Field[object]) -> Key:
     """Return the key of an `Annotated` field of type T, `T | None`, or `T | Literal[...]`."""
-    hint, [meaning] = declared.type.__origin__, declared.type.__metadata__
+    hint, meaning = get_args(declared.type)
     is_union = get_origin(hint) in (Union, UnionType)
     kind, *others = [kind for kind in get_args(hint) if kind is not NoneType] if is_union else [hint]
     words = tuple(word for other in others for word in get_args(other))

@@ -10,15 +10,14 @@ from typing import Unpack
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
 from letters_source.decode.page import Page
-from letters_source.extract.listing import fetch, fetch_page
+from letters_source.extract.listing import fetch_page, read_page
 from letters_source.extract.probe import Effect, find_largest_page, try_filters
-from letters_source.extract.task import Task
-from letters_source.pagination.page_size import PageSize
+from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.pagination.passes import pages_of
-from letters_source.pagination.reader import no_progress
 from letters_source.pagination.readings import Window
 from letters_source.service.client import Client
-from letters_source.service.listings import LISTINGS, encode_page
+from letters_source.service.listings import LISTINGS, Listing
+from letters_source.service.page_request import PageRequest
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import expiry
 
@@ -63,17 +62,11 @@ def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Fin
 
 def check_listing(name: str, settings: Settings, client: Client, *, probe: bool) -> Finding:
     """Return what was found about a listing."""
-    ask = partial(ask_page, name, client)
-    filters = settings.filters(name)
-    size = PageSize(settings.page_size)
-    task = Task(name, LISTINGS[name], settings, client.tokens, client.throttle, filters, no_progress, size)
-    tried, start = size.rows, monotonic()
-    page = fetch_page(task, client, Window(0))
-    if size.rows != tried:
-        # the trial is no part of the latency
-        start = monotonic()
-        page = fetch_page(task, client, Window(0))
-    latency = monotonic() - start
+    ask = partial(ask_page, LISTINGS[name], client)
+    task = listing_task(LISTINGS[name], LoadContext(settings, client.tokens, client.throttle))
+    page, latency = time_page(task, client)
+    filters = task.filters.encode(settings.form)
+    largest = find_largest_page(page.count, lambda rows: ask(rows, filters).rows.num_rows) if probe else None
     pages = pages_of(page.count, page.rows.num_rows)
     # the fence's readings alone prove up to three pages exact
     walks = 2 if settings.proof == "exact" and pages > 3 else 1
@@ -87,12 +80,21 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
         # the first and last page are read one after the other; the fence's two are counted as if they were, too
         seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
         filters=try_filters(name, settings, lambda chosen: ask(1, chosen).count),
-        largest_page=find_largest_page(page.count, lambda rows: ask(rows, filters.encode(settings.form)).rows.num_rows)
-        if probe
-        else None,
+        largest_page=largest,
     )
 
 
-def ask_page(name: str, client: Client, page_size: int, filters: Mapping[str, str]) -> Page:
+def time_page(task: Task, client: Client) -> tuple[Page, float]:
+    """Return page 0 and the seconds that it took."""
+    tried, start = task.page_size.rows, monotonic()
+    page = fetch_page(task, client, Window(0))
+    if task.page_size.rows != tried:
+        # the trial is no part of the latency
+        start = monotonic()
+        page = fetch_page(task, client, Window(0))
+    return page, monotonic() - start
+
+
+def ask_page(listing: Listing, client: Client, page_size: int, filters: Mapping[str, str]) -> Page:
     """Return page 0 of a listing."""
-    return fetch(client, LISTINGS[name], encode_page(0, page_size, filters), 0)
+    return client.get(PageRequest(listing, 0, page_size, filters), read_page)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +12,7 @@ from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
 from letters_source.extract.probe import ask_count
 from letters_source.extract.task import TableRows, Task
-from letters_source.service.listings import ADDRESS_STATUSES, LAST_MAILED_STATUSES, NOBODY, given, refined
+from letters_source.service.listings import ADDRESS_STATUSES, LAST_MAILED_STATUSES, NOBODY, given
 from letters_source.tables import (
     CONTACTS__ADDRESS_STATUSES,
     CONTACTS__LAST_MAILED_STATUSES,
@@ -25,7 +24,9 @@ from letters_source.tables import (
 logger = logging.getLogger("letters_source")
 
 DOCUMENTED_STATUSES = (*ADDRESS_STATUSES, *LAST_MAILED_STATUSES)
-FACETS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
+Value = str | bool
+"""A value of a filter."""
+FACETS: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     TEMPLATES__SHARED.name: ("is_shared", (True, False)),
     CONTACTS__ADDRESS_STATUSES.name: ("address_status", ADDRESS_STATUSES),
     CONTACTS__LAST_MAILED_STATUSES.name: ("last_mailed_status", ()),
@@ -59,7 +60,7 @@ def read_facet(task: Task, table: Table, whole: int) -> Iterator[TableRows]:
         yield audit_row(outcome, len(ids), adds_up=adds_up)
 
 
-def chosen_values(task: Task, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
+def chosen_values(task: Task, name: str, values: tuple[Value, ...]) -> tuple[Value, ...]:
     """Return the values to ask for, each once; fewer if the task itself filters by the same filter."""
     chosen = given(task.filters).get(name)
     if isinstance(chosen, list):
@@ -69,12 +70,12 @@ def chosen_values(task: Task, name: str, values: tuple[Any, ...]) -> tuple[Any, 
     return tuple(dict.fromkeys(values))
 
 
-def narrowed(task: Task, name: str, value: Any) -> Task:
+def narrowed(task: Task, name: str, value: Value) -> Task:
     """Return the task for the rows with one value of a filter."""
-    return replace(task, filters=refined(task.filters, **{name: value if isinstance(value, bool) else (value,)}))
+    return task.narrowed(**{name: value if isinstance(value, bool) else (value,)})
 
 
-def ignored_values(task: Task, name: str, counts: Mapping[Any, int], whole: int) -> list[Any]:
+def ignored_values(task: Task, name: str, counts: Mapping[Value, int], whole: int) -> list[Value]:
     """Return the values that the service does not honor: all of them, or those that return the whole listing."""
     if is_ignored(task, name, counts, whole):
         return list(counts)
@@ -86,7 +87,7 @@ def ignored_values(task: Task, name: str, counts: Mapping[Any, int], whole: int)
     return [value for value in suspects if returns_all(task, name, NOBODY if isinstance(value, str) else value)]
 
 
-def returns_all(task: Task, name: str, value: Any) -> bool:
+def returns_all(task: Task, name: str, value: Value) -> bool:
     """Return whether the filter value now has the same count as the listing."""
     try:
         return ask_count(narrowed(task, name, value)) == ask_count(task)
@@ -94,7 +95,7 @@ def returns_all(task: Task, name: str, value: Any) -> bool:
         return False
 
 
-def is_ignored(task: Task, name: str, counts: Mapping[Any, int], whole: int) -> bool:
+def is_ignored(task: Task, name: str, counts: Mapping[Value, int], whole: int) -> bool:
     """Return whether every value returns the whole listing, as it was when it was read or as it is now."""
     seen = list(counts.values())
     # compare a single value with another one; if the task filters by it, `report_ignored` has already warned
@@ -107,21 +108,21 @@ def is_ignored(task: Task, name: str, counts: Mapping[Any, int], whole: int) -> 
     return all(few <= count <= many for count in seen)
 
 
-def another(value: Any) -> Any:
+def another(value: Value) -> Value:
     """Return a value that excludes the given one."""
     return not value if isinstance(value, bool) else next(status for status in LAST_MAILED_STATUSES if status != value)
 
 
-def each_once(found: dict[Any, pa.ChunkedArray]) -> dict[Any, pa.ChunkedArray]:
+def each_once(found: dict[Value, pa.ChunkedArray]) -> dict[Value, pa.ChunkedArray]:
     """Return each id only under the value read last: a row may have changed its value between two passes."""
-    newest: dict[Any, pa.ChunkedArray] = {}
+    newest: dict[Value, pa.ChunkedArray] = {}
     for value, ids in reversed(found.items()):
         later = pa.chunked_array([chunk for kept in newest.values() for chunk in kept.chunks], pa.string())
         newest[value] = ids.filter(pc.invert(pc.is_in(ids, later)))
     return newest
 
 
-def facet_rows(table: Table, ids: pa.ChunkedArray, value: Any) -> pa.Table:
+def facet_rows(table: Table, ids: pa.ChunkedArray, value: Value) -> pa.Table:
     """Return the facet's rows: an id each, and the value if the table has a column for it."""
     values = [pa.repeat(pa.scalar(value, field.type), len(ids)) for field in list(table.schema)[1:]]
     return pa.Table.from_arrays([ids, *values], schema=table.schema)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,29 +15,23 @@ import pyarrow.compute as pc
 
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
-from letters_source.errors import LettersError, MalformedResponse, ServiceRejected
+from letters_source.errors import ServiceError
 from letters_source.extract.audit import Outcome, audit_row, log_outcome
 from letters_source.extract.shrinkage import check_shrinking
 from letters_source.extract.task import ListingRows, TableRows, Task
-from letters_source.pagination.page_size import LARGE, LARGEST_BODY, SMALL
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.readings import Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import Client
-from letters_source.service.listings import Listing, encode_page, page_title
-from letters_source.service.responses import SIZE_REFUSED, Again
+from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
+from letters_source.service.page_request import PageRequest
+from letters_source.service.responses import may_be_size
 
 logger = logging.getLogger("letters_source")
 
 # decoding holds the GIL: pages decoded at once wait for each other, and a pass takes a quarter longer
 ONE_AT_A_TIME = Lock()
-# how often to try a large page that fails in a way that a smaller one may not; time-outs are long, so once
-TRIES = 2
-
-
-class PageFailed(LettersError):
-    """The service does not deal with a page of the size that was tried."""
 
 
 def read_listing(task: Task, folder: Path | None, before: int) -> Generator[ListingRows | TableRows, None, int]:
@@ -86,15 +79,15 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
     started_at, start = datetime.now(UTC), monotonic()
     with (
         ThreadPoolExecutor(settings.max_workers, f"letters-{task.name}") as pool,
-        Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client,
+        task.context.client() as client,
     ):
         reader = PageReader(
             listing=task.title,
             fetch=partial(fetch_page, task, client),
             spool=spool,
             pool=pool,
-            throttle=task.throttle,
-            progress=task.progress,
+            throttle=task.context.throttle,
+            progress=task.context.progress,
             treat=partial(settings.privacy.treat, listing=task.listing.name),
         )
         verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
@@ -106,58 +99,35 @@ def fetch_page(task: Task, client: Client, window: Window) -> Page:
     """Return one page of the listing; page 0, which is read first and alone, finds the page size."""
     filters = task.filters.encode(task.settings.form)
     if window == Window(0) and task.page_size.is_trial:
-        page = try_page(client, task.listing, encode_page(0, task.page_size.rows, filters))
-        if page is None:
-            return fetch_smaller_page(task, client, filters)
-        # few rows tell nothing about a page of many
-        if page.rows.num_rows >= SMALL:
-            task.page_size.settle(works=True)
-        return page
-    params = encode_page(window.page, window.size or task.page_size.rows, filters)
-    return fetch(client, task.listing, params, window.page)
+        return try_many_rows(task, client, filters) or fetch_few_rows(task, client, filters)
+    request = PageRequest(task.listing, window.page, window.size or task.page_size.rows, filters)
+    return client.get(request, read_page)
 
 
-def fetch_smaller_page(task: Task, client: Client, filters: Mapping[str, str]) -> Page:
-    """Return page 0 after a larger one failed; if this one does not, it was for the size."""
-    page = fetch(client, task.listing, encode_page(0, SMALL, filters), 0)
-    task.page_size.settle(works=False)
-    message = "%s: pages of %d rows fail. Requesting %d; set sources.letters.page_size to %d to save the trial."
-    logger.warning(message, task.title, LARGE, SMALL, SMALL)
+def try_many_rows(task: Task, client: Client, filters: Mapping[str, str]) -> Page | None:
+    """Return a large page 0, or None if the service does not deal with its size."""
+    try:
+        page = client.get(PageRequest(task.listing, 0, task.page_size.rows, filters, is_trial=True), read_page)
+    except ServiceError as error:
+        if not may_be_size(error):
+            raise
+        return None
+    # few rows tell nothing about a page of many
+    if page.rows.num_rows >= FEW_ROWS:
+        task.page_size.settle(works=True)
     return page
 
 
-def try_page(client: Client, listing: Listing, params: Mapping[str, str]) -> Page | None:
-    """Return page 0 if the service deals with its size, and it is not too large to have many of them in memory."""
-
-    def get_page() -> Page | None:
-        try:
-            body = client.get(listing, params)
-        except Again as again:
-            if not again.may_be_size:
-                raise
-            raise replace(again, tries=1 if again.is_late else TRIES, error=PageFailed()) from None
-        return decode(body, listing, 0) if len(body) <= LARGEST_BODY else None
-
-    try:
-        return client.retry(page_title(listing.name, "0"), get_page)
-    except PageFailed:
-        return None
-    except ServiceRejected as error:
-        if error.status not in SIZE_REFUSED:
-            raise
-        return None
-    except MalformedResponse as error:
-        if not error.is_too_large:
-            raise
-        return None
+def fetch_few_rows(task: Task, client: Client, filters: Mapping[str, str]) -> Page:
+    """Return page 0 after a larger one failed; if this one does not, it was for the size."""
+    page = client.get(PageRequest(task.listing, 0, FEW_ROWS, filters), read_page)
+    task.page_size.settle(works=False)
+    message = "%s: pages of %d rows fail. Requesting %d; set sources.letters.page_size to %d to save the trial."
+    logger.warning(message, task.title, MANY_ROWS, FEW_ROWS, FEW_ROWS)
+    return page
 
 
-def fetch(client: Client, listing: Listing, params: Mapping[str, str], page: int) -> Page:
-    """Get a page and decode it; the client's retries go around both."""
-    return client.retry(page_title(listing.name, page), lambda: decode(client.get(listing, params), listing, page))
-
-
-def decode(body: bytes, listing: Listing, page: int) -> Page:
-    """Return the rows of a page."""
+def read_page(body: bytes, request: PageRequest) -> Page:
+    """Return the rows of a page, decoded while no other one is."""
     with ONE_AT_A_TIME:
-        return decode_page(body, listing.name, page)
+        return decode_page(body, request.listing.name, request.page)

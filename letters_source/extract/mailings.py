@@ -13,8 +13,7 @@ from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
 from letters_source.extract.probe import ask_count
 from letters_source.extract.task import TableRows, Task
-from letters_source.pagination.reader import no_progress
-from letters_source.service.listings import LONG_AGO, Filters, refined
+from letters_source.service.listings import LONG_AGO
 from letters_source.tables import MAILINGS
 
 logger = logging.getLogger("letters_source")
@@ -79,7 +78,7 @@ def check_days_honored(task: Task) -> None:
 def count_within(task: Task, window: Window) -> int | None:
     """Return the service's count for a window that a load can do without; None if it refuses or fails."""
     try:
-        return ask_count(replace(task, filters=within(task, window)), page_size=None)
+        return ask_count(within(task, window), page_size=None)
     except (ServiceRejected, ServiceUnreachable) as error:
         # a service that refuses such days does so in each load
         level = logging.INFO if isinstance(error, ServiceRejected) else logging.WARNING
@@ -112,15 +111,15 @@ def check_days_whole(task: Task, windows: Sequence[Window], together: int | None
         )
 
 
-def within(task: Task, window: Window) -> Filters:
-    """Return the task's filters for contacts last mailed in a window."""
-    return refined(task.filters, last_mailed_from=window.first, last_mailed_to=window.last)
+def within(task: Task, window: Window) -> Task:
+    """Return the task for contacts last mailed in a window."""
+    return task.narrowed(last_mailed_from=window.first, last_mailed_to=window.last)
 
 
 def read_window(task: Task, window: Window) -> tuple[TableRows, TableRows, int]:
     """Return the mailings of one window, their audit, and the service's count."""
     detail = window.first.isoformat()
-    outcome, ids = read_ids(replace(task, filters=within(task, window), progress=no_progress, detail=detail))
+    outcome, ids = read_ids(replace(within(task, window), context=task.context.silent(), detail=detail))
     days = [pa.repeat(pa.scalar(day, pa.date32()), len(ids)) for day in (window.first, window.last)]
     rows = TableRows(MAILINGS.name, pa.Table.from_arrays([ids, *days], schema=MAILINGS.schema))
     return rows, audit_row(outcome, len(ids)), outcome.count

@@ -3,20 +3,20 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from letters_source.config.settings import Settings
 from letters_source.errors import ServiceRejected
 from letters_source.extract.listing import fetch_page
 from letters_source.extract.task import Task
 from letters_source.pagination.readings import Window
-from letters_source.service.client import Client
 from letters_source.service.listings import (
     ADDRESS_STATUSES,
     LAST_MAILED_STATUSES,
     LONG_AGO,
     NOBODY,
     PRODUCT_TYPES,
+    FilterValue,
     given,
     refined,
 )
@@ -32,7 +32,7 @@ LARGEST_PAGE = 16_384
 # filters that may well match every row: the flag that enables search, and rows included in addition to others
 INCONCLUSIVE = (("search", 0), ("search", 1), ("with_property_addresses", True))
 
-TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
+TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, FilterValue], ...]]] = {
     "templates": {
         "search": ({"search": 1},),
         "product_types": tuple({"product_types": (kind,)} for kind in PRODUCT_TYPES),
@@ -54,8 +54,7 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]] = {
 
 def ask_count(task: Task, page_size: int | None = 1) -> int:
     """Return the service's count, which takes one request for one row, or for a page of the usual size (None)."""
-    settings = task.settings
-    with Client(settings.base_url, task.tokens, task.throttle, settings.retry_budget) as client:
+    with task.context.client() as client:
         return fetch_page(task, client, Window(0, page_size)).count
 
 

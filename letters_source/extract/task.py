@@ -1,35 +1,66 @@
 """What to read, and the items that reading yields."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from letters_source.config.settings import Settings
-from letters_source.pagination.page_size import PageSize
-from letters_source.pagination.reader import ProgressCallback
-from letters_source.service.listings import Filters, Listing
+from letters_source.pagination.reader import ProgressCallback, no_progress
+from letters_source.service.client import Client
+from letters_source.service.listings import Filters, FilterValue, Listing, refined
+from letters_source.service.pacing import PageSize
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A listing to read, with what that takes; all tasks of a load share one throttle and one token source."""
+class LoadContext:
+    """What all tasks of a load share."""
 
-    name: str  # what the rows are for: the listing's own tables, a facet or the mailings
-    listing: Listing
     settings: Settings
     tokens: TokenSource
     throttle: Throttle
+    progress: ProgressCallback = no_progress
+
+    def client(self) -> Client:
+        """Return a new client of the service."""
+        return Client(self.settings.base_url, self.tokens, self.throttle, self.settings.retry_budget)
+
+    def silent(self) -> "LoadContext":
+        """Return the context of tasks that report no progress."""
+        return replace(self, progress=no_progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A listing to read, and which of its rows."""
+
+    name: str  # what the rows are for: the listing's own tables, a facet or the mailings
+    listing: Listing
     filters: Filters
-    progress: ProgressCallback
     page_size: PageSize
+    context: LoadContext
     detail: str = ""  # the facet's value, or the first day of the window
 
     @property
     def title(self) -> str:
         """The name in messages."""
         return f"{self.name} {self.detail}".rstrip()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the load."""
+        return self.context.settings
+
+    def narrowed(self, **filters: FilterValue) -> "Task":
+        """Return the task with some of its filters changed."""
+        return replace(self, filters=refined(self.filters, **filters))
+
+
+def listing_task(listing: Listing, context: LoadContext) -> Task:
+    """Return the task of reading a listing for its own tables, as the settings select its rows."""
+    settings = context.settings
+    return Task(listing.name, listing, settings.filters(listing.name), PageSize(settings.page_size), context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ from http.client import HTTPResponse
 from socket import SHUT_RDWR, socket
 from threading import Lock
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class TimedReader(io.RawIOBase):
@@ -26,7 +29,7 @@ class TimedReader(io.RawIOBase):
         """Return True."""
         return True
 
-    def readinto(self, buffer: Any) -> int | None:
+    def readinto(self, buffer: "WriteableBuffer") -> int | None:
         """Read the bytes that have arrived."""
         if monotonic() > self._deadline:
             raise TimeoutError
@@ -41,8 +44,8 @@ class TimedReader(io.RawIOBase):
 class TimedResponse(HTTPResponse):
     """A response that must be complete within some seconds after its request was sent."""
 
-    def __init__(self, *arguments: Any, seconds: float, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, sock: socket, debuglevel: int = 0, method: str | None = None, *, seconds: float) -> None:
+        super().__init__(sock, debuglevel, method)
         self.fp = io.BufferedReader(TimedReader(self.fp.detach(), seconds))
 
     def begin(self) -> None:
@@ -66,15 +69,15 @@ class KeptConnection(HTTPConnection):
 class TimedAdapter(HTTPAdapter):
     """Connections with a deadline for each response; closing the adapter ends them at once."""
 
-    def __init__(self, seconds: float, **options: Any) -> None:
+    def __init__(self, seconds: float, connections: int) -> None:
         self._seconds = seconds
         self._sockets: WeakSet[socket] = WeakSet()
         self._changing = Lock()
         self._closed = False
-        super().__init__(**options)
+        super().__init__(pool_connections=1, pool_maxsize=connections)
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
-        """Create the connection pools; requests calls this."""
+        """Create the connection pools; requests calls this with arguments that have no types."""
         super().init_poolmanager(*arguments, **options)
         kinds = {"http": HTTPConnectionPool, "https": HTTPSConnectionPool}
         timed = partial(timed_pool, seconds=self._seconds, keep=self._keep)

@@ -51,7 +51,7 @@ class Form:
     date_format: DateFormat = "%Y-%m-%d"
     encoding: FilterEncoding = "json"  # JSON with a space after each comma and colon, or compact without
 
-    def text(self, value: Any) -> str:
+    def text(self, value: object) -> str:
         """Return a parameter's text, not yet percent-encoded."""
         if isinstance(value, bool):
             return str(value).lower()
@@ -61,7 +61,7 @@ class Form:
         return str(value)
 
 
-def about(meaning: str, *examples: Any, **bounds: Any) -> Meta:
+def about(meaning: str, *examples: object, **bounds: Any) -> Meta:
     """Return what a setting or filter means, an example of a value where the default is none, and its bounds."""
     return Meta(description=meaning, examples=list(examples), **bounds)
 
@@ -137,19 +137,12 @@ class TemplateFilters:
 
 
 Filters: TypeAlias = ContactFilters | TemplateFilters
+FilterValue: TypeAlias = str | int | bool | date | Texts | None
+Plain: TypeAlias = str | int | bool | list[str] | None
+"""A filter's value in JSON."""
 
 
-def page_title(listing: str, page: int | str) -> str:
-    """Return the name of a page in messages."""
-    return f"{listing} page {page}"
-
-
-def encode_page(page: int, page_size: int, filters: Mapping[str, str]) -> dict[str, str]:
-    """Return the query parameters of one page; the first page is 0."""
-    return {"page": str(page), "pageSize": str(page_size), **filters}
-
-
-def encode_values(values: Mapping[str, Any], form: Form) -> dict[str, str]:
+def encode_values(values: Mapping[str, object], form: Form) -> dict[str, str]:
     """Return the parameters that have a value, as text."""
     return {name: form.text(value) for name, value in values.items() if value is not None}
 
@@ -181,18 +174,18 @@ def is_identifier(tag: str) -> bool:
     return tag.isascii() and tag.isdigit() and len(tag) <= LONGEST_IDENTIFIER and str(int(tag)) == tag
 
 
-def given(filters: Filters) -> dict[str, Any]:
+def given(filters: Filters) -> dict[str, Plain]:
     """Return the filters that are set, by name, as JSON values, without the account, which has a column of its own."""
     values = ((field.name, getattr(filters, field.name), field.default) for field in fields(filters))
     return {name: plain(value) for name, value, default in values if value != default and name != "account_id"}
 
 
-def refined(filters: Filters, **changes: Any) -> Filters:
+def refined(filters: Filters, **changes: FilterValue) -> Filters:
     """Return the filters with some of them changed."""
     return cast("Filters", replace(cast("Any", filters), **changes))
 
 
-def plain(value: Any) -> Any:
+def plain(value: FilterValue) -> Plain:
     """Return a filter's value as a JSON value."""
     if isinstance(value, date):
         return value.isoformat()

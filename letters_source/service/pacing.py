@@ -1,8 +1,13 @@
-"""How many pages may be read at once, and when may the next request start? Pure: moments are seconds on one clock."""
+"""How much to ask of the service: rows per page, pages at once, requests per second. Pure: moments are in seconds."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Literal
+
+Rows = int | Literal["auto"]
+"""Rows per page, or `auto`: as many as the service can deal with."""
+MANY_ROWS, FEW_ROWS = 1_000, 100
 
 FIRST_LIMIT = 4
 # of fewer pages the median would be chance
@@ -138,3 +143,20 @@ class RequestRate:
     def park(self, now: float, seconds: float) -> None:
         """Let no request start for some seconds, without changing the rate."""
         self.parked_until = max(self.parked_until, now + seconds)
+
+
+class PageSize:
+    """How many rows of a listing to request per page: as set, or many at first, and fewer if such a page fails.
+
+    A load's tasks that read the listing, one after another, share one. `is_trial` tells that the size is not yet known
+    to work, and may become smaller.
+    """
+
+    def __init__(self, setting: Rows) -> None:
+        self.is_trial = setting == "auto"
+        self.rows = MANY_ROWS if setting == "auto" else setting
+
+    def settle(self, *, works: bool) -> None:
+        """Keep the size that was tried if it works, otherwise take the smaller one."""
+        self.is_trial = False
+        self.rows = self.rows if works else FEW_ROWS

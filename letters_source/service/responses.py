@@ -1,4 +1,4 @@
-"""What the status of a response means: success, a retry, or an error with its message."""
+"""What a response or the lack of one means: success, a retry, or an error with its message."""
 
 import json
 from dataclasses import dataclass
@@ -7,8 +7,10 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 import requests
+from urllib3.exceptions import ReadTimeoutError
 
-from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
+from letters_source.service.page_request import PageRequest
 from letters_source.service.tokens import Tokens
 
 TOO_MANY_REQUESTS = 429
@@ -48,9 +50,9 @@ class SlowDown(Again):
     status: int = TOO_MANY_REQUESTS
 
 
-def check_status(response: requests.Response, body: bytes, listing: str, where: str, tokens: Tokens) -> None:
-    """Return for a 200, otherwise raise what the status means; `where` names the page in messages."""
-    status = response.status_code
+def check_status(response: requests.Response, body: bytes, request: PageRequest, tokens: Tokens) -> None:
+    """Return for a 200, otherwise raise what the status means."""
+    status, where = response.status_code, request.title
     if status == 200:
         return
     if status in RETRIED:
@@ -75,7 +77,7 @@ def check_status(response: requests.Response, body: bytes, listing: str, where: 
         )
     said = service_message(body, tokens)
     raise ServiceRejected(
-        f"{where}: the service refused the request ({status}){said}.{hint(status, listing)}", status=status
+        f"{where}: the service refused the request ({status}){said}.{hint(status, request.listing.name)}", status=status
     )
 
 
@@ -126,3 +128,36 @@ def hint(status: int, listing: str) -> str:
     if status == 404:
         return " Check base_url, which ends in /api/v1."
     return ""
+
+
+def may_be_size(error: LettersError) -> bool:
+    """Return whether a smaller page may succeed."""
+    if isinstance(error, ServiceRejected):
+        return error.status in SIZE_REFUSED
+    if isinstance(error, MalformedResponse):
+        return error.is_too_large
+    return isinstance(error, ServiceUnreachable) and error.may_be_size
+
+
+def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
+    """Return why there is no TLS: a handshake may have been cut short, but a bad certificate stays bad."""
+    is_refused = "CERTIFICATE_VERIFY_FAILED" in str(error)
+    what = "the service's certificate cannot be verified" if is_refused else "the server does not speak TLS"
+    final = ServiceUnreachable(f"{where}: no trusted TLS connection: {what}; check sources.letters.base_url.")
+    return Again("no trusted TLS connection", tries=1 if is_refused else 3, error=final)
+
+
+def failed(error: Exception) -> Again:
+    """Return what went wrong with a request that had no complete response."""
+    has_no_connection = isinstance(error, requests.exceptions.ConnectTimeout)
+    is_late = not has_no_connection and isinstance(error, requests.exceptions.Timeout | ReadTimeoutError)
+    return Again(describe(error), is_late=is_late, may_be_size=is_late)
+
+
+def describe(error: Exception) -> str:
+    """Return what went wrong with a connection, without its address or contents."""
+    if isinstance(error, requests.exceptions.Timeout | ReadTimeoutError):
+        return "no response in time"
+    if isinstance(error, requests.exceptions.ConnectionError):
+        return "no connection to the service"
+    return "a response cut short"

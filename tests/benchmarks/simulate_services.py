@@ -20,16 +20,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from drifting_walks import contacts_task
-from letters_source.config.settings import SETTINGS, Settings
+from letters_source.config.settings import Settings
 from letters_source.extract.listing import read_until_whole
-from letters_source.pagination.page_size import PageSize
-from letters_source.service.pacing import ConcurrencyLimit, RequestRate
+from letters_source.service.pacing import ConcurrencyLimit, PageSize, RequestRate
 from report import table_of, write_block
 from service import serve
 from simulated_service import Weather
 from virtual_service import QUIET, Pace, Profile, Timed, fixed_pace, time_walk
 
-CEILING = int(SETTINGS["max_workers"].default)
+CEILING = Settings(base_url="", access_token="", refresh_token="").max_workers
 PAGE_SIZES, WORKERS = (10, 100, 1_000), (1, 2, 4, 8, 16)
 # what a load had without settings before it found them out
 FORMER = 100, 8

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -20,7 +19,7 @@ from requests.adapters import HTTPAdapter
 from letters_source.decode.page import Page, decode_page
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
 from letters_source.service import deadline as timed
-from letters_source.service.client import FIRST_WAIT_SECONDS, MAX_BODY_BYTES, READ_SECONDS, Client, describe
+from letters_source.service.client import MAX_BODY_BYTES, READ_SECONDS, Client
 from letters_source.service.listings import (
     CONTACTS,
     TEMPLATES,
@@ -29,10 +28,11 @@ from letters_source.service.listings import (
     Form,
     Listing,
     TemplateFilters,
-    encode_page,
-    page_title,
 )
 from letters_source.service.pacing import EASE, GROWTH
+from letters_source.service.page_request import PageRequest
+from letters_source.service.responses import describe
+from letters_source.service.retries import FIRST_WAIT_SECONDS
 from letters_source.service.throttle import Stopped, Throttle
 from letters_source.service.tokens import Tokens, TokenSource
 from pages import page_of
@@ -95,12 +95,12 @@ def client(emulator: Emulator) -> Iterator[Client]:
 
 def get(client: Client, listing: Listing = CONTACTS, page: int = 0) -> Page:
     """One page of two rows."""
-    return client.retry(page_title(listing.name, page), partial(get_once, client, listing, page))
+    return client.get(PageRequest(listing, page, 2), read)
 
 
-def get_once(client: Client, listing: Listing, page: int) -> Page:
-    """One page of two rows, asked for once."""
-    return decode_page(client.get(listing, encode_page(page, 2, {})), listing.name, page)
+def read(body: bytes, request: PageRequest) -> Page:
+    """The rows of a page."""
+    return decode_page(body, request.listing.name, request.page)
 
 
 def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACTS) -> str:
@@ -172,7 +172,7 @@ def test_answers_have_their_time_wherever_they_come_from(base_url: str) -> None:
 def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None) -> None:
     """The bearer token for both listings, the refresh token for contacts alone."""
     with recorded(answer(ONE)) as (client, recorder):
-        client.get(listing, encode_page(0, 2, {"search": "a b&c"}))
+        client.get(PageRequest(listing, 0, 2, {"search": "a b&c"}), read)
     (sent,) = recorder.sent
     assert sent.target == f"/api/v1{listing.path}?page=0&pageSize=2&search=a%20b%26c"
     assert sent.headers["authorization"] == f"Bearer {TOKENS.access}"
@@ -217,7 +217,7 @@ def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None)
 def test_filters_are_sent_where_they_are_set(listing: Listing, filters: Filters, sent: str) -> None:
     """Flags, lists, texts and booleans, percent-encoded (service-interface 4); what is empty is sent, None is not."""
     with recorded(answer(ONE)) as (client, recorder):
-        client.get(listing, encode_page(3, 50, filters.encode(Form())))
+        client.get(PageRequest(listing, 3, 50, filters.encode(Form())), read)
     assert [each.target for each in recorder.sent] == [f"/api/v1{listing.path}?page=3&pageSize=50{sent}"]
 
 

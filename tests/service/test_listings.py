@@ -22,7 +22,6 @@ from letters_source.service.listings import (
     Form,
     TemplateFilters,
     check_days,
-    encode_page,
     given,
     is_identifier,
     refined,
@@ -155,12 +154,6 @@ def test_a_tag_of_very_many_digits_is_a_title(digits: int) -> None:
     assert not is_identifier(tag)
     assert ContactFilters(tags=("4", tag)).encode(ISO) == {"tags": f'[4, "{tag}"]'}
     assert is_identifier("9" * 15)
-
-
-def test_a_page_comes_before_the_filters() -> None:
-    """As in the interface's example; the first page is 0."""
-    assert list(encode_page(0, 100, {"search": "x"}).items()) == [("page", "0"), ("pageSize", "100"), ("search", "x")]
-    assert encode_page(12, 5, {}) == {"page": "12", "pageSize": "5"}
 
 
 def test_only_documented_address_statuses_and_product_types_are_taken() -> None:

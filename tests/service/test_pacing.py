@@ -1,8 +1,8 @@
-"""Does the limit of concurrency find what a service can serve, and give way to refusals?"""
+"""Does the limit of concurrency find what a service can serve, and how large are pages?"""
 
 import pytest
 
-from letters_source.service.pacing import FIRST_LIMIT, ROUNDS_BETWEEN, ConcurrencyLimit
+from letters_source.service.pacing import FEW_ROWS, FIRST_LIMIT, MANY_ROWS, ROUNDS_BETWEEN, ConcurrencyLimit, PageSize
 
 
 def read_pages(limit: ConcurrencyLimit, pages: int, served: int, now: float = 0) -> tuple[float, list[int]]:
@@ -124,3 +124,24 @@ def test_another_listing_does_not_undo_refusals() -> None:
         limit.refused()
     limit.restart(now)
     assert limit.pages == 2
+
+
+def test_large_pages_are_tried_first() -> None:
+    """Once they work, they are no longer on trial."""
+    size = PageSize("auto")
+    assert (size.rows, size.is_trial) == (MANY_ROWS, True)
+    size.settle(works=True)
+    assert (size.rows, size.is_trial) == (MANY_ROWS, False)
+
+
+def test_pages_that_do_not_work_become_smaller() -> None:
+    """The smaller size is no trial: if it fails as well, the error is the user's to deal with."""
+    size = PageSize("auto")
+    size.settle(works=False)
+    assert (size.rows, size.is_trial) == (FEW_ROWS, False)
+
+
+def test_a_number_means_that_number() -> None:
+    """It is never on trial."""
+    size = PageSize(700)
+    assert (size.rows, size.is_trial) == (700, False)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import requests
 
-from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
+from letters_source.service.listings import LISTINGS
+from letters_source.service.page_request import PageRequest
 from letters_source.service.responses import (
     LONGEST_MESSAGE,
     LONGEST_RETRY_AFTER,
@@ -16,6 +18,7 @@ from letters_source.service.responses import (
     SlowDown,
     check_status,
     hint,
+    may_be_size,
     redirect_host,
     retry_after,
     service_message,
@@ -42,7 +45,7 @@ def answer(status: int, **headers: str) -> requests.Response:
 def meaning(status: int, body: bytes = b"", listing: str = "contacts", **headers: str) -> Exception | None:
     """The error that an answer ends in, if any."""
     try:
-        check_status(answer(status, **headers), body, listing, f"{listing} page 7", TOKENS)
+        check_status(answer(status, **headers), body, PageRequest(LISTINGS[listing], 7, 100), TOKENS)
     except (LettersError, Again) as error:
         return error
     return None
@@ -229,3 +232,23 @@ def test_a_body_that_says_nothing_is_not_quoted(body: bytes) -> None:
     """Whatever it is instead."""
     assert service_message(body, TOKENS) == ""
     assert str(meaning(400, body)) == f"contacts page 7: the service refused the request (400).{FORMS}"
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ServiceRejected("", status=400), True),
+        (ServiceRejected("", status=413), True),
+        (ServiceRejected("", status=414), True),
+        (ServiceRejected("", status=422), True),
+        (ServiceRejected("", status=404), False),
+        (MalformedResponse("", is_too_large=True), True),
+        (MalformedResponse("", transient=True), False),
+        (ServiceUnreachable("", may_be_size=True), True),
+        (ServiceUnreachable(""), False),
+        (NotAuthorised("", status=401), False),
+    ],
+)
+def test_a_smaller_page_may_succeed_after_some_errors(error: LettersError, *, expected: bool) -> None:
+    """Those that a service may give for the size of a page."""
+    assert may_be_size(error) == expected

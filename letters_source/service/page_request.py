@@ -1,0 +1,36 @@
+"""The request for one page of a listing, and the page's name in messages."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from letters_source.service.listings import Listing
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Asks for one page of a listing; the first page is 0.
+
+    `is_trial` tells that the page size is not yet known to work: the client gives up sooner on failures that may be
+    due to it.
+    """
+
+    listing: Listing
+    page: int
+    page_size: int
+    filters: Mapping[str, str] = field(default_factory=dict)
+    is_trial: bool = False
+
+    @property
+    def title(self) -> str:
+        """The page's name in messages."""
+        return page_title(self.listing.name, self.page)
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The query parameters, not yet percent-encoded."""
+        return {"page": str(self.page), "pageSize": str(self.page_size), **self.filters}
+
+
+def page_title(listing: str, page: int) -> str:
+    """Return the name of a page in messages."""
+    return f"{listing} page {page}"
