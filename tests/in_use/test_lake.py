@@ -313,7 +313,7 @@ def lake_section() -> str:
     return document.partition("## The lake\n")[2].partition("\n## ")[0]
 
 
-WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.main import main; main()"
+WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.process import main; main()"
 
 
 @pytest.mark.parametrize(("form", "module"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
