@@ -1,7 +1,7 @@
 """The `letters` command and its subcommands."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
