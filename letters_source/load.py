@@ -13,7 +13,7 @@ from dlt.extract import DltSource
 from letters_source.config.resolve import resolve_settings
 from letters_source.config.settings import Overrides
 from letters_source.destination.annotate import create_current_views, create_keys, describe_lake, describe_tables
-from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished
+from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished, restore_tables
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import engine, is_duckdb, is_files
@@ -25,7 +25,6 @@ from letters_source.destination.loading import (
     memory_for,
     package_files,
     replace_strategy,
-    restore_tables,
     without_false_alarms,
 )
 from letters_source.destination.locking import one_at_a_time, prepared, when_free

@@ -62,17 +62,6 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     return None if name.startswith(":") else Path(name)
 
 
-def discard_duckdb(file: Path) -> None:
-    """Remove an unfinished DuckDB file and its logs."""
-    for path in (file, *logs_of(file)):
-        path.unlink(missing_ok=True)
-
-
-def logs_of(file: Path) -> list[Path]:
-    """Return the paths of a file's DuckDB WAL, which DuckDB would apply to any file of that name."""
-    return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
-
-
 def shown_place(pipeline: dlt.Pipeline) -> str:
     """Return a pipeline's destination for messages: a path, a URL, or a server without its password."""
     return str(duckdb_file(pipeline) or local_folder(pipeline) or pipeline.destination_client().config)

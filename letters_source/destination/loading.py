@@ -21,12 +21,12 @@ from letters_source.destination.dlt_hooks import DuckDB, Postgres
 from letters_source.destination.kinds import (
     DUCKDB_CONFIG,
     MEMORY_MB,
-    discard_duckdb,
     duckdb_file,
     engine,
     is_files,
     table_format,
 )
+from letters_source.destination.local_files import discard_duckdb
 from letters_source.destination.locking import when_free
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import LoadFailed
@@ -124,36 +124,6 @@ def package_files(pipeline: dlt.Pipeline) -> Iterator[pq.FileMetaData]:
         for job in pipeline.get_load_package_info(load_id).jobs["new_jobs"]:
             if job.job_file_info.file_format == "parquet":
                 yield pq.read_metadata(job.file_path)
-
-
-def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
-    """Have dlt recreate tables and columns that the load replaces and that were dropped.
-
-    Others are not recreated: a load that keeps old rows must fail if those rows are gone.
-    """
-    if engine(pipeline) not in ("duckdb", "postgres"):
-        return
-    schema = pipeline.default_schema
-    replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
-    client: Any = pipeline.destination_client()
-    with client:
-        forget_dropped(client, replaced)
-        with client.with_staging_dataset():
-            forget_dropped(client, replaced)
-
-
-def forget_dropped(client: Any, names: list[str]) -> None:
-    """Delete dlt's record of the schema if tables in the dataset lack anything: dlt trusts that record."""
-    if not client.is_storage_initialized():
-        return
-    schema = client.schema
-    found = dict(client.get_storage_tables([schema.version_table_name, *names]))
-    # a schema that was created for the user has no record yet
-    if found.pop(schema.version_table_name) and any(
-        schema.get_table_columns(name).keys() - columns.keys() for name, columns in found.items()
-    ):
-        record = client.sql_client.make_qualified_table_name(schema.version_table_name)
-        client.sql_client.execute_sql(f"DELETE FROM {record} WHERE schema_name = %s", schema.name)
 
 
 @contextmanager
