@@ -3,11 +3,12 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dlt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 from dlt.destinations.sql_client import SqlClientBase
 
 from letters_source.destination.kinds import engine
@@ -27,14 +28,14 @@ def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
         return
     schema = pipeline.default_schema
     replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
-    client: Any = pipeline.destination_client()
+    client = cast("SqlJobClientWithStagingDataset", pipeline.destination_client())
     with client:
         forget_dropped(client, replaced)
         with client.with_staging_dataset():
             forget_dropped(client, replaced)
 
 
-def forget_dropped(client: Any, names: list[str]) -> None:
+def forget_dropped(client: SqlJobClientWithStagingDataset, names: list[str]) -> None:
     """Delete dlt's record of the schema if tables in the dataset lack anything: dlt trusts that record."""
     if not client.is_storage_initialized():
         return

@@ -11,7 +11,15 @@ from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import SqlClientBase, raise_open_connection_error
 
-from letters_source.destination.kinds import duckdb_file, engine, is_files, local_folder, shown_place, table_format
+from letters_source.destination.kinds import (
+    duckdb_file,
+    engine,
+    files_client,
+    is_files,
+    local_folder,
+    shown_place,
+    table_format,
+)
 from letters_source.destination.local_files import check_duckdb, check_folder, check_format, check_space, check_spelling
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationUnreachable, reason, root_cause
@@ -50,7 +58,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         )
     name = engine(pipeline)
     try:
-        if library := FORMAT_LIBRARIES.get(table_format(pipeline)):
+        if library := FORMAT_LIBRARIES.get(table_format(pipeline) or ""):
             import_module(library)
         pipeline.destination_client()
     except MissingDependencyException as error:
@@ -118,7 +126,7 @@ def setting(pipeline: dlt.Pipeline, field: str = "credentials") -> str:
 
 def check_bucket(pipeline: dlt.Pipeline) -> None:
     """Check an S3 bucket by writing and removing an empty object; other kinds of buckets are not checked."""
-    client: Any = pipeline.destination_client()
+    client = files_client(pipeline)
     if client.config.protocol != "s3":
         return
     probe = f"{client.dataset_path}_letters_may_write"
