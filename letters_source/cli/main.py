@@ -1,7 +1,7 @@
 """The `letters` command and its subcommands."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,11 @@ from letters_source.cli.options import (
 )
 from letters_source.config.settings import PII, SETTINGS
 from letters_source.errors import importing_extra
+
+if TYPE_CHECKING:
+    # imported at run time, they would delay --help
+    from letters_source.cli.dictionary import Form
+    from letters_source.destination.pipeline import Kind
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -85,7 +90,7 @@ def init() -> None:
 @filter_options
 @connection_options
 @output_options
-def load(*, destination: Any, to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
+def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
     """Load both listings, verify them, and show the tables.
 
     Credentials of buckets and of PostgreSQL come from dlt's configuration, such as
@@ -140,7 +145,7 @@ def check(*, probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
     help="json for programs; mermaid and dbml for diagrams.",
 )
 @debug_option
-def schema(form: Any) -> None:
+def schema(form: "Form") -> None:
     """Print every table and column: type, key, meaning, and whether it is personal data."""
     from letters_source.cli.dictionary import render
 
