@@ -8,15 +8,18 @@ from time import monotonic
 from typing import Any, Unpack
 
 import dlt
+from dlt.common.destination import TLoaderFileFormat
+from dlt.destinations.sql_client import SqlClientBase
 from dlt.extract import DltSource
 
 from letters_source.config.resolve import resolve_settings
 from letters_source.config.settings import Overrides
 from letters_source.destination.annotate import create_current_views, create_keys, describe_lake, describe_tables
-from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished
+from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished, restore_tables
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
-from letters_source.destination.kinds import engine, is_duckdb, is_files
+from letters_source.destination.file_tables import FilesSql
+from letters_source.destination.kinds import engine, is_duckdb
 from letters_source.destination.loading import (
     enforced,
     for_loading,
@@ -25,7 +28,6 @@ from letters_source.destination.loading import (
     memory_for,
     package_files,
     replace_strategy,
-    restore_tables,
     without_false_alarms,
 )
 from letters_source.destination.locking import one_at_a_time, prepared, when_free
@@ -115,7 +117,7 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
     if pipeline.config.restore_from_destination and not pipeline.dev_mode:
         pipeline.sync_destination()
     # dlt's default for PostgreSQL, CSV, would turn empty text into null
-    files: Any = "insert_values" if engine(pipeline) == "postgres" else None
+    files: TLoaderFileFormat | None = "insert_values" if engine(pipeline) == "postgres" else None
     pipeline.extract(source, loader_file_format=files, refresh=pipeline.refresh)
     pipeline.normalize()
     names = [str(resource.table_name) for resource in source.selected_resources.values()]
@@ -125,20 +127,24 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
     return str(pipeline.load(destination).loads_ids[-1])
 
 
-def settle(pipeline: dlt.Pipeline, client: Any, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
+def settle(
+    pipeline: dlt.Pipeline, client: SqlClientBase[Any] | FilesSql, load_id: str, tables: Sequence[Table]
+) -> tuple[Mapping[str, Any], ...]:
     """Clean up after unfinished loads, verify this one, and add comments, keys and views; return its audits."""
-    kind, in_files = engine(pipeline), is_files(pipeline)
-    if not in_files:
-        remove_unfinished(client, tables)
+    audited = [table for table in tables if table.listing]
+    if isinstance(client, FilesSql):
+        # keys can repeat only in files, because two machines can load into one bucket at once
+        audits = verify_load(client, load_id, audited, keys=True)
+        describe_lake(client.client, tables)
+        return audits
+    remove_unfinished(client, tables)
+    kind = engine(pipeline)
     if kind == "duckdb":
         drop_empty_staging(client)
-    # keys can repeat only in files, because two machines can load into one bucket at once
-    audits = verify_load(client, load_id, [table for table in tables if table.listing], keys=in_files)
+    audits = verify_load(client, load_id, audited, keys=False)
     if kind in ("duckdb", "postgres"):
         adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
         describe_tables(client, kind, tables)
-    if in_files:
-        describe_lake(client.client, tables)
     if kind == "postgres":
         create_keys(client, pipeline.default_schema, tables)
     if kind == "duckdb" and any(audit["mode"] == "history" for audit in audits):

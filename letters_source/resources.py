@@ -1,16 +1,21 @@
-"""Reads listings and mailings for the hidden resources, after checking that the load is allowed."""
+"""What the source's resources yield: the hidden ones listings and mailings, the others their tables' rows."""
 
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import dlt
+import pyarrow as pa
+from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
+from dlt.common.storages.load_package import load_package_state
 
 from letters_source.compatibility import check_selection
 from letters_source.config.messages import unusable, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
+from letters_source.destination.kinds import is_files, table_format
 from letters_source.destination.write_modes import check_mode
 from letters_source.errors import SettingsError
 from letters_source.extract.facets import read_facet
@@ -29,11 +34,23 @@ from letters_source.extract.shrinkage import rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
 from letters_source.service.listings import LAST_MAILED_STATUSES, unknown_statuses
-from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE, facets_of
+from letters_source.tables import LISTING_AUDIT, LOAD_ID, MAILINGS, MERGE, REJECTED_ROWS, Mode, Table, facets_of
+from letters_source.transform.flatten import accepted, to_rejected, to_table
+from letters_source.transform.row_hash import listed_rows, with_hash
 
 logger = logging.getLogger("letters_source")
 
 Item = ListingRows | TableRows
+
+
+class DatedItem(TypedDict):
+    """An item of mailings, with the day by which dlt loads them incrementally."""
+
+    day: NotRequired[date]
+    item: Item
+
+
+Yielded = Item | DatedItem
 NOTHING = TableRows("", MAILINGS.schema.empty_table())
 """An item that no table uses: yielding it lets every resource run its checks before the first request."""
 
@@ -53,7 +70,7 @@ def read_pages(task: Task) -> Iterator[Item]:
         yield from read_facet(task, table, count)
 
 
-def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[dict[str, Any]]:
+def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[DatedItem]:
     """Yield the mailings of each window since the last load, each with the day up to which they are complete."""
     audits = check_load(task, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
@@ -70,7 +87,8 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[d
         day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
         rows, audit, count = read_window(task, window)
         mailed += count
-        yield from ({"day": day, "item": item} for item in (rows, audit))
+        yield {"day": day, "item": rows}
+        yield {"day": day, "item": audit}
         task.context.progress(task.name, 1, 1, len(windows))
     check_days_whole(task, windows, together, mailed)
 
@@ -114,3 +132,66 @@ def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
         audits = finished_audits(client, task.name)
         check_selection(client, str(pipeline.dataset_name), task, audits)
     return audits
+
+
+def take_table(
+    item: Yielded, table: Table, mode: Mode = "replace", *, filtered: bool = False
+) -> list[pa.Table] | pa.Table | None:
+    """Return a table's rows from an item; for history with filters, a child also gets markers of the listed rows."""
+    item = unwrapped(item)
+    if isinstance(item, ListingRows):
+        own = [] if table.part == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
+        listed = [listed_rows(accepted(item.rows)["id"], table)] if filtered and table.part != "row" else []
+        return [stamped(rows, table) for rows in (*own, *listed)] or None
+    if isinstance(item, TableRows) and item.table == table.name:
+        return stamped(with_hash(item.rows, table, mode), table)
+    return None
+
+
+def take_rejected(item: Yielded) -> pa.Table | None:
+    """Return the rows without a usable id; for the audit, an empty table, so that `rejected_rows` always exists."""
+    item = unwrapped(item)
+    if isinstance(item, TableRows) and item.table == LISTING_AUDIT.name:
+        return stamped(REJECTED_ROWS.schema.empty_table(), REJECTED_ROWS)
+    if isinstance(item, ListingRows) and item.rows["id"].null_count:
+        return stamped(to_rejected(item.rows, item.listing), REJECTED_ROWS)
+    return None
+
+
+def take_audit(item: Yielded) -> pa.Table | None:
+    """Return the audit's row; None for other items."""
+    item = unwrapped(item)
+    is_audit = isinstance(item, TableRows) and item.table == LISTING_AUDIT.name
+    return stamped(item.rows, LISTING_AUDIT) if is_audit else None
+
+
+def unwrapped(item: Yielded) -> Item:
+    """Return the item without its day."""
+    return item["item"] if isinstance(item, dict) else item
+
+
+def stamped(rows: pa.Table, table: Table) -> pa.Table:
+    """Return the rows with the load id; unchanged outside a pipeline."""
+    try:
+        load_id = load_package_state()["load_id"]
+    except CurrentLoadPackageStateNotAvailable:
+        return rows
+    loads = pa.repeat(pa.scalar(load_id), rows.num_rows)
+    loaded = rows.append_column(pa.field(LOAD_ID.name, loads.type, nullable=False), loads)
+    return with_descriptions(loaded, table) if goes_to_plain_files(load_id) else loaded
+
+
+# looking up dlt's configuration takes 9 ms
+@lru_cache(maxsize=1)
+def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the cache key: the answer holds for one load
+    """Return whether the running load writes plain Parquet files, whose schemas contain descriptions."""
+    pipeline = running_pipeline()
+    # Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail
+    return pipeline is not None and is_files(pipeline) and not table_format(pipeline)
+
+
+def with_descriptions(rows: pa.Table, table: Table) -> pa.Table:
+    """Return the rows with the descriptions of the table and its columns in the metadata of their Arrow schema."""
+    metadata = {column.name: {"description": column.description} for column in table.loaded}
+    fields = [field.with_metadata(metadata.get(field.name)) for field in rows.schema]
+    return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields, {"description": table.description}))

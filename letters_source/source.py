@@ -1,47 +1,33 @@
-"""Defines the dlt source, its resources, and how each takes its rows from what was read."""
+"""Defines the dlt source: its settings, its resources, and their hints."""
 
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
-from functools import lru_cache
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, Concatenate, ParamSpec, TypedDict, Unpack
 
 import dlt
 import pyarrow as pa
 from dlt.common.configuration.specs.base_configuration import NotResolved
 from dlt.common.schema import Schema
-from dlt.common.schema.typing import TTableSchemaColumns
+from dlt.common.schema.typing import TTableReference, TTableSchemaColumns, TWriteDispositionConfig
 from dlt.common.schema.utils import new_table
-from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
-from dlt.common.storages.load_package import load_package_state
 from dlt.extract import DltResource
+from dlt.extract.decorators import ResourceFactory
 from dlt.extract.exceptions import CurrentSourceNotAvailable
 
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
-from letters_source.destination.audits import running_pipeline
-from letters_source.destination.kinds import is_files, table_format
 from letters_source.destination.write_modes import write_disposition
-from letters_source.extract.task import ListingRows, LoadContext, TableRows, Task, listing_task
+from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
 from letters_source.pagination.reader import ProgressCallback, no_progress
-from letters_source.resources import Item, read_mailings, read_pages
+from letters_source.resources import Yielded, read_mailings, read_pages, take_audit, take_rejected, take_table
 from letters_source.service.listings import LISTINGS, given
 from letters_source.service.throttle import Throttle
-from letters_source.tables import (
-    LISTING_AUDIT,
-    LOAD_ID,
-    MAILINGS,
-    REJECTED_ROWS,
-    TABLES,
-    Mode,
-    Table,
-    facets_of,
-    tables_of,
-)
-from letters_source.transform.flatten import accepted, to_rejected, to_table
-from letters_source.transform.row_hash import listed_rows, with_hash
+from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, TABLES, Table, facets_of, tables_of
+
+P = ParamSpec("P")
 
 
 @dlt.source(name="letters", section="letters", _impl_cls=LettersSource)
@@ -129,22 +115,37 @@ def mailings_resources(task: Task) -> Iterator[DltResource]:
     yield audit
 
 
-def shared_resource(pages: DltResource, table: Table, take: Callable[[Any], pa.Table | None], name: str) -> DltResource:
+def shared_resource(
+    pages: DltResource, table: Table, take: Callable[[Yielded], pa.Table | None], name: str
+) -> DltResource:
     """Return the transformer for a table that all listings share."""
     return described(pages | table_transformer(take, table, name, write_disposition="append"), table)
 
 
-def hidden_resource(read: Callable[..., Any], name: str) -> Any:
+def hidden_resource(read: Callable[P, Iterator[Yielded]], name: str) -> ResourceFactory[P, HiddenResource]:
     """Return a resource that reads pages, the input of the tables' transformers."""
-    # dlt's type hints lack `_impl_cls`
-    make: Any = dlt.resource
-    return make(read, name=name, selected=False, _impl_cls=HiddenResource)
+    return dlt.resource(read, name=name, selected=False, _impl_cls=HiddenResource)
 
 
-def table_transformer(take: Callable[..., Any], table: Table, listing: str = "", **more: Any) -> Any:
+def table_transformer(
+    take: Callable[Concatenate[Yielded, P], list[pa.Table] | pa.Table | None],
+    table: Table,
+    listing: str = "",
+    *,
+    write_disposition: TWriteDispositionConfig,
+    selected: bool = True,
+) -> ResourceFactory[P, TableResource]:
     """Return the transformer that extracts a table's rows from the pages."""
+    # dlt's type hints lack `_impl_cls` here, and the dictionaries of `write_disposition`
     make: Any = dlt.transformer
-    return make(take, **hints(table, listing), **more, _impl_cls=TableResource)
+    made: ResourceFactory[P, TableResource] = make(
+        take,
+        **hints(table, listing),
+        write_disposition=write_disposition,
+        selected=selected,
+        _impl_cls=TableResource,
+    )
+    return made
 
 
 def described(resource: DltResource, table: Table) -> DltResource:
@@ -152,16 +153,26 @@ def described(resource: DltResource, table: Table) -> DltResource:
     return resource.apply_hints(additional_table_hints={"description": table.description})
 
 
-def hints(table: Table, listing: str = "") -> dict[str, Any]:
+class Hints(TypedDict, total=False):
+    """dlt's hints for a table."""
+
+    name: str
+    table_name: str
+    columns: TTableSchemaColumns
+    primary_key: tuple[str, ...]
+    references: list[TTableReference]
+
+
+def hints(table: Table, listing: str = "") -> Hints:
     """Return dlt's hints for a table; a table that listings share has a resource per listing, named after both."""
-    reference = {"referenced_table": table.listing, "columns": list(table.key[:1]), "referenced_columns": ["id"]}
-    return {
-        "name": f"{listing}__{table.name}" if listing else table.name,
-        "table_name": table.name,
-        "primary_key": table.key or None,
-        "references": [reference] if table.is_child else None,
-        "columns": column_hints(table),
-    }
+    name = f"{listing}__{table.name}" if listing else table.name
+    found: Hints = {"name": name, "table_name": table.name, "columns": column_hints(table)}
+    if table.key:
+        found["primary_key"] = table.key
+    if table.is_child:
+        columns = list(table.key[:1])
+        found["references"] = [{"referenced_table": table.listing, "columns": columns, "referenced_columns": ["id"]}]
+    return found
 
 
 def column_hints(table: Table) -> TTableSchemaColumns:
@@ -175,67 +186,3 @@ def column_hints(table: Table) -> TTableSchemaColumns:
         }
         for column in table.loaded
     }
-
-
-def take_table(
-    item: Item | dict[str, Any], table: Table, mode: Mode = "replace", *, filtered: bool = False
-) -> list[pa.Table] | pa.Table | None:
-    """Return a table's rows from an item; for history with filters, a child also gets markers of the listed rows."""
-    item = unwrapped(item)
-    if isinstance(item, ListingRows):
-        own = [] if table.part == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
-        listed = [listed_rows(accepted(item.rows)["id"], table)] if filtered and table.part != "row" else []
-        return [stamped(rows, table) for rows in (*own, *listed)] or None
-    if isinstance(item, TableRows) and item.table == table.name:
-        return stamped(with_hash(item.rows, table, mode), table)
-    return None
-
-
-def take_rejected(item: Item | dict[str, Any]) -> pa.Table | None:
-    """Return the rows without a usable id; for the audit, an empty table, so that `rejected_rows` always exists."""
-    item = unwrapped(item)
-    if isinstance(item, TableRows) and item.table == LISTING_AUDIT.name:
-        return stamped(REJECTED_ROWS.schema.empty_table(), REJECTED_ROWS)
-    if isinstance(item, ListingRows) and item.rows["id"].null_count:
-        return stamped(to_rejected(item.rows, item.listing), REJECTED_ROWS)
-    return None
-
-
-def take_audit(item: Item | dict[str, Any]) -> pa.Table | None:
-    """Return the audit's row; None for other items."""
-    item = unwrapped(item)
-    is_audit = isinstance(item, TableRows) and item.table == LISTING_AUDIT.name
-    return stamped(item.rows, LISTING_AUDIT) if is_audit else None
-
-
-def unwrapped(item: Item | dict[str, Any]) -> Item:
-    """Return the item without the day that dlt's incremental loading uses."""
-    inner: Item = item["item"] if isinstance(item, dict) else item
-    return inner
-
-
-def stamped(rows: pa.Table, table: Table) -> pa.Table:
-    """Return the rows with the load id; unchanged outside a pipeline."""
-    try:
-        load_id = load_package_state()["load_id"]
-    except CurrentLoadPackageStateNotAvailable:
-        return rows
-    loads = pa.repeat(pa.scalar(load_id), rows.num_rows)
-    loaded = rows.append_column(pa.field(LOAD_ID.name, loads.type, nullable=False), loads)
-    return with_descriptions(loaded, table) if goes_to_plain_files(load_id) else loaded
-
-
-# looking up dlt's configuration takes 9 ms
-@lru_cache(maxsize=1)
-def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the cache key: the answer holds for one load
-    """Return whether the running load writes plain Parquet files, whose schemas contain descriptions."""
-    pipeline = running_pipeline()
-    # Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail
-    return pipeline is not None and is_files(pipeline) and not table_format(pipeline)
-
-
-def with_descriptions(rows: pa.Table, table: Table) -> pa.Table:
-    """Return the rows with the descriptions of the table and its columns in the metadata of their Arrow schema."""
-    metadata = {column.name: {"description": column.description} for column in table.loaded}
-    fields = [field.with_metadata(metadata.get(field.name)) for field in rows.schema]
-    return pa.Table.from_arrays(rows.columns, schema=pa.schema(fields, {"description": table.description}))

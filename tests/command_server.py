@@ -21,7 +21,7 @@ DESCRIPTORS = 5
 # what a load by the command imports
 IMPORTED = (
     "letters_source.cli.demo",
-    "letters_source.cli.main",
+    "letters_source.cli.process",
     "letters_source.source",
     "dlt.destinations.impl.duckdb.duck",
     "rich.progress",

@@ -59,7 +59,7 @@ def log_handler(*, show_time: bool) -> logging.Handler:
     return handler
 
 
-def load_shown(pipeline: dlt.Pipeline, only: Sequence[str], settings: Any, *, quiet: bool) -> None:
+def load_shown(pipeline: dlt.Pipeline, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool) -> None:
     """Load with progress, then show the tables."""
     with progress(quiet=quiet) as watch:
         result = run(pipeline, only=only, watch=watch, **settings)
@@ -69,7 +69,7 @@ def load_shown(pipeline: dlt.Pipeline, only: Sequence[str], settings: Any, *, qu
 
 
 def load_accounts_shown(
-    pipelines: Mapping[str, dlt.Pipeline], only: Sequence[str], settings: Any, *, quiet: bool
+    pipelines: Mapping[str, dlt.Pipeline], only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool
 ) -> None:
     """Load accounts with progress, then show the tables of each."""
     with progress(quiet=quiet) as watch:

@@ -1,11 +1,7 @@
-"""The `letters` command: its subcommands, and how each one ends."""
+"""The `letters` command and its subcommands."""
 
-import os
-import sys
-import warnings
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,9 +23,12 @@ from letters_source.cli.options import (
     without_unset,
 )
 from letters_source.config.settings import PII, SETTINGS
-from letters_source.errors import LettersError, importing_extra
+from letters_source.errors import importing_extra
 
-INTERRUPTED = 130
+if TYPE_CHECKING:
+    # imported at run time, they would delay --help
+    from letters_source.cli.dictionary import Form
+    from letters_source.destination.pipeline import Kind
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -91,7 +90,7 @@ def init() -> None:
 @filter_options
 @connection_options
 @output_options
-def load(*, destination: Any, to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
+def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
     """Load both listings, verify them, and show the tables.
 
     Credentials of buckets and of PostgreSQL come from dlt's configuration, such as
@@ -146,7 +145,7 @@ def check(*, probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
     help="json for programs; mermaid and dbml for diagrams.",
 )
 @debug_option
-def schema(form: Any) -> None:
+def schema(form: "Form") -> None:
     """Print every table and column: type, key, meaning, and whether it is personal data."""
     from letters_source.cli.dictionary import render
 
@@ -186,63 +185,3 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
         emulator.run_forever(port, lambda base_url: show_service(base_url, emulator))
     except OSError as error:
         raise click.UsageError(f"Port {port} cannot be used: {error.strerror}; choose another --port.") from None
-
-
-def set_up(*, debug: bool) -> None:
-    """Set what dlt, Arrow and NumPy read when they are first imported, unless the environment already does."""
-    defaults = (
-        ("RUNTIME__DLTHUB_TELEMETRY", "false"),
-        # where Airflow is installed, dlt would read its variables, which takes ten seconds and creates ~/airflow
-        ("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false"),
-        ("RUNTIME__LOG_LEVEL", "WARNING" if debug else "CRITICAL"),
-        # with Arrow's own allocator, which keeps freed memory, a load takes 3 to 4 % longer and 40 MB more
-        ("ARROW_DEFAULT_MEMORY_POOL", "system"),
-        # NumPy's linear algebra library, which is never used, starts a thread per core that spins for 0.1 s
-        ("OPENBLAS_NUM_THREADS", "1"),
-    )
-    for name, value in defaults:
-        os.environ.setdefault(name, value)
-    # dlt warns of it in each process
-    warnings.filterwarnings("ignore", "XDG_DATA_HOME is set", UserWarning)
-
-
-def main() -> NoReturn:
-    """Run the command. An error is one line on stderr and an exit code; `--debug` adds the traceback."""
-    debug = "--debug" in sys.argv
-    set_up(debug=debug)
-    if not debug:
-        sys.excepthook = tell_unexpected
-    try:
-        code = cli.main(standalone_mode=False)
-    except click.UsageError as error:
-        tell_usage(error)
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        tell("interrupted; if tables were being written, run the load again")
-        code = INTERRUPTED
-    except LettersError as error:
-        if debug:
-            sys.excepthook(type(error), error, error.__traceback__)
-        else:
-            tell(str(error))
-        code = error.exit_code
-    sys.exit(code or 0)
-
-
-def tell(message: str) -> None:
-    """Print one line to stderr."""
-    click.echo(f"letters: {message}", err=True)
-
-
-def tell_usage(error: click.UsageError) -> None:
-    """Print a line that points to the help; without a command, print the help itself."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        error.show()
-        return
-    command = error.ctx.command_path if error.ctx else "letters"
-    tell(f"{error.format_message()} See {command} --help.")
-
-
-def tell_unexpected(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
-    """Print one line instead of the traceback of an unexpected error."""
-    tell(f"unexpected {kind.__name__}: {str(error).partition(chr(10))[0]}; run again with --debug for the traceback.")

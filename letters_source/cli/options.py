@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any, Protocol, TypeVar, get_origin
 
 import click
 
@@ -11,7 +11,15 @@ from letters_source.config.settings import FILTERS, SETTINGS, Key
 from letters_source.service.listings import ContactFilters, TemplateFilters
 
 T = TypeVar("T", None, str, tuple[str, ...])
-Option = Callable[[Any], Any]
+Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
+
+
+class Option(Protocol):
+    """A decorator that adds options to a command."""
+
+    def __call__(self, command: Command, /) -> Command:
+        """Return the command with the options."""
+
 
 NAMES = {
     "tags": "--tag",
@@ -94,7 +102,7 @@ def settings_options(*names: str) -> Option:
     return together(*(setting(SETTINGS[name]) for name in names))
 
 
-def filter_options(command: Any) -> Any:
+def filter_options(command: Command) -> Command:
     """Return the options that choose contacts and templates; both have a `search`, but only contacts can use text."""
     keys = [key for listing in FILTERS.values() for key in listing.values() if key.name != "account_id"]
     return together(*(setting(key) for key in keys if key is not FILTERS["templates"]["search"]))(command)
@@ -103,7 +111,7 @@ def filter_options(command: Any) -> Any:
 def together(*options: Option) -> Option:
     """Return several options as one decorator."""
 
-    def decorate(command: Any) -> Any:
+    def decorate(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
         return command

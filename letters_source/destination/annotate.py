@@ -1,14 +1,20 @@
 """Adds descriptions, primary keys, and views of current rows to a destination."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlt.common.schema import Schema
+from dlt.common.schema.typing import TTableFormat
 from dlt.destinations.sql_client import SqlClientBase
 
 from letters_source.destination.sql import fetch_rows, literal
 from letters_source.tables import VALID_FROM, VALID_TO, Table
 from letters_source.transform.row_hash import ROW_HASH
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from dlt.destinations.impl.filesystem.filesystem import FilesystemClient
+    from pyiceberg.table import Table as IcebergTable
 
 # each row: table, column (empty for the table itself), comment
 FIND_COMMENTS = {
@@ -51,7 +57,7 @@ def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]
             yield "COLUMN", table.name, column.name, column.description
 
 
-def describe_lake(client: Any, tables: Iterable[Table]) -> None:
+def describe_lake(client: "FilesystemClient", tables: Iterable[Table]) -> None:
     """Write missing descriptions to Delta and Iceberg tables; plain Parquet files have them in the Arrow schema."""
     for table in tables:
         for form, describe in DESCRIBE.items():
@@ -59,7 +65,7 @@ def describe_lake(client: Any, tables: Iterable[Table]) -> None:
                 describe(client.load_open_table(form, table.name), table)
 
 
-def describe_delta(found: Any, table: Table) -> None:
+def describe_delta(found: "DeltaTable", table: Table) -> None:
     """Describe a Delta table, with one commit per description: deltalake cannot set several at once."""
     if found.metadata().description != table.description:
         found.alter.set_table_description(table.description)
@@ -69,7 +75,7 @@ def describe_delta(found: Any, table: Table) -> None:
             found.alter.set_column_metadata(column.name, {"comment": column.description})
 
 
-def describe_iceberg(found: Any, table: Table) -> None:
+def describe_iceberg(found: "IcebergTable", table: Table) -> None:
     """Describe an Iceberg table and set its identifier fields in one commit; pyiceberg skips an unchanged schema."""
     with found.transaction() as transaction:
         if found.properties.get("comment") != table.description:
@@ -80,7 +86,7 @@ def describe_iceberg(found: Any, table: Table) -> None:
             update.set_identifier_fields(*table.key)
 
 
-DESCRIBE: dict[Any, Callable[[Any, Table], None]] = {"delta": describe_delta, "iceberg": describe_iceberg}
+DESCRIBE: dict[TTableFormat, Callable[[Any, Table], None]] = {"delta": describe_delta, "iceberg": describe_iceberg}
 
 
 FIND_KEYS = """

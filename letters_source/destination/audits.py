@@ -69,7 +69,9 @@ def holds_rows(client: SqlClient | None, table: str, load_id: str) -> bool:
     return bool(rows)
 
 
-def ask(client: SqlClient | None, query: str, tables: Sequence[str], *values: Any) -> tuple[list[str], list[Any]]:
+def ask(
+    client: SqlClient | None, query: str, tables: Sequence[str], *values: Any
+) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return the columns and rows of a query with a placeholder `{}` per table; empty before the first load."""
     if client is None:
         return [], []

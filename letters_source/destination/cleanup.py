@@ -1,18 +1,52 @@
-"""Cleans up after killed and failed loads: rows of unfinished loads, empty staging schemas, truncated Parquet files."""
+"""Repairs a dataset: removes what killed and failed loads left, and has dlt recreate tables that were dropped."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import dlt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 from dlt.destinations.sql_client import SqlClientBase
 
+from letters_source.destination.kinds import engine
+from letters_source.destination.local_files import listed_loads
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, TABLES, VALID_TO, Table
 
 LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
 """The load id at the start of dlt's file names."""
+
+
+def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
+    """Have dlt recreate tables and columns that the load replaces and that were dropped.
+
+    Others are not recreated: a load that keeps old rows must fail if those rows are gone.
+    """
+    if engine(pipeline) not in ("duckdb", "postgres"):
+        return
+    schema = pipeline.default_schema
+    replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
+    client = cast("SqlJobClientWithStagingDataset", pipeline.destination_client())
+    with client:
+        forget_dropped(client, replaced)
+        with client.with_staging_dataset():
+            forget_dropped(client, replaced)
+
+
+def forget_dropped(client: SqlJobClientWithStagingDataset, names: list[str]) -> None:
+    """Delete dlt's record of the schema if tables in the dataset lack anything: dlt trusts that record."""
+    if not client.is_storage_initialized():
+        return
+    schema = client.schema
+    found = dict(client.get_storage_tables([schema.version_table_name, *names]))
+    # a schema that was created for the user has no record yet
+    if found.pop(schema.version_table_name) and any(
+        schema.get_table_columns(name).keys() - columns.keys() for name, columns in found.items()
+    ):
+        record = client.sql_client.make_qualified_table_name(schema.version_table_name)
+        client.sql_client.execute_sql(f"DELETE FROM {record} WHERE schema_name = %s", schema.name)
 
 
 def drop_empty_staging(client: SqlClientBase[Any]) -> None:
@@ -59,11 +93,6 @@ def remove_truncated_files(dataset: Path) -> None:
             load_id = LOAD_OF_FILE.match(file.name)
             if load_id and load_id[0] not in finished and is_truncated(file):
                 file.unlink()
-
-
-def listed_loads(folder: Path) -> list[str]:
-    """Return the ids of finished loads in a folder where dlt writes one file per load, named after schema and id."""
-    return [file.stem.rpartition("__")[2] for file in folder.glob("*.jsonl")]
 
 
 def is_truncated(file: Path) -> bool:

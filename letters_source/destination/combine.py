@@ -9,9 +9,9 @@ import duckdb
 
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import is_duckdb
+from letters_source.destination.local_files import check_duckdb
 from letters_source.destination.locking import one_at_a_time
 from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
-from letters_source.destination.preflight import check_duckdb
 from letters_source.destination.sql import fetch_rows, literal
 from letters_source.errors import LoadFailed, reason
 from letters_source.tables import DATASET, LISTING_AUDIT

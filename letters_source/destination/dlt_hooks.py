@@ -8,20 +8,25 @@ fails if a dlt release has renamed a method on which the transaction depends.
 from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dlt
 from dlt.common.configuration.container import Container
-from dlt.common.destination import Destination, PreparedTableSchema
-from dlt.common.destination.client import FollowupJobRequest
+from dlt.common.destination import Destination, DestinationCapabilitiesContext, PreparedTableSchema
+from dlt.common.destination.client import DestinationClientConfiguration, FollowupJobRequest
+from dlt.common.normalizers.naming import NamingConvention
 from dlt.common.schema.typing import TTableSchema
 from dlt.common.schema.utils import get_root_table
-from dlt.common.storages.load_package import LoadPackageStateInjectableContext
+from dlt.common.storages.load_package import LoadJobInfo, LoadPackageStateInjectableContext
 from dlt.destinations import duckdb, postgres
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 from dlt.load.utils import get_completed_table_chain
 
 from letters_source.errors import DestinationError
+
+if TYPE_CHECKING:
+    from dlt.destinations.impl.duckdb.duck import DuckDbClient
+    from dlt.destinations.impl.postgres.postgres import PostgresClient
 
 
 class OneTransaction(SqlJobClientWithStagingDataset):
@@ -31,7 +36,9 @@ class OneTransaction(SqlJobClientWithStagingDataset):
     """SQL that ends the transaction."""
 
     def create_table_chain_completed_followup_jobs(
-        self, table_chain: Sequence[PreparedTableSchema], completed_table_chain_jobs: Any = None
+        self,
+        table_chain: Sequence[PreparedTableSchema],
+        completed_table_chain_jobs: Sequence[LoadJobInfo] | None = None,
     ) -> list[FollowupJobRequest]:
         """Return one job for all tables once the last is in staging, none before; dlt runs a job in a transaction."""
         create = super().create_table_chain_completed_followup_jobs
@@ -70,7 +77,9 @@ class FixedCapabilities(Destination[Any, Any]):
     Unlike the other methods, this one may move in a release of dlt: loads would only be slower.
     """
 
-    def capabilities(self, config: Any = None, naming: Any = None) -> Any:
+    def capabilities(
+        self, config: DestinationClientConfiguration | None = None, naming: NamingConvention | None = None
+    ) -> DestinationCapabilitiesContext:
         """Return what the database can do, which settings do not change."""
         return super().capabilities(config or self.spec(), naming)
 
@@ -81,7 +90,7 @@ class DuckDB(FixedCapabilities, duckdb):
     destination_type = "dlt.destinations.duckdb"
 
     @property
-    def client_class(self) -> Any:
+    def client_class(self) -> "type[DuckDbClient]":
         """dlt's client with `OneTransaction`."""
         return in_one_transaction(super().client_class, "")
 
@@ -93,18 +102,18 @@ class Postgres(FixedCapabilities, postgres):
     last_statement = ""
 
     @property
-    def client_class(self) -> Any:
+    def client_class(self) -> "type[PostgresClient]":
         """dlt's client with `OneTransaction`."""
         return in_one_transaction(super().client_class, self.last_statement)
 
 
 @cache
-def in_one_transaction(client: type[Any], last_statement: str) -> type[Any]:
+def in_one_transaction(client: type[SqlJobClientWithStagingDataset], last_statement: str) -> type[Any]:
     """Return a dlt SQL client class with `OneTransaction`; created on demand, as it imports the database driver."""
     return type(client.__name__, (OneTransaction, client), {"last_statement": last_statement})
 
 
-def check_hook(base: type[Any], name: str) -> None:
+def check_hook(base: type, name: str) -> None:
     """Check that dlt still has a method that we override, or raise `DestinationError`."""
     if not hasattr(base, name):
         raise DestinationError(

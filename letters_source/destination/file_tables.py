@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -20,6 +20,9 @@ from pyarrow.parquet import read_table
 from letters_source.errors import LoadFailed, reason
 from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS
 
+if TYPE_CHECKING:
+    from dlt.destinations.impl.filesystem.filesystem import FilesystemClient
+
 # each load adds a small file to them
 GROWING = (LISTING_AUDIT.name, REJECTED_ROWS.name)
 
@@ -27,7 +30,7 @@ GROWING = (LISTING_AUDIT.name, REJECTED_ROWS.name)
 class FilesSql:
     """The part of dlt's SQL client interface that we use, on an in-memory DuckDB, which scans each table in place."""
 
-    def __init__(self, client: Any, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, client: "FilesystemClient", connection: duckdb.DuckDBPyConnection) -> None:
         self.client, self.connection = client, connection
         self.known: set[str] = set()
 
@@ -71,7 +74,7 @@ class FilesSql:
 
 
 @contextmanager
-def open_files(client: Any) -> Iterator[FilesSql]:
+def open_files(client: "FilesystemClient") -> Iterator[FilesSql]:
     """Open SQL over the tables of dlt's filesystem client."""
     with closing(duckdb.connect()) as connection, closing_catalog(client):
         if not client.is_local_filesystem:
@@ -81,7 +84,7 @@ def open_files(client: Any) -> Iterator[FilesSql]:
 
 
 @contextmanager
-def closing_catalog(client: Any) -> Iterator[None]:
+def closing_catalog(client: "FilesystemClient") -> Iterator[None]:
     """Close the Iceberg catalog that dlt's client opened in the block: a SQLite database, which dlt leaves open."""
     try:
         yield
@@ -101,7 +104,7 @@ def parquet_rows(files: list[str]) -> str:
     return f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
 
 
-def download_rows(client: Any, files: list[str]) -> pa.Table:
+def download_rows(client: "FilesystemClient", files: list[str]) -> pa.Table:
     """Return the rows of a table that has a small file per load, downloading the files in parallel."""
     # DuckDB would request each file several times per query: after 26 loads, 103 requests per file and load
     documents = client.fs_client.cat(files, recursive=False)
@@ -117,7 +120,7 @@ def read_document(file: str, document: bytes) -> pa.Table:
         raise LoadFailed(f"{file} cannot be read: {error}; inspect it, and load again.") from None
 
 
-def parquet_files(client: Any, name: str) -> tuple[list[str], Any]:
+def parquet_files(client: "FilesystemClient", name: str) -> tuple[list[str], Any]:
     """Return a table's current Parquet files, and its Arrow schema (None for plain Parquet).
 
     Raise `LoadFailed` if another writer marked rows as deleted in separate files, which we do not read.
@@ -141,12 +144,12 @@ def parquet_files(client: Any, name: str) -> tuple[list[str], Any]:
     return [plain_path(client, client.make_remote_url(file)) for file in files], None
 
 
-def plain_path(client: Any, url: str) -> str:
+def plain_path(client: "FilesystemClient", url: str) -> str:
     """Return a file as DuckDB opens it: a path for local files, a URL in a bucket."""
     return url2pathname(urlsplit(url).path) if client.is_local_filesystem else url
 
 
-def json_lines(client: Any, name: str) -> pa.Table:
+def json_lines(client: "FilesystemClient", name: str) -> pa.Table:
     """Return one of dlt's own tables, which have one file per row, downloading the files in parallel."""
     files = client.list_table_files(name)
     if not files:

@@ -1,12 +1,17 @@
 """Properties of a destination: its kind, its capabilities, and its location."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import dlt
-from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
+from dlt.common.schema.typing import TTableFormat
+from dlt.destinations.impl.duckdb.configuration import DuckDbClientConfiguration, DuckDbCredentials
+
+if TYPE_CHECKING:
+    # imported at run time, it would delay loads into other destinations
+    from dlt.destinations.impl.filesystem.filesystem import FilesystemClient
 
 # keeps a load's memory independent of the listing's size: 10 million rows fit. Each thread needs a share of it, and a
 # second one makes a load no faster
@@ -34,12 +39,12 @@ def is_files(pipeline: dlt.Pipeline) -> bool:
 def merge_strategies(pipeline: dlt.Pipeline) -> set[str]:
     """Return dlt's merge strategies for the destination: upsert, cdc, scd2 and others. Without one, dlt appends."""
     capabilities = pipeline.destination.capabilities()
-    known: Any = capabilities.supported_merge_strategies or ()
+    known = capabilities.supported_merge_strategies or ()
     select = capabilities.merge_strategies_selector
     return set(select(known, table_schema={"table_format": table_format(pipeline)}) if select else known)
 
 
-def table_format(pipeline: dlt.Pipeline) -> Any:
+def table_format(pipeline: dlt.Pipeline) -> TTableFormat | None:
     """Return the open table format, delta or iceberg; None for plain files and databases."""
     return pipeline.destination.capabilities().preferred_table_format
 
@@ -57,20 +62,9 @@ def duckdb_file(pipeline: dlt.Pipeline) -> Path | None:
     # the lookup below resolves dlt's whole configuration, which takes 10 ms
     if isinstance(given, DuckDbCredentials) and (file := Path(given.database or "")).is_absolute():
         return file
-    config: Any = pipeline.destination_client().config
+    config = cast("DuckDbClientConfiguration", pipeline.destination_client().config)
     name = str(config.credentials.database)
     return None if name.startswith(":") else Path(name)
-
-
-def discard_duckdb(file: Path) -> None:
-    """Remove an unfinished DuckDB file and its logs."""
-    for path in (file, *logs_of(file)):
-        path.unlink(missing_ok=True)
-
-
-def logs_of(file: Path) -> list[Path]:
-    """Return the paths of a file's DuckDB WAL, which DuckDB would apply to any file of that name."""
-    return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
 
 
 def shown_place(pipeline: dlt.Pipeline) -> str:
@@ -82,5 +76,10 @@ def local_folder(pipeline: dlt.Pipeline) -> Path | None:
     """Return the local folder of a filesystem destination; None for any other destination."""
     if not is_files(pipeline):
         return None
-    config: Any = pipeline.destination_client().config
+    config = files_client(pipeline).config
     return Path(url2pathname(urlsplit(config.bucket_url).path)) if config.is_local_filesystem else None
+
+
+def files_client(pipeline: dlt.Pipeline) -> "FilesystemClient":
+    """Return dlt's client of a filesystem destination."""
+    return cast("FilesystemClient", pipeline.destination_client())

@@ -3,17 +3,18 @@
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from importlib import import_module
-from typing import Any
 
 import dlt
 import pyarrow.parquet as pq
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.providers import CustomLoaderDocProvider
 from dlt.common.configuration.specs import PluggableRunContext
+from dlt.common.destination import AnyDestination
 from dlt.common.destination.exceptions import DestinationException
+from dlt.common.destination.reference import AnyDestination_CO
 from dlt.destinations import duckdb, postgres
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
@@ -21,18 +22,18 @@ from letters_source.destination.dlt_hooks import DuckDB, Postgres
 from letters_source.destination.kinds import (
     DUCKDB_CONFIG,
     MEMORY_MB,
-    discard_duckdb,
     duckdb_file,
     engine,
     is_files,
     table_format,
 )
+from letters_source.destination.local_files import discard_duckdb
 from letters_source.destination.locking import when_free
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import LoadFailed
 
 # our subclasses of dlt's destinations
-OURS: dict[Any, Any] = {duckdb: DuckDB, postgres: Postgres}
+OURS: dict[type[AnyDestination_CO], type[DuckDB | Postgres]] = {duckdb: DuckDB, postgres: Postgres}
 # rows up to this size in Parquet fit into the usual limit, in any number
 SMALL_ROW_BYTES = 1024
 # DuckDB buffers a row group before it writes it
@@ -41,9 +42,9 @@ ROW_GROUP = 122_880
 TIMES = 8
 
 
-def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, Any]]:
+def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, bool | int]]:
     """Return the dlt configuration that a load requires, by section."""
-    load: dict[str, Any] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
+    load: dict[str, bool | int] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
     if not is_files(pipeline):
         load["truncate_staging_dataset"] = True
     if engine(pipeline) == "postgres":
@@ -61,7 +62,7 @@ class FirstProvider(CustomLoaderDocProvider):
 
 
 @contextmanager
-def enforced(config: Mapping[str, Any], pipeline_name: str) -> Iterator[None]:
+def enforced(config: Mapping[str, object], pipeline_name: str) -> Iterator[None]:
     """Override environment variables and dlt's configuration files, for one pipeline, while the block runs."""
     # dlt has no arguments for these values, and looks up keys that begin with the pipeline's name first
     providers = Container()[PluggableRunContext].providers.providers
@@ -83,7 +84,9 @@ def replace_strategy(pipeline: dlt.Pipeline) -> str:
     return "truncate-and-insert" if is_new or is_plain else "insert-from-staging"
 
 
-def for_loading(destination: Any, strategy: str, *, last_statement: str = "", memory_mb: int = MEMORY_MB) -> Any:
+def for_loading(
+    destination: AnyDestination, strategy: str, *, last_statement: str = "", memory_mb: int = MEMORY_MB
+) -> AnyDestination:
     """Return a copy of a dlt destination for a load; `last_statement` is SQL that ends PostgreSQL's transaction."""
     parameters, capabilities = dict(destination.config_params), dict(destination.caps_params)
     if hasattr(destination.spec, "replace_strategy"):
@@ -126,36 +129,6 @@ def package_files(pipeline: dlt.Pipeline) -> Iterator[pq.FileMetaData]:
                 yield pq.read_metadata(job.file_path)
 
 
-def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
-    """Have dlt recreate tables and columns that the load replaces and that were dropped.
-
-    Others are not recreated: a load that keeps old rows must fail if those rows are gone.
-    """
-    if engine(pipeline) not in ("duckdb", "postgres"):
-        return
-    schema = pipeline.default_schema
-    replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
-    client: Any = pipeline.destination_client()
-    with client:
-        forget_dropped(client, replaced)
-        with client.with_staging_dataset():
-            forget_dropped(client, replaced)
-
-
-def forget_dropped(client: Any, names: list[str]) -> None:
-    """Delete dlt's record of the schema if tables in the dataset lack anything: dlt trusts that record."""
-    if not client.is_storage_initialized():
-        return
-    schema = client.schema
-    found = dict(client.get_storage_tables([schema.version_table_name, *names]))
-    # a schema that was created for the user has no record yet
-    if found.pop(schema.version_table_name) and any(
-        schema.get_table_columns(name).keys() - columns.keys() for name, columns in found.items()
-    ):
-        record = client.sql_client.make_qualified_table_name(schema.version_table_name)
-        client.sql_client.execute_sql(f"DELETE FROM {record} WHERE schema_name = %s", schema.name)
-
-
 @contextmanager
 def without_false_alarms() -> Iterator[None]:
     """Suppress pyiceberg's warning about replacing an empty table, as every first load does, while the block runs."""
@@ -178,19 +151,21 @@ def hold_open(pipeline: dlt.Pipeline, wait: float = 0) -> Iterator[None]:
     is_new = not os.path.exists(file)
     # DuckDB imports pytz for its first zoned timestamp; an interrupt there would be reported as a missing pytz
     import_module("pytz")
-    with ExitStack() as stack:
-        # do not wait for a file that another load has just created: it would be taken for a new one
-        client: Any = pipeline.sql_client()
-        when_free(lambda: stack.enter_context(client), 0 if is_new else wait)
-        try:
-            yield
-        except BaseException:
-            # removing it is safe only while we hold its lock, and if no other pipeline wrote to it
-            if is_new and not holds_others(pipeline):
-                discard_duckdb(file)
-            raise
+    client = pipeline.sql_client()
+    # do not wait for a file that another load has just created: it would be taken for a new one
+    when_free(client.open_connection, 0 if is_new else wait)
+    try:
+        yield
+    except BaseException:
+        # removing it is safe only while we hold its lock, and if no other pipeline wrote to it
+        if is_new and not holds_others(pipeline):
+            discard_duckdb(file)
+        raise
+    else:
         if not os.path.exists(file):
             raise LoadFailed(f"{file} was removed during the load; load again.")
+    finally:
+        client.close_connection()
 
 
 def holds_others(pipeline: dlt.Pipeline) -> bool:

@@ -5,9 +5,10 @@ import re
 from collections.abc import Sequence
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import dlt
+from dlt.common.destination.reference import AnyDestination_CO
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
@@ -144,7 +145,7 @@ def account_pipelines(
     return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
 
 
-def make_destination(kind: Kind, place: str) -> Any:
+def make_destination(kind: Kind, place: str) -> AnyDestination_CO:
     """Return dlt's destination for a kind and an absolute place."""
     if kind == "postgres":
         return Postgres()

@@ -8,9 +8,9 @@ from shutil import copymode
 import dlt
 from dlt.common.destination.exceptions import DestinationException
 
-from letters_source.destination.kinds import discard_duckdb, duckdb_file, is_duckdb, logs_of
+from letters_source.destination.kinds import duckdb_file, is_duckdb
+from letters_source.destination.local_files import check_writable, discard_duckdb, logs_of
 from letters_source.destination.pipeline import RESERVED, catalog_of
-from letters_source.destination.preflight import check_writable
 from letters_source.destination.sql import fetch_rows, literal
 from letters_source.errors import DestinationError, LoadFailed, reason
 

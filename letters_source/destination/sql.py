@@ -1,21 +1,24 @@
 """Opens a SQL client on a destination, and quotes SQL literals."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import dlt
+    from dlt.destinations.sql_client import SqlClientBase
+
+    from letters_source.destination.file_tables import FilesSql
 
 
 class Cursor(Protocol):
     """The part of a DB-API cursor (PEP 249) that we use."""
 
     @property
-    def description(self) -> Any:
+    def description(self) -> Sequence[Sequence[Any]]:
         """A sequence per column, its name first."""
 
-    def fetchall(self) -> list[Any]:
+    def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows."""
 
 
@@ -30,22 +33,22 @@ class SqlClient(Protocol):
 
 
 @contextmanager
-def open_sql(pipeline: "dlt.Pipeline") -> Iterator[SqlClient]:
+def open_sql(pipeline: "dlt.Pipeline") -> "Iterator[SqlClientBase[Any] | FilesSql]":
     """Open a SQL client: dlt's own, or ours for tables in files."""
     # imported here, so that the report, which only quotes text, does not import dlt
-    from letters_source.destination.kinds import is_files
+    from letters_source.destination.kinds import files_client, is_files
 
     if is_files(pipeline):
         from letters_source.destination.file_tables import open_files
 
-        with open_files(pipeline.destination_client()) as files:
+        with open_files(files_client(pipeline)) as files:
             yield files
     else:
         with pipeline.sql_client() as client:
             yield client
 
 
-def fetch_rows(client: SqlClient, query: str, *values: Any) -> list[Any]:
+def fetch_rows(client: SqlClient, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Return the rows of a query."""
     with client.execute_query(query, *values) as cursor:
         return cursor.fetchall()

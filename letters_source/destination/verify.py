@@ -123,7 +123,7 @@ def count_rows(client: SqlClient, tables: Iterable[Table]) -> dict[str, int]:
     return {table.name: one(client, f"SELECT count(*) FROM {qualified(client, table)}")[0] for table in tables}
 
 
-def one(client: SqlClient, query: str, *values: Any) -> Any:
+def one(client: SqlClient, query: str, *values: Any) -> tuple[Any, ...]:
     """Return the only row of a query."""
     return fetch_rows(client, query, *values)[0]
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination.cleanup import listed_loads
-from letters_source.destination.formats import LAKE_FOLDERS, format_of
+from letters_source.destination.local_files import LAKE_FOLDERS, format_of, listed_loads
 from letters_source.destination.sql import literal
 from letters_source.errors import SettingsError, reason
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Table

@@ -16,8 +16,9 @@ from dlt.destinations.exceptions import DatabaseException
 
 from letters_source.destination.kinds import DUCKDB_CONFIG, duckdb_file, local_folder
 from letters_source.destination.loading import for_loading, hold_open, load_config, replace_strategy
+from letters_source.destination.local_files import check_duckdb, check_folder, check_writable
 from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline
-from letters_source.destination.preflight import check_destination, check_duckdb, check_folder, check_writable
+from letters_source.destination.preflight import check_destination
 from letters_source.errors import DestinationError, LoadFailed
 
 FAILING: dict[str, Any] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}

@@ -20,7 +20,9 @@ def test_each_mode_is_written_in_its_way() -> None:
 def test_history_with_filters_ends_versions_of_what_is_listed(table: Table, key: str) -> None:
     """Rows that only tell what is listed are in the staging table alone."""
     assert write_disposition(table, "history", filtered=True) == {
-        **write_disposition(table, "history"),
+        "disposition": "merge",
+        "strategy": "scd2",
+        "row_version_column_name": "row_hash",
         "destination_scope": f"{key} IN (SELECT {key} FROM {{staging_table}})",
         "source_filter": "row_hash <> 'listed'",
     }

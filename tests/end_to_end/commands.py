@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any, Self
 
 SERVER = Path(__file__).parents[1] / "command_server.py"
-PROGRAM = "from letters_source.cli.main import main; main()"
+PROGRAM = "from letters_source.cli.process import main; main()"
 
 
 @dataclass

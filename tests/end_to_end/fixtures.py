@@ -14,7 +14,7 @@ from dlt.common.configuration.specs import PluggableRunContext
 from terminals import Letters, Outcome
 from worlds import ACCESS, REFRESH, Begin, World, serve_world
 
-from letters_source.cli.main import main
+from letters_source.cli.process import main
 from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 

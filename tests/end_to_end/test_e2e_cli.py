@@ -15,7 +15,7 @@ from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, 
 from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
-from letters_source.cli.main import INTERRUPTED, tell_unexpected
+from letters_source.cli.process import INTERRUPTED, tell_unexpected
 from letters_source.config.messages import config_toml
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
@@ -568,7 +568,7 @@ def test_help_imports_nothing_heavy() -> None:
     """It answers at once."""
     code = (
         "import sys; sys.argv = ['letters', '--help']\n"
-        "from letters_source.cli.main import main\n"
+        "from letters_source.cli.process import main\n"
         "try: main()\n"
         "except SystemExit as end: code = end.code\n"
         "heavy = {'dlt', 'requests', 'pyarrow', 'duckdb', 'rich', 'starlette', 'uvicorn', 'numpy', 'pandas'}\n"
@@ -604,7 +604,7 @@ def test_init_in_a_folder_that_cannot_be_written_ends_with_2(letters: Letters) -
 def test_numpy_starts_no_threads() -> None:
     """On a server of many cores each would spin for a while, for nothing."""
     code = (
-        "import os; from letters_source.cli.main import set_up; set_up(debug=False)\n"
+        "import os; from letters_source.cli.process import set_up; set_up(debug=False)\n"
         "import numpy; print(len(os.listdir('/proc/self/task')))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}

@@ -16,8 +16,9 @@ from worlds import Begin, verify
 
 from letters_source import DestinationError, DestinationInUse, LoadFailed, make_pipeline, run
 from letters_source.destination.error_translation import plain_errors
+from letters_source.destination.local_files import check_duckdb, check_folder
 from letters_source.destination.pipeline import Kind
-from letters_source.destination.preflight import check_destination, check_duckdb, check_folder
+from letters_source.destination.preflight import check_destination
 from letters_source.tables import tables_of
 from programmable_emulator import Emulator
 

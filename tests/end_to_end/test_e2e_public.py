@@ -69,7 +69,7 @@ def test_importing_reads_and_loads_nothing(tmp_path: Path) -> None:
     (tmp_path / "work/.dlt").mkdir(parents=True)
     (tmp_path / "work/.dlt/config.toml").write_text("this is no toml")
     code = (
-        "import sys; import letters_source, letters_source.cli.main, letters_source.errors\n"
+        "import sys; import letters_source, letters_source.cli.process, letters_source.errors\n"
         "heavy = {'dlt', 'requests', 'pyarrow', 'duckdb', 'rich', 'starlette', 'uvicorn', 'numpy', 'pandas'}\n"
         "print(sorted(heavy & sys.modules.keys()))"
     )

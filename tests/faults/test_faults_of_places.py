@@ -24,9 +24,9 @@ from worlds import Begin, World
 
 from letters_source import DestinationError, DestinationInUse, make_pipeline, run
 from letters_source.destination.loading import hold_open
+from letters_source.destination.local_files import LEAST_ROOM, check_space
 from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import Kind
-from letters_source.destination.preflight import LEAST_ROOM, check_space
 from letters_source.destination.publish import publish_copy
 from programmable_emulator import Behavior, Emulator
 from recording_server import answer, record

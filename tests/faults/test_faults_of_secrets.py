@@ -20,7 +20,7 @@ from programmable_emulator import Emulator, Reply, When
 
 ROW = "canary-row-93f0"
 CANARIES = [text.encode() for text in (ACCESS, REFRESH, ROW)]
-LOUD = "import logging; logging.basicConfig(level=1); from letters_source.cli.main import main; main()"
+LOUD = "import logging; logging.basicConfig(level=1); from letters_source.cli.process import main; main()"
 Spoil = Callable[[Emulator], None]
 
 

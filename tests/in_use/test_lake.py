@@ -23,6 +23,7 @@ from worlds import Begin, World, serve_world, verify
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
 from letters_source.destination.annotate import describe_lake
 from letters_source.destination.file_tables import open_files
+from letters_source.destination.kinds import files_client
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.verify import verify_load
 from letters_source.service.listings import ContactFilters
@@ -80,7 +81,7 @@ def test_looking_at_tables_leaves_no_database_open(loaded: Loaded) -> None:
     before = open_databases()
     gc.disable()
     try:
-        with open_files(loaded.world.pipeline.destination_client()) as files:
+        with open_files(files_client(loaded.world.pipeline)) as files:
             verify_load(files, loaded.result.load_id, tables, keys=True)
             describe_lake(files.client, tables)
         assert open_databases() == before
@@ -313,7 +314,7 @@ def lake_section() -> str:
     return document.partition("## The lake\n")[2].partition("\n## ")[0]
 
 
-WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.main import main; main()"
+WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.process import main; main()"
 
 
 @pytest.mark.parametrize(("form", "module"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])

@@ -485,7 +485,7 @@ def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
 
 def test_a_missing_extra_is_a_line(configured: str, world: World) -> None:
     """It says what to install."""
-    code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli.main import main; main()"
+    code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli.process import main; main()"
     done = run_python("-c", code, "load", "--destination", "postgres")
     assert (done.code, done.out) == (2, "")
     assert done.err == 'letters: postgres is not installed: pip install "letters-source[postgres]"\n'

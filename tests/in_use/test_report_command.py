@@ -15,7 +15,7 @@ from letters_source import account_pipelines, make_pipeline, run, run_accounts
 from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 
-WITHOUT = "import sys; sys.modules[sys.argv.pop(1)] = None; from letters_source.cli.main import main; main()"
+WITHOUT = "import sys; sys.modules[sys.argv.pop(1)] = None; from letters_source.cli.process import main; main()"
 HOLDER = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
 
 

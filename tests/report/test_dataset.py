@@ -1,5 +1,7 @@
 """Are all tables there to be read, whatever was loaded, and none to be written?"""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -60,3 +62,9 @@ def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
     """None is offered."""
     with pytest.raises(SettingsError, match=r"no dataset letters_data; .* \(found: none\)"):
         open_tables(tmp_path)
+
+
+def test_reading_tables_imports_no_dlt() -> None:
+    """The report needs DuckDB alone, and importing dlt takes longer."""
+    code = "import sys, letters_source.report.dataset; print('dlt' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "False\n"

@@ -1,0 +1,126 @@
+"""Local files and folders to load into: whether a load can use them, and what is in them. Without dlt."""
+
+import os
+import shutil
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Literal
+
+import duckdb
+
+from letters_source.errors import DestinationError, DestinationInUse, reason
+from letters_source.tables import TABLES
+
+Format = Literal["parquet", "delta", "iceberg"]
+LAKE_FOLDERS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}
+"""The metadata folders of Delta and Iceberg, next to Parquet files that may be outdated."""
+# a load of an empty account takes 5 MiB in DuckDB, and 5 MiB in the working directory and the WAL
+LEAST_ROOM = 16 * 2**20
+
+
+def check_duckdb(file: Path) -> None:
+    """Open an existing DuckDB file for writing, or check the folder of a new one."""
+    if not os.path.isdir(file.parent):
+        raise DestinationError(
+            f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another --to."
+        )
+    if not is_there(file):
+        check_writable(file.parent)
+        return
+    # DuckDB would wait forever on a pipe
+    if not file.is_file():
+        raise DestinationError(f"{file} cannot be opened for writing: it is not a regular file; choose another --to.")
+    check_space(file.parent)
+    try:
+        duckdb.connect(str(file)).close()
+    except duckdb.Error as error:
+        what = f"{file} cannot be opened for writing: {reason(error)}"
+        if "set lock" in str(error):
+            raise DestinationInUse(what) from None
+        raise DestinationError(f"{what}; choose another --to.") from None
+
+
+def is_there(file: Path) -> bool:
+    """Return whether a path exists, or raise `DestinationError`."""
+    try:
+        file.stat()
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not file.is_symlink():
+            return False
+        raise DestinationError(f"{file} cannot be reached: {error.strerror}; choose another --to.") from None
+    return True
+
+
+def discard_duckdb(file: Path) -> None:
+    """Remove an unfinished DuckDB file and its logs."""
+    for path in (file, *logs_of(file)):
+        path.unlink(missing_ok=True)
+
+
+def logs_of(file: Path) -> list[Path]:
+    """Return the paths of a file's DuckDB WAL, which DuckDB would apply to any file of that name."""
+    return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
+
+
+def check_folder(folder: Path) -> None:
+    """Check that a folder, or its nearest existing parent, is writable, or raise `DestinationError`."""
+    # os.path.exists returns False below an inaccessible folder, where pathlib raises
+    nearest = next(place for place in (folder, *folder.parents) if os.path.exists(place))
+    if not os.path.isdir(nearest):
+        raise DestinationError(f"{nearest} is a file, not a folder; choose another --to.")
+    check_writable(nearest)
+
+
+def check_spelling(folder: Path, form: str | None) -> None:
+    """Check that a folder's path has no character that dlt or Iceberg misreads as a glob pattern or a URL escape."""
+    if set(str(folder)) & set("[]*?"):
+        raise DestinationError(f"{folder}: dlt reads [, ], * and ? as wildcards; choose another --to.")
+    if form == "iceberg" and folder.as_uri() != f"file://{folder}":
+        raise DestinationError(
+            f"{folder}: Iceberg cannot write to a path with spaces or other characters that URLs escape; "
+            "choose another --to."
+        )
+
+
+def check_format(dataset: Path, form: str | None) -> None:
+    """Check that existing tables have the format of the load, or raise `DestinationError`."""
+    for table in TABLES:
+        found = format_of(dataset / table.name)
+        if found not in (None, form or "parquet"):
+            raise DestinationError(
+                f"{dataset} holds {table.name} as {found}: load with --destination {found}, or choose another --to."
+            )
+
+
+def format_of(table: Path) -> Format | None:
+    """Return the format of the table in a folder; None if there is no table."""
+    for name, folder in LAKE_FOLDERS.items():
+        if os.path.isdir(table / folder):
+            return name
+    return "parquet" if any(table.glob("*.parquet")) else None
+
+
+def listed_loads(folder: Path) -> list[str]:
+    """Return the ids of finished loads in a folder where dlt writes one file per load, named after schema and id."""
+    return [file.stem.rpartition("__")[2] for file in folder.glob("*.jsonl")]
+
+
+def check_writable(folder: Path) -> None:
+    """Check that a folder is writable and its disk has space, or raise `DestinationError`."""
+    try:
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise DestinationError(
+            f"{folder} cannot be written: {error.strerror}; make it writable, or choose another --to."
+        ) from None
+    check_space(folder)
+
+
+def check_space(folder: Path) -> None:
+    """Check that a disk has space for the smallest load; how much this load needs is unknown until it has been read."""
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_ROOM:
+        raise DestinationError(
+            f"{folder} has {free / 2**20:.0f} MiB of free disk space, but a load needs at least "
+            f"{LEAST_ROOM // 2**20} MiB; free some space."
+        )
