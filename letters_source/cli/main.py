@@ -170,6 +170,30 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
         click.echo(f"{page.absolute()}: {size / 1000:,.0f} kB, to open in a browser.")
 
 
+@cli.command(short_help="Run a SQL query on loaded tables.")
+@click.argument("sql")
+@path_option("--from", "source", default="letters.duckdb", words="DuckDB file, or folder of Parquet files.")
+@dataset_option("Schema of the tables.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="table shows the first 40 rows, csv and json all of them.",
+)
+@debug_option
+def query(sql: str, source: Path, dataset: str | None, form: Any) -> None:
+    """Open the last load read-only, run a query of DuckDB's SQL, and print its rows.
+
+    Tables go by their own names, without the dataset. Of tables with row history the current rows are there.
+    """
+    from letters_source.cli.query import print_rows
+    from letters_source.tables import DATASET
+
+    print_rows(sql, source, dataset or DATASET, form)
+
+
 @cli.command(short_help="Serve an emulator of the service.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 picks a free port.")
 @contacts_option

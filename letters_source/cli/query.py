@@ -1,0 +1,54 @@
+"""Runs a SQL query on loaded tables and prints its rows: as a table, as CSV or as JSON."""
+
+import csv
+import shutil
+import sys
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+from click import echo
+
+from letters_source.errors import SettingsError, reason
+from letters_source.report.dataset import open_tables
+
+Form = Literal["table", "csv", "json"]
+MOST_ROWS_SHOWN = 40
+BATCH_ROWS = 10_000
+
+
+def print_rows(query: str, source: Path, dataset: str, form: Form) -> None:
+    """Run a query on the tables of a dataset, read-only, and print its rows; `SettingsError` if DuckDB refuses it."""
+    with open_tables(source, dataset) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        try:
+            rows = connection.sql(query)
+            if rows is not None:
+                {"table": show_table, "csv": write_csv, "json": write_json}[form](rows)
+        except duckdb.Error as error:
+            raise SettingsError(f"the query failed: {reason(error)}") from None
+
+
+def show_table(rows: duckdb.DuckDBPyRelation) -> None:
+    """Print the first rows as DuckDB draws them, within the terminal's width."""
+    rows.show(max_width=shutil.get_terminal_size((120, 24)).columns, max_rows=MOST_ROWS_SHOWN)
+
+
+def write_csv(rows: duckdb.DuckDBPyRelation) -> None:
+    """Print all rows as CSV (RFC 4180) with a header line; nulls are empty, values as DuckDB writes them."""
+    names, texts = rows.columns, rows.project("COLUMNS(*)::VARCHAR")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    while batch := texts.fetchmany(BATCH_ROWS):
+        writer.writerows(batch)
+
+
+def write_json(rows: duckdb.DuckDBPyRelation) -> None:
+    """Print all rows as a JSON array with one object a line."""
+    texts = rows.query("rows", "SELECT to_json(rows) FROM rows")
+    before = "["
+    while batch := texts.fetchmany(BATCH_ROWS):
+        for [text] in batch:
+            echo(f"{before}\n{text}", nl=False)
+            before = ","
+    echo("[]" if before == "[" else "\n]")
