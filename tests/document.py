@@ -52,6 +52,11 @@ def dictionary() -> str:
     return render("markdown")
 
 
+def dbt_sources() -> str:
+    """Return the sources of the dbt project."""
+    return render("dbt") + "\n"
+
+
 def exit_codes() -> str:
     """Return the table of exit codes and errors."""
     rows = sorted((*OTHER_CODES, *map(error_cells, subclasses(LettersError))), key=lambda row: row[0])
@@ -127,7 +132,11 @@ def options() -> dict[str, str]:
     return {str(name): ", ".join(f"`{opt}`" for opt in opts) for name, opts in named if name != "account_id"}
 
 
-FILES = {".dlt/config.toml": config_toml, ".dlt/example.secrets.toml": secrets_toml}
+FILES = {
+    ".dlt/config.toml": config_toml,
+    ".dlt/example.secrets.toml": secrets_toml,
+    "pipelines/dbt/models/staging/letters.yml": dbt_sources,
+}
 BLOCKS = {
     ("README.md", "overview"): overview,
     ("README.md", "speed"): speed,

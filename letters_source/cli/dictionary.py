@@ -1,44 +1,23 @@
-"""Renders the data dictionary as text, Markdown, JSON, Mermaid or DBML."""
+"""Renders the data dictionary as text, Markdown, JSON, Mermaid, DBML or sources of dbt."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Literal
 
+from letters_source.cli.references import Reference, find_references
 from letters_source.tables import TABLES, Column, Table
 
-Form = Literal["text", "markdown", "json", "mermaid", "dbml"]
+Form = Literal["text", "markdown", "json", "mermaid", "dbml", "dbt"]
 Tables = Sequence[Table]
 
 HEADINGS = ("column", "type", "key", "personal", "meaning")
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A foreign key from a child table to its parent; `single` where a parent has at most one such row."""
-
-    child: str
-    column: str
-    parent: str
-    parent_column: str
-    single: bool
-
-
 def render(form: Form, tables: Tables = TABLES) -> str:
     """Render the dictionary of the tables, without a trailing newline."""
     return WRITERS[form](tables)
-
-
-def find_references(tables: Tables) -> tuple[Reference, ...]:
-    """Return the foreign keys of child tables, in the order of the tables."""
-    roots = {table.listing: table for table in tables if not table.is_child}
-    return tuple(
-        # more columns of the key follow if a parent has many rows
-        Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
-        for child in tables
-        if child.is_child and (parent := roots[child.listing])
-    )
 
 
 def cells(column: Column) -> tuple[str, ...]:
@@ -158,10 +137,19 @@ def dbml_reference(reference: Reference) -> str:
     return f"Ref: {reference.parent}.{reference.parent_column} {has} {reference.child}.{reference.column}"
 
 
+def to_dbt(tables: Tables) -> str:
+    """Return the tables as sources of dbt."""
+    # the other forms do without YAML
+    from letters_source.cli import dbt
+
+    return dbt.to_dbt(tables)
+
+
 WRITERS: Mapping[Form, Callable[[Tables], str]] = {
     "text": lambda tables: "\n\n".join(map(text_section, tables)),
     "markdown": lambda tables: "\n\n".join(map(markdown_section, tables)),
     "json": to_json,
     "mermaid": to_mermaid,
     "dbml": to_dbml,
+    "dbt": to_dbt,
 }

@@ -139,10 +139,10 @@ def check(*, probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "json", "mermaid", "dbml"]),
+    type=click.Choice(["text", "markdown", "json", "mermaid", "dbml", "dbt"]),
     default="text",
     show_default=True,
-    help="json for programs; mermaid and dbml for diagrams.",
+    help="json for programs; mermaid and dbml for diagrams; dbt for its sources.",
 )
 @debug_option
 def schema(form: "Form") -> None:

@@ -11,6 +11,7 @@ from detect_secrets.settings import default_settings
 PROJECT = Path(__file__).parents[2]
 FOLDERS = ("letters_source", "pipelines", "tests", ".ci")
 FILES = (".dlt/config.toml", ".dlt/example.secrets.toml")
+DBT = ("logs", "target")
 HARMLESS = {
     # an address with a place for the password
     ("pipelines/README.md", "Basic Auth Credentials"): 1,
@@ -27,13 +28,13 @@ HARMLESS = {
 
 
 def project_files() -> Iterator[Path]:
-    """What is in the repository: neither byte code nor what a developer keeps beside it."""
+    """What is in the repository: neither byte code nor what a developer keeps beside it, nor what dbt writes."""
     yield from (path for pattern in ("*.md", "*.toml", ".gitignore") for path in PROJECT.glob(pattern))
     yield from (PROJECT / name for name in FILES)
     for folder in FOLDERS:
         for path in (PROJECT / folder).rglob("*"):
             inner = path.relative_to(PROJECT / folder).parts[:-1]
-            if path.is_file() and not any(name.startswith((".", "__")) for name in inner):
+            if path.is_file() and not any(name.startswith((".", "__")) or name in DBT for name in inner):
                 yield path
 
 

@@ -1,0 +1,8 @@
+{{ config(enabled='mailings' in var('letters_parts')) }}
+
+select
+    cast(date_trunc('month', mailed_on) as date) as month,
+    count(*) as mailings,
+    count(distinct contact_id) as contacts
+from {{ ref('stg_mailings') }}
+group by 1

@@ -1,0 +1,7 @@
+{{ config(enabled='mailings' in var('letters_parts')) }}
+
+select
+    contact_id,
+    mailed_on,
+    mailed_until
+from {{ source('letters', 'mailings') }}
