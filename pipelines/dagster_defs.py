@@ -33,7 +33,7 @@ def account_tables(context: dg.AssetExecutionContext, letters: LettersResource) 
 def letters_accounts_daily(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest]:
     """Request a run for each account."""
     accounts = ACCOUNTS.get_partition_keys(dynamic_partitions_store=context.instance)
-    return [dg.RunRequest(partition_key=account) for account in accounts]
+    return [dg.RunRequest(run_key=account, partition_key=account) for account in accounts]
 
 
 defs = dg.Definitions(

@@ -9,6 +9,7 @@ import dlt
 from pydantic import Field
 
 from letters_source.dagster.checks import check_specs, result_of, run_checks
+from letters_source.dagster.overrides import to_overrides
 from letters_source.dagster.specs import TABLE_NAME, audited_as, table_of
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
@@ -28,6 +29,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
     destination: Kind = Field(default="duckdb", description="duckdb, parquet, delta, iceberg or postgres.")
     to: str | None = Field(default=None, description="The DuckDB file; for files the folder, or s3://bucket/folder.")
     dataset: str = Field(default=DATASET, description="The dataset; accounts have their own, <dataset>_<account>.")
+    overrides: dict[str, Any] = Field(default={}, description="Further settings, as for run(), but no secrets.")
 
     def materialize(self, context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         """Load the listings of the selected tables, and report what each table holds.
@@ -63,7 +65,8 @@ class LettersResource(dg.ConfigurableResource[Any]):
         parts = {table.part for table in tables}
         own = {name: getattr(self, name) for name in ("base_url", "access_token", "refresh_token")}
         chosen = {"facets": "facet" in parts or None, "mailings": "window" in parts or None, "account_id": account}
-        return {name: value for name, value in {**own, **chosen}.items() if value is not None}
+        given = {**own, **to_overrides(self.overrides), **chosen}
+        return {name: value for name, value in given.items() if value is not None}
 
     def pipelines(self, accounts: Sequence[str]) -> Mapping[str, dlt.Pipeline]:
         """Return the pipeline of each account, or one without a name. Override it to load anywhere else."""
@@ -88,14 +91,21 @@ class LettersResource(dg.ConfigurableResource[Any]):
             yield result_of(key, {account: findings[key] for account, findings in found.items() if key in findings})
 
 
-def letters_checks(assets: dg.AssetsDefinition) -> dg.AssetChecksDefinition:
-    """Return the checks of assets; they share the assets' pool, because a DuckDB file has one writer."""
+def letters_checks(assets: dg.AssetsDefinition, resource: str = "letters") -> dg.AssetChecksDefinition:
+    """Return the checks of assets; they share the assets' pool, because a DuckDB file has one writer.
+
+    `resource` is the key of the `LettersResource`.
+    """
 
     @dg.multi_asset_check(
-        name=f"{assets.op.name}_checks", specs=check_specs(assets.specs), can_subset=True, pool=assets.op.pool
+        name=f"{assets.op.name}_checks",
+        specs=check_specs(assets.specs),
+        can_subset=True,
+        pool=assets.op.pool,
+        required_resource_keys={resource},
     )
-    def run_selected(context: dg.AssetCheckExecutionContext, letters: LettersResource) -> Iterator[Any]:
-        yield from letters.check(context, assets.partitions_def)
+    def run_selected(context: dg.AssetCheckExecutionContext) -> Iterator[Any]:
+        yield from getattr(context.resources, resource).check(context, assets.partitions_def)
 
     return run_selected
 

@@ -12,14 +12,9 @@ FILE = Path(__file__).parents[2] / "pipelines/dagster_defs.py"
 OWN, OF_ACCOUNTS = "letters_tables", "account_tables"
 
 
-def load_file() -> dict[str, Any]:
-    """What the file defines, by name."""
-    return runpy.run_path(str(FILE))
-
-
 def load_definitions() -> dg.Definitions:
     """The file's definitions."""
-    defs: dg.Definitions = load_file()["defs"]
+    defs: dg.Definitions = runpy.run_path(str(FILE))["defs"]
     return defs
 
 
@@ -59,6 +54,13 @@ def reach(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """The world, reached by settings in the environment."""
     world.configure(monkeypatch)
     return world
+
+
+def requested(defs: dg.Definitions, schedule: str, instance: dg.DagsterInstance) -> dict[str | None, str | None]:
+    """The runs that a schedule requests: by key, the partition."""
+    context = dg.build_schedule_context(instance=instance, repository_def=defs.get_repository_def())
+    tick = defs.resolve_schedule_def(schedule).evaluate_tick(context)
+    return {request.run_key: request.partition_key for request in tick.run_requests or ()}
 
 
 def materialized(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:

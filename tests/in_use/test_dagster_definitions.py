@@ -6,12 +6,11 @@ from pathlib import Path
 import dagster as dg
 from closed import reached
 from dagster._core.definitions.metadata.metadata_set import TableMetadataSet
-from dagster_dlt.translator import DltResourceTranslatorData
 from dagster_runs import FILE, load_definitions
 from terminals import run_python
 
 from letters_source.dagster import LettersTranslator, asset_specs
-from letters_source.tables import TABLES
+from letters_source.tables import TABLES, Table
 
 CHAINS = {
     "templates": "letters_service",
@@ -33,7 +32,7 @@ CHECKS = {
 
 def test_importing_the_definitions_reaches_for_nothing(tmp_path: Path) -> None:
     """No network, no file, no secret; what Dagster itself looks for comes before."""
-    assert reached(FILE, tmp_path, "dagster", "dagster_dlt", "requests") == []
+    assert reached(FILE, tmp_path, "dagster", "dlt", "requests") == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,9 +111,9 @@ def test_schedules_are_daily() -> None:
 class Tagged(LettersTranslator):
     """A translator of a user's own."""
 
-    def get_asset_spec(self, data: DltResourceTranslatorData) -> dg.AssetSpec:
+    def get_asset_spec(self, table: Table) -> dg.AssetSpec:
         """The asset with a tag."""
-        return super().get_asset_spec(data).merge_attributes(tags={"domain": "mail"})
+        return super().get_asset_spec(table).merge_attributes(tags={"domain": "mail"})
 
 
 def test_a_translator_of_one_s_own_is_used() -> None:
