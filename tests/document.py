@@ -8,8 +8,8 @@ from pathlib import Path
 from letters_source import errors
 from letters_source.cli.dictionary import render, to_mermaid
 from letters_source.cli.main import cli
-from letters_source.config.messages import config_toml, secrets_toml, toml_of
 from letters_source.config.settings import FILTERS, SETTINGS, Key
+from letters_source.config.settings_files import config_toml, secrets_toml, toml_of
 from letters_source.errors import LettersError
 from letters_source.tables import TABLES, Column
 

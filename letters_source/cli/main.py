@@ -54,21 +54,19 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
     load_demo(contacts, to, quiet=quiet)
 
 
-@cli.command(short_help="Write commented settings files to fill in.")
+@cli.command(short_help="Write the settings files, and test them.")
+@setting(SETTINGS["base_url"])
+@setting(SETTINGS["access_token"], help="Bearer token; other users of the machine can see it. Asked for otherwise.")
+@setting(SETTINGS["refresh_token"], help="Refresh token, likewise.")
 @debug_option
-def init() -> None:
-    """Write .dlt/config.toml, which lists every setting, and .dlt/secrets.toml for the tokens.
+def init(**options: Any) -> None:
+    """Write .dlt/config.toml, which lists every setting, and .dlt/secrets.toml for the tokens, then check the service.
 
-    Existing files are not changed.
+    At a terminal it asks for what is not given as an option. Existing files are not changed.
     """
-    from letters_source.config.messages import FOLDER, write_settings
+    from letters_source.cli.init import set_up_project
 
-    for path in write_settings():
-        click.echo(f"Created {path}")
-    click.echo(
-        f"Set base_url in {FOLDER}/config.toml and both tokens in {FOLDER}/secrets.toml, then run: letters check\n"
-        f"Keep {FOLDER}/secrets.toml out of version control."
-    )
+    set_up_project(without_unset(options))
 
 
 @cli.command(short_help="Load both listings, complete and verified.")

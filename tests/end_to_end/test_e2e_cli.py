@@ -16,7 +16,6 @@ from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
 from letters_source.cli.process import INTERRUPTED, tell_unexpected
-from letters_source.config.messages import config_toml
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 OPTIONS = {
@@ -32,7 +31,8 @@ OPTIONS = {
         "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
         "--debug", "-h, --help",
     },
-    "init": {"--debug", "-h, --help"},
+    "init": {"--base-url", "--access-token", "--refresh-token", "--debug", "-h, --help"},
+    "query": {"--from", "--dataset", "--format", "--debug", "-h, --help"},
     "schema": {"--format", "--debug", "-h, --help"},
     "serve": {"--port", "--contacts", "--latency-ms", "--debug", "-h, --help"},
 }  # fmt: skip
@@ -576,29 +576,6 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = run_python("-c", code)
     assert done.out.splitlines()[-1] == "0 []"
-
-
-def test_init_writes_the_settings_files(letters: Letters, project: Path) -> None:
-    """They are valid, list every setting, and are never overwritten; only the user can read secrets."""
-    done = letters("init")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(
-        "Created .dlt/config.toml\nCreated .dlt/secrets.toml\nSet base_url in .dlt/config.toml and "
-    )
-    assert (project / ".dlt/config.toml").read_text() == config_toml()
-    assert (project / ".dlt/secrets.toml").stat().st_mode & 0o777 == 0o600
-    (project / ".dlt/secrets.toml").write_text("")
-    assert "Created" not in letters("init").out
-    assert (project / ".dlt/secrets.toml").read_text() == ""
-
-
-@pytest.mark.usefixtures("project")
-def test_init_in_a_folder_that_cannot_be_written_ends_with_2(letters: Letters) -> None:
-    """One line names the file and the cause."""
-    Path(".dlt/config.toml").unlink(missing_ok=True)
-    Path(".dlt").rmdir()
-    Path(".dlt").write_text("")
-    assert letters("init") == Outcome(2, "", "letters: .dlt cannot be written: File exists.\n")
 
 
 def test_numpy_starts_no_threads() -> None:

@@ -1,0 +1,92 @@
+"""Does `letters query` print what is loaded?"""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from terminals import Letters, Outcome
+from worlds import Begin
+
+from letters_source import make_pipeline, run
+from programmable_emulator import Emulator
+
+STATES = "SELECT state, count(*) AS contacts FROM contacts GROUP BY state ORDER BY contacts DESC, state"
+
+
+@pytest.fixture
+def emulator(begin: Begin, project: Path, monkeypatch: pytest.MonkeyPatch) -> Emulator:
+    """45 contacts and 7 templates, loaded into letters.duckdb."""
+    world = begin(Emulator(45, 7))
+    world.configure(monkeypatch)
+    run(make_pipeline("duckdb", project / "letters.duckdb"))
+    return world.emulator
+
+
+@pytest.fixture
+def states(emulator: Emulator) -> list[tuple[str, int]]:
+    """The contacts of each state, by the emulator's rows."""
+    found = [row.document["state"] for row in emulator.contacts.rows()]
+    return sorted({(state, found.count(state)) for state in found}, key=lambda item: (-item[1], item[0]))
+
+
+def test_csv_has_a_header_and_all_rows(letters: Letters, states: list[tuple[str, int]]) -> None:
+    """As the emulator has them."""
+    done = letters("query", STATES, "--format", "csv")
+    assert (done.code, done.err) == (0, "")
+    assert list(csv.reader(io.StringIO(done.out))) == [
+        ["state", "contacts"],
+        *([state, str(count)] for state, count in states),
+    ]
+
+
+def test_json_is_an_array_with_an_object_a_row(letters: Letters, states: list[tuple[str, int]]) -> None:
+    """Numbers are numbers."""
+    done = letters("query", STATES, "--format", "json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == [{"state": state, "contacts": count} for state, count in states]
+
+
+@pytest.mark.usefixtures("emulator")
+def test_no_rows_are_an_empty_array_and_a_header_alone(letters: Letters) -> None:
+    """Programs need no case of their own."""
+    query = "SELECT id FROM contacts WHERE false"
+    assert letters("query", query, "--format", "json") == Outcome(0, "[]\n", "")
+    assert letters("query", query, "--format", "csv") == Outcome(0, "id\n", "")
+
+
+@pytest.mark.usefixtures("emulator")
+def test_a_table_is_drawn_by_duckdb(letters: Letters) -> None:
+    """With names, types and rows; nulls and times are told as DuckDB does, in UTC."""
+    done = letters("query", "SELECT TIMESTAMPTZ '2024-01-31 12:00:00+01' AS moment, NULL AS nothing")
+    assert done == Outcome(
+        0,
+        "┌──────────────────────────┬─────────┐\n"
+        "│          moment          │ nothing │\n"
+        "│ timestamp with time zone │  int32  │\n"
+        "├──────────────────────────┼─────────┤\n"
+        "│ 2024-01-31 11:00:00+00   │    NULL │\n"
+        "└──────────────────────────┴─────────┘\n\n",
+        "",
+    )
+
+
+@pytest.mark.usefixtures("emulator")
+def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
+    """One line, and exit code 2."""
+    done = letters("query", "DELETE FROM contacts")
+    assert done == Outcome(2, "", "letters: the query failed: Can only delete from base table\n")
+    done = letters("query", "DELETE FROM stored.letters_data.contacts")
+    words = (
+        'letters: the query failed: Cannot execute statement of type "DELETE" on database "stored" which is attached'
+    )
+    assert (done.code, done.err[: len(words)]) == (2, words)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_file_that_is_not_there_is_named(letters: Letters) -> None:
+    """And the option that names another."""
+    place = Path("letters.duckdb").absolute()
+    words = f"letters: {place} does not exist: load first, or name another file or folder with --from.\n"
+    assert letters("query", "FROM contacts") == Outcome(2, "", words)
