@@ -21,7 +21,7 @@ Messages never hold a token, a row or a response body.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -180,6 +180,18 @@ class MalformedResponse(ServiceError):
     def __init__(self, message: str, *, transient: bool = False, is_too_large: bool = False) -> None:
         self.transient, self.is_too_large = transient, is_too_large
         super().__init__(message)
+
+
+class UndocumentedFields(ServiceError):
+    """The service sent fields, or values, that its documentation does not have, and the settings refuse them."""
+
+    def __init__(self, listing: str, fields: Mapping[str, int]) -> None:
+        self.listing, self.fields = listing, fields
+        found = ", ".join(f"{name} ({rows} rows)" for name, rows in fields.items())
+        super().__init__(
+            f"{listing}: undocumented or unfit: {found}; nothing was loaded. Add the names to "
+            "sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
+        )
 
 
 @contextmanager

@@ -30,7 +30,6 @@ from letters_source.extract.mailings import (
     read_window,
 )
 from letters_source.extract.probe import report_ignored
-from letters_source.extract.shrinkage import rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
 from letters_source.service.listings import LAST_MAILED_STATUSES, unknown_statuses
@@ -64,7 +63,7 @@ def read_pages(task: Task) -> Iterator[Item]:
     # unlike the system's temporary folder, the working directory is on a disk meant for data
     pipeline = running_pipeline()
     folder = Path(pipeline.working_dir) if pipeline else None
-    count = yield from read_listing(task, folder, rows_before(task, audits))
+    count = yield from read_listing(task, folder, audits)
     report_ignored(task, count)
     for table in facets_of(task.name) if task.settings.facets else ():
         yield from read_facet(task, table, count)

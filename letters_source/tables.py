@@ -326,6 +326,12 @@ LISTING_AUDIT = Table(
             "Largest overlap of neighboring pages that was asked for, in rows; null unless pages overlapped.",
             "bigint",
         ),
+        Column(
+            "converted_fields",
+            "",
+            "How often a number became text because the field is documented as text; null for none.",
+            "json",
+        ),
     ),
 )
 

@@ -35,6 +35,7 @@ Environment = Literal["demo", "production"]
 # the same as in pagination.walk, which imports NumPy; mypy checks that they agree
 Proof = Literal["continuous", "exact"]
 Duplicates = Literal["fail", "drop"]
+OnUndocumented = Literal["keep", "warn", "fail"]
 
 
 class Overrides(TypedDict, total=False):
@@ -55,6 +56,8 @@ class Overrides(TypedDict, total=False):
     max_walks: int
     proof: Proof
     duplicates: Duplicates
+    on_undocumented: OnUndocumented
+    known_fields: Sequence[str]
     retry_budget: float
     allow_empty: bool
     max_shrink: float
@@ -105,6 +108,10 @@ class Settings:
     duplicates: Annotated[Duplicates, about("If an id is listed more than once: fail, or load it once (drop).")] = (
         "fail"
     )
+    on_undocumented: Annotated[
+        OnUndocumented, about("If the service sends an undocumented field: keep it silently, warn once, or fail.")
+    ] = "warn"
+    known_fields: Annotated[Texts, about("Undocumented fields to accept without a word.", ["countryCode"])] = ()
     retry_budget: Annotated[float, about("Seconds to keep retrying a page.", gt=0)] = 120.0
     allow_empty: Annotated[bool, about("Accept a listing that has lost all its rows since the last load.")] = False
     max_shrink: Annotated[float, about("Share of its rows that a listing may lose between loads.", ge=0, le=1)] = 0.5

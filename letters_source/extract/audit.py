@@ -50,19 +50,14 @@ class Outcome:
 
 
 def log_outcome(outcome: Outcome, rows: int, rejected_were: str = "went to rejected_rows") -> None:
-    """Log how many rows are loaded, and a warning for each field that was not understood."""
+    """Log how many rows are loaded, and warnings for rows and text that could not be loaded as they are."""
     task, notes, rejected = outcome.task, outcome.notes, outcome.verdict.rejected
     figures = rows, outcome.verdict.name, outcome.traffic["requests"], outcome.seconds
     logger.info("%s: %d rows, %s; requests: %d, seconds: %.1f", task.title, *figures)
     if rejected:
         logger.warning("%s: %d rows have no usable id and %s", task.title, rejected, rejected_were)
-    fate = "dropped" if task.settings.privacy.undocumented == "drop" else "kept in the column undocumented"
-    for name, times in sorted(by_plain_name(notes.kept).items()):
-        logger.warning("%s: %s did not fit in %d rows and was %s", task.title, name, times, fate)
     if notes.halves:
         logger.warning("%s: %d unpaired surrogates were replaced by U+FFFD", task.title, notes.halves)
-    for name, times in sorted(by_plain_name(notes.numbers).items()):
-        logger.warning("%s: %s was a number in %d rows and was kept as text", task.title, name, times)
 
 
 def by_plain_name(times: Counter[str]) -> Counter[str]:
@@ -82,7 +77,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
     kept_pages = {(each.page, each.size) for each, rows in zip(readings, verdict.keep, strict=True) if np.any(rows)}
     pages = max(1, len(kept_pages))
     received = sum(len(reading.keys) for reading in readings)
-    policies, filters, kept = settings.privacy.recorded, given(task.filters), by_plain_name(outcome.notes.kept)
+    policies, filters, notes = settings.privacy.recorded, given(task.filters), outcome.notes
     row = {
         "listing": task.name,
         "filters": json.dumps(filters) if filters else None,
@@ -98,8 +93,8 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "duplicates_dropped": received - rows - verdict.rejected,
         "rows_rejected": verdict.rejected,
         "adds_up": adds_up,
-        "misfit_values": outcome.notes.misfits,
-        "undocumented_fields": json.dumps(dict(sorted(kept.items()))) if kept else None,
+        "misfit_values": notes.misfits,
+        "undocumented_fields": as_json(by_plain_name(notes.kept)),
         "walks": readings[-1].walk,
         "pages": pages,
         "page_size_asked": task.page_size.rows,
@@ -110,5 +105,11 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "count_changes": outcome.count_changes,
         "links_mended": verdict.links_mended,
         "overlap": verdict.overlap,
+        "converted_fields": as_json(by_plain_name(notes.numbers)),
     }
     return TableRows(LISTING_AUDIT.name, pa.Table.from_pylist([row], LISTING_AUDIT.schema))
+
+
+def as_json(times: Counter[str]) -> str | None:
+    """Return counts as a JSON object in alphabetical order, None for none."""
+    return json.dumps(dict(sorted(times.items()))) if times else None

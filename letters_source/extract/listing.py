@@ -1,13 +1,14 @@
 """Read one listing until it is proven complete, then yield its rows and the audit."""
 
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import ServiceError
 from letters_source.extract.audit import Outcome, audit_row, log_outcome
-from letters_source.extract.shrinkage import check_shrinking
+from letters_source.extract.new_fields import check_fields, log_fields
+from letters_source.extract.shrinkage import check_shrinking, rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.readings import Reading, Window, has_no_id
@@ -34,20 +36,24 @@ logger = logging.getLogger("letters_source")
 ONE_AT_A_TIME = Lock()
 
 
-def read_listing(task: Task, folder: Path | None, before: int) -> Generator[ListingRows | TableRows, None, int]:
+def read_listing(
+    task: Task, folder: Path | None, audits: Sequence[Mapping[str, Any]]
+) -> Generator[ListingRows | TableRows, None, int]:
     """Yield all rows of a complete listing, then its audit; return the service's count. Errors come before any row.
 
-    Rows wait for the verdict in `folder`; `before` is how many rows with an id the last load had.
+    Rows wait for the verdict in `folder`; `audits` are those of the dataset's earlier loads, newest first.
     """
     with Spool(row_schema(task.listing.name), folder) as spool:
         outcome = read_until_whole(task, spool)
         verdict = outcome.verdict
         accepted = verdict.rows - verdict.rejected
-        check_shrinking(task, before, accepted)
+        check_shrinking(task, rows_before(task, audits), accepted)
+        check_fields(task, outcome.notes)
         wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
         for rows in spool.tables(sorted(wanted, key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))):
             yield ListingRows(task.listing.name, rows)
     log_outcome(outcome, accepted)
+    log_fields(task, outcome.notes, audits)
     # Arrow keeps memory freed by decoding, about 100 MB, which the destination's engine needs next
     pa.default_memory_pool().release_unused()
     yield audit_row(outcome, accepted)

@@ -1,6 +1,7 @@
 """Refuses a listing that lost more rows since the last load than the settings allow."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from letters_source.errors import ListingShrank
@@ -11,7 +12,7 @@ from letters_source.service.listings import SECTION, given
 PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mailed_to"}
 
 
-def rows_before(task: Task, audits: list[dict[str, Any]]) -> int:
+def rows_before(task: Task, audits: Sequence[Mapping[str, Any]]) -> int:
     """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared."""
     chosen = given(task.filters).keys()
     # filtered history keeps rows that it does not find

@@ -182,10 +182,18 @@ def test_quiet_still_warns(letters: Letters, world: World) -> None:
     """What was not understood is said."""
     world.emulator.behavior = Behavior(extra_fields={"x": 1})
     done = letters("load", "--quiet", "--only", "templates")
-    assert (done.code, done.out) == (0, "")
-    assert " ".join(done.err.split()) == (
-        "WARNING templates: x did not fit in 7 rows and was kept in the column undocumented"
-    )
+    assert done == Outcome(0, "", "WARNING templates: new field x in 7 rows, kept in the column undocumented\n")
+
+
+def test_quiet_tells_a_new_field_once(letters: Letters, world: World) -> None:
+    """The audits of the dataset remember it; a field that comes later is news again."""
+    world.emulator.behavior = Behavior(extra_fields={"x": 1})
+    world.emulator.templates.insert({"id": "odd", "name": 7})
+    letters("load", "--quiet", "--only", "templates")
+    assert letters("load", "--quiet", "--only", "templates") == Outcome(0, "", "")
+    world.emulator.behavior = Behavior(extra_fields={"x": 1, "y": 2})
+    done = letters("load", "--quiet", "--only", "templates")
+    assert done == Outcome(0, "", "WARNING templates: new field y in 8 rows, kept in the column undocumented\n")
 
 
 def test_debug_logs_every_page(letters: Letters, world: World) -> None:

@@ -10,6 +10,7 @@ from worlds import Begin, World
 
 from letters_source.decode.row_schema import MOST_NAMES
 from letters_source.destination.pipeline import Kind
+from letters_source.errors import UndocumentedFields
 from programmable_emulator import Behavior, Emulator
 
 
@@ -54,7 +55,7 @@ def test_undocumented_fields_are_counted_and_warned_of_once_each(
     world = begin(Emulator(30, 7, behavior=Behavior(extra_fields={"x": "7", "score": 1.5})))
     world.load(page_size=10)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
-        f"{listing}: {field} did not fit in {rows} rows and was kept in the column undocumented"
+        f"{listing}: new field {field} in {rows} rows, kept in the column undocumented"
         for listing, rows in (("templates", 7), ("contacts", 30))
         for field in ("score", "x")
     ]
@@ -65,14 +66,29 @@ def test_undocumented_fields_are_counted_and_warned_of_once_each(
     ]
 
 
+def test_a_contract_that_the_service_breaks_stops_the_load(begin: Begin) -> None:
+    """The old tables stay, and naming the field is enough."""
+    world = begin(Emulator(30, 7))
+    world.load()
+    before = world.tables()
+    world.emulator.behavior = Behavior(extra_fields={"x": "7"})
+    with pytest.raises(
+        UndocumentedFields, match=r"^templates: undocumented or unfit: x \(7 rows\); nothing was loaded"
+    ):
+        world.load(on_undocumented="fail")
+    assert world.tables() == before
+    world.load(on_undocumented="fail", known_fields=["x"])
+    assert [row["undocumented"] for row in world.tables()["templates"]] == [{"x": "7"}] * 7
+
+
 def test_names_that_no_field_has_are_not_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """They may be values, or move the cursor of a terminal; the rows keep them."""
     fields = {"someone@example.org": 1, "a\nletters: all good": 2, "x": 3}
     world = begin(Emulator(30, 0, behavior=Behavior(extra_fields=fields)))
     world.load(only=("contacts",))
-    assert [record.getMessage().partition(" and")[0] for record in caplog.records if record.levelno >= 30] == [
-        "contacts: other fields did not fit in 60 rows",
-        "contacts: x did not fit in 30 rows",
+    assert [record.getMessage().partition(",")[0] for record in caplog.records if record.levelno >= 30] == [
+        "contacts: other fields in 60 rows",
+        "contacts: new field x in 30 rows",
     ]
     [audit] = world.tables()["listing_audit"]
     assert audit["undocumented_fields"] == {"other fields": 60, "x": 30}
@@ -88,7 +104,7 @@ def test_of_many_names_a_few_are_told(begin: Begin, caplog: pytest.LogCaptureFix
     [audit] = world.tables()["listing_audit"]
     assert len(audit["undocumented_fields"]) == MOST_NAMES + 1
     assert sum(audit["undocumented_fields"].values()) == 600
-    assert len([record for record in caplog.records if "did not fit" in record.getMessage()]) == MOST_NAMES + 1
+    assert len([record for record in caplog.records if "kept in the column" in record.getMessage()]) == MOST_NAMES + 1
     for row in world.tables()["contacts"]:
         assert row["undocumented"] == {f"f{row['id']}_{field}": field for field in range(10)}
 
@@ -219,7 +235,7 @@ def test_each_value_is_counted_once_however_often_it_was_read(
     assert json.loads(audit["undocumented_fields"]) == {"isVerified": 3, "x": 39}
     assert [record.getMessage() for record in caplog.records] == [
         "contacts: 1 rows have no usable id and went to rejected_rows",
-        "contacts: isVerified did not fit in 3 rows and was kept in the column undocumented",
-        "contacts: x did not fit in 39 rows and was kept in the column undocumented",
+        "contacts: isVerified did not fit in 3 rows, kept in the column undocumented",
+        "contacts: new field x in 39 rows, kept in the column undocumented",
         "contacts: zip was a number in 3 rows and was kept as text",
     ]

@@ -1,0 +1,81 @@
+"""Which fields are told, and which refused?"""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from letters_source.config.settings import Settings
+from letters_source.decode.row_schema import OTHERS, Notes
+from letters_source.errors import UndocumentedFields
+from letters_source.extract.new_fields import check_fields, documented_fields, log_fields
+from letters_source.extract.task import LoadContext, Task, listing_task
+from letters_source.service.listings import LISTINGS
+from letters_source.service.throttle import Throttle
+from letters_source.service.tokens import TokenSource
+
+NOTES = Notes(
+    Counter({"countryCode": 5, "zip": 2, "ContactLabels.shade": 1, OTHERS: 9}), misfits=2, numbers=Counter({"zip": 3})
+)
+
+
+def contacts(**settings: Any) -> Task:
+    """The task of reading all contacts."""
+    chosen = Settings(base_url="https://letters.example.org", access_token="a", refresh_token="r", **settings)
+    context = LoadContext(chosen, TokenSource(chosen.tokens, lambda: chosen.tokens), Throttle(1))
+    return listing_task(LISTINGS["contacts"], context)
+
+
+def told(caplog: pytest.LogCaptureFixture, *audits: dict[str, Any], **settings: Any) -> list[str]:
+    """Level and message of each line."""
+    with caplog.at_level("INFO"):
+        log_fields(contacts(**settings), NOTES, audits)
+    lines = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
+    caplog.clear()
+    return lines
+
+
+def test_a_field_that_no_audit_names_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Each kind in its own words."""
+    assert told(caplog) == [
+        "WARNING contacts: new field ContactLabels.shade in 1 rows, kept in the column undocumented",
+        "WARNING contacts: new field countryCode in 5 rows, kept in the column undocumented",
+        "WARNING contacts: other fields in 9 rows, kept in the column undocumented",
+        "WARNING contacts: zip did not fit in 2 rows, kept in the column undocumented",
+        "WARNING contacts: zip was a number in 3 rows and was kept as text",
+    ]
+
+
+def test_what_the_settings_or_an_audit_know_is_information(caplog: pytest.LogCaptureFixture) -> None:
+    """Audits of older versions lack a column."""
+    audits: list[dict[str, Any]] = [{"undocumented_fields": {"countryCode": 1}}, {"converted_fields": {"zip": 1}}, {}]
+    levels = [line.partition(" ")[0] for line in told(caplog, *audits, known_fields=("ContactLabels.shade",))]
+    assert levels == ["INFO", "INFO", "WARNING", "INFO", "INFO"]
+
+
+def test_keep_warns_of_no_field(caplog: pytest.LogCaptureFixture) -> None:
+    """Numbers that became text are no undocumented fields."""
+    levels = [line.partition(" ")[0] for line in told(caplog, on_undocumented="keep")]
+    assert levels == ["INFO", "INFO", "INFO", "INFO", "WARNING"]
+
+
+def test_fail_refuses_what_is_not_known() -> None:
+    """The error names each field, and the two settings that accept it."""
+    with pytest.raises(UndocumentedFields) as caught:
+        check_fields(contacts(on_undocumented="fail", known_fields=("countryCode", OTHERS)), NOTES)
+    assert str(caught.value) == (
+        "contacts: undocumented or unfit: ContactLabels.shade (1 rows), zip (2 rows); nothing was loaded. Add the "
+        "names to sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
+    )
+    assert (caught.value.exit_code, caught.value.fields) == (5, {"ContactLabels.shade": 1, "zip": 2})
+
+
+@pytest.mark.parametrize("settings", [{}, {"on_undocumented": "keep"}])
+def test_nothing_is_refused_otherwise(settings: dict[str, Any]) -> None:
+    """Fields are kept."""
+    check_fields(contacts(**settings), NOTES)
+
+
+def test_nested_fields_are_named_after_their_object() -> None:
+    """As the decoder names them."""
+    assert set(documented_fields("contacts")) > {"zip", "isVerified", "ContactLabels", "ContactLabels.id"}
