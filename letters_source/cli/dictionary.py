@@ -34,7 +34,7 @@ def find_references(tables: Tables) -> tuple[Reference, ...]:
     """Return the foreign keys of child tables, in the order of the tables."""
     roots = {table.listing: table for table in tables if not table.is_child}
     return tuple(
-        # more columns of the key follow if a parent has many rows
+        # if a parent can have many rows, the key has further columns
         Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
         for child in tables
         if child.is_child and (parent := roots[child.listing])
@@ -100,7 +100,7 @@ def json_column(column: Column) -> dict[str, Any]:
 
 
 def to_mermaid(tables: Tables, *, described: bool = True) -> str:
-    """Return the tables as an entity relationship diagram; undescribed, comments only mark personal columns."""
+    """Return the tables as an entity relationship diagram without descriptions; comments mark personal columns."""
     references = find_references(tables)
     foreign = {(reference.child, reference.column) for reference in references}
     lines = ["erDiagram", *map(mermaid_relation, references)]
