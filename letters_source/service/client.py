@@ -157,7 +157,7 @@ class Client:
         logger.warning("%s: %s; trying again in %.1f s.", request.title, failure(state), state.upcoming_sleep)
 
     def _gave_up(self, again: Again, request: PageRequest) -> ServiceUnreachable:
-        wish = f", which asks to wait {again.wait:.0f} s" if again.wait else ""
+        wish = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
         return ServiceUnreachable(
             f"{request.title}: {again}{wish}; gave up after {self.retry_budget:.0f} s. "
             f"Check base_url ({self.base_url}), or raise sources.letters.retry_budget.",

@@ -67,7 +67,8 @@ def check_status(response: requests.Response, body: bytes, request: PageRequest,
     if status < 400:
         host = redirect_host(response.headers.get("Location", ""))
         raise ServiceRejected(
-            f"{where}: the service redirects ({status}) to {host}, not followed; check base_url.", status=status
+            f"{where}: the service redirects ({status}) to {host}; redirects are not followed. Check base_url.",
+            status=status,
         )
     if status in (401, 403):
         raise NotAuthorised(

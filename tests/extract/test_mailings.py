@@ -45,12 +45,14 @@ def test_no_days_take_no_window(start: date, length: int) -> None:
 def test_every_day_is_in_one_window(start: date, span: timedelta, length: int) -> None:
     """Windows are as long as asked, follow each other without a gap, and none is without a day that is asked for."""
     windows = plan_windows(start, start + span, length)
-    assert {len(days_of(window)) for window in windows} <= {length}
-    assert all(later.first - earlier.last == timedelta(days=1) for earlier, later in pairwise(windows))
+    assert [len(days_of(window)) for window in windows] == [length] * len(windows)
+    assert [later.first for _, later in pairwise(windows)] == [
+        earlier.last + timedelta(days=1) for earlier, _ in pairwise(windows)
+    ]
     held = {day for window in windows for day in days_of(window)}
     asked = {start + timedelta(days=day) for day in range(span.days)}
-    assert asked <= held
-    assert all(asked & set(days_of(window)) for window in windows)
+    assert asked - held == set()
+    assert [window for window in windows if asked.isdisjoint(days_of(window))] == []
 
 
 @given(DAYS, DAYS, SPANS, LENGTHS)

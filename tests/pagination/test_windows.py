@@ -52,10 +52,21 @@ def reading(keys: Iterable[str], page: int = 0, *, total: int = 100, answered: i
     return Reading(page, 1, total, shown, rejected, answered - 1, answered)
 
 
-@pytest.mark.parametrize("size", [SMALLEST_PAGE, 50, 100, 1_000])
-@pytest.mark.parametrize("overlap", [LEAST_OVERLAP, 6])
-def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: int) -> None:
-    """By the overlap or more, and it reaches further."""
+@pytest.mark.parametrize(
+    ("size", "overlap", "most"),
+    [
+        (SMALLEST_PAGE, LEAST_OVERLAP, 140),
+        (SMALLEST_PAGE, 6, 160),
+        (50, LEAST_OVERLAP, 128),
+        (50, 6, 134),
+        (100, LEAST_OVERLAP, 117),
+        (100, 6, 120),
+        (1_000, LEAST_OVERLAP, 104),
+        (1_000, 6, 105),
+    ],
+)
+def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: int, most: int) -> None:
+    """Windows overlap by at least the overlap, each reaches further, and a hundred full pages take few of them."""
     end, windows = size, 1
     while end < 100 * size:
         window = next_window(end, size, overlap)
@@ -64,24 +75,26 @@ def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: in
         assert window.end > end
         assert size // 2 < window.size <= size
         end, windows = window.end, windows + 1
-    assert windows < 165
+    assert windows == most
 
 
-def test_windows_of_large_pages_cost_little() -> None:
-    """A thousand rows a page leave many sizes to choose from."""
-    end, windows = 1_000, 1
-    while end < 100_000:
-        end, windows = next_window(end, 1_000, LEAST_OVERLAP).end, windows + 1
-    assert windows <= 105
-
-
-@pytest.mark.parametrize("size", [SMALLEST_PAGE, 100])
-@pytest.mark.parametrize("start", [0, 1, 37, 1_234, 98_765])
-def test_a_window_before_another_shares_its_first_rows(size: int, start: int) -> None:
-    """It reaches as far back as it can."""
-    window = previous_window(start, size, LEAST_OVERLAP)
-    assert window.end >= start + LEAST_OVERLAP
-    assert window.offset <= max(0, start - size // 3)
+@pytest.mark.parametrize(
+    ("size", "start", "window"),
+    [
+        (30, 0, Window(0, 30)),
+        (30, 1, Window(0, 30)),
+        (30, 37, Window(1, 20)),
+        (30, 1_234, Window(45, 27)),
+        (30, 98_765, Window(3_405, 29)),
+        (100, 0, Window(0, 100)),
+        (100, 37, Window(0, 100)),
+        (100, 1_234, Window(12, 96)),
+        (100, 98_765, Window(1_161, 85)),
+    ],
+)
+def test_a_window_before_another_shares_its_first_rows(size: int, start: int, window: Window) -> None:
+    """Three rows or more, and it begins as early as a page of that size can."""
+    assert previous_window(start, size, LEAST_OVERLAP) == window
 
 
 def test_shared_rows_are_found_in_both_windows() -> None:
@@ -140,7 +153,8 @@ def test_no_row_that_stayed_is_missed(kind: Kind, place: Place) -> None:
     """Whatever comes and goes; a stable verdict is as good as the count, which swaps anywhere leave unchanged."""
     ended = outcomes(kind, place, (0.02, 0.1, 0.25))
     assert [one for one in ended if one.wrong and one.ending != "stable"] == []
-    assert "continuous" in {one.ending for one in ended}
+    refused = {"refused"} if (kind, place) == ("swap", "anywhere") else set()
+    assert {one.ending for one in ended} == {"continuous", "stable"} | refused
 
 
 @pytest.mark.parametrize(("kind", "place"), [pair for pair in ORDERED if pair[0] != "swap"])
@@ -156,7 +170,7 @@ def test_rows_that_move_are_refused_or_loaded_right(place: Place) -> None:
     """A listing sorted by its last change cannot be read in windows, as a row may jump over all of them."""
     ended = outcomes("move", place, (0.02, 0.1, 0.25))
     assert [one for one in ended if one.wrong and one.ending != "stable"] == []
-    assert {"exact", "refused"} & {one.ending for one in ended}
+    assert {one.ending for one in ended} == {"exact", "stable"} | ({"continuous"} if place != "anywhere" else set())
 
 
 class Touched(SimulatedService):
@@ -306,11 +320,9 @@ def test_an_id_that_is_listed_twice_for_good_is_told_so(size: int, max_walks: in
     """All rows arrived, so nothing is missing, and waiting for a quieter hour would not help."""
     with pytest.raises(RepeatedIds) as caught:
         walk_listing(repeating(size), "contacts", max_walks=max_walks)
-    passes = caught.value.walks
-    assert passes <= 3
     assert str(caught.value) == (
         f"contacts: 2 rows repeat the id of another row, for example 0, the same in two passes: count {5 * size}, "
-        f"received {5 * size}, missing 0, passes {passes}; nothing was loaded. "
+        f"received {5 * size}, missing 0, passes 2; nothing was loaded. "
         "Set sources.letters.duplicates to drop, to load each id once."
     )
 

@@ -283,7 +283,10 @@ def test_a_rotated_token_that_is_refused_too_ends_the_run(emulator: Emulator) ->
     """The secrets are not read for a third time."""
     tokens = [Tokens(f"old-{number}", "old") for number in range(3)]
     with emulator.serve() as base_url, client_of(base_url, *tokens) as client:
-        assert "the service refused the tokens (401)" in problem(client, NotAuthorised)
+        assert problem(client, NotAuthorised) == (
+            "contacts page 0: the service refused the tokens (401); "
+            "set new sources.letters.access_token and refresh_token."
+        )
     assert statuses(emulator) == [401, 401]
 
 
@@ -294,27 +297,37 @@ def test_a_redirect_is_never_followed(status: int) -> None:
         moved = answer(b'{"message": "canary"}', f"{status} Moved", Location=f"{target.base_url}/contacts?canary")
         with recorded(moved) as (client, recorder):
             assert problem(client, ServiceRejected) == (
-                f"contacts page 0: the service redirects ({status}) to 127.0.0.1, not followed; check base_url."
+                f"contacts page 0: the service redirects ({status}) to 127.0.0.1; redirects are not followed. "
+                "Check base_url."
             )
     assert (len(recorder.sent), len(target.sent)) == (1, 0)
 
 
-@pytest.mark.parametrize("location", ["https://[::1/", "/d\xe9p\xf4t", "https://\x1b[31mcanary"])
-def test_a_redirect_is_not_looked_after(location: str) -> None:
-    """requests would read its body whole, to see where it leads, and end in words of its own where that is nowhere."""
+@pytest.mark.parametrize(
+    ("location", "host"),
+    [
+        ("https://[::1/", "an address that cannot be read"),
+        ("/d\xe9p\xf4t", "the same host"),
+        ("https://\x1b[31mcanary", "an address that cannot be read"),
+    ],
+)
+def test_a_redirect_is_not_looked_after(location: str, host: str) -> None:
+    """requests would read the whole body to follow it, and raise an error of its own for an invalid address."""
     redirect = b"HTTP/1.1 302 Found\r\nContent-Length: 2\r\nLocation: " + location.encode("latin-1") + b"\r\n\r\n{}"
     with recorded(redirect) as (client, recorder):
         told = problem(client, ServiceRejected)
-    assert told.startswith("contacts page 0: the service redirects (302) to ")
-    assert told.isprintable()
-    assert "canary" not in told
+    assert (
+        told == f"contacts page 0: the service redirects (302) to {host}; redirects are not followed. Check base_url."
+    )
     assert len(recorder.sent) == 1
 
 
 def test_a_redirect_to_itself_is_asked_for_once() -> None:
     """There is no loop where nothing is followed."""
     with recorded(answer(b"", "302 Found", Location="/api/v1/contacts")) as (client, recorder):
-        assert "redirects (302) to the same host" in problem(client, ServiceRejected)
+        assert problem(client, ServiceRejected) == (
+            "contacts page 0: the service redirects (302) to the same host; redirects are not followed. Check base_url."
+        )
     assert len(recorder.sent) == 1
 
 
@@ -380,7 +393,8 @@ def test_an_answer_to_go_on_at_once_parks_nobody(client: Client, emulator: Emula
     throttle = client.throttle
     emulator.canned.once(When(), Reply(429, b"", AT_ONCE))
     get(client)
-    assert throttle.rate.parked_until == throttle.rate.pushed_back > 0
+    assert client.traffic["throttled"] == 1
+    assert throttle.rate.parked_until == throttle.rate.pushed_back
     emulator.canned.once(When(), Reply(429, b""))
     get(client)
     assert throttle.rate.parked_until == throttle.rate.pushed_back + FIRST_WAIT_SECONDS
@@ -395,12 +409,11 @@ def test_everybody_waits_as_long_as_any_retried_answer_asks(client: Client, emul
     throttle = client.throttle
     before = monotonic()
     emulator.canned.always(When(), Reply(status, b"", {"Retry-After": "86400"}))
-    reason = f"the service answered {status}, which asks to wait 86400 s"
+    reason = f"the service answered {status} and asks to wait 86400 s"
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert statuses(emulator) == [status]
     assert client.traffic == {"requests": 1}
     assert before + 86_400 <= throttle.rate.parked_until <= monotonic() + 86_400
-    assert throttle._delay() > 80_000
     assert (throttle.limit, throttle.rate.learned, throttle.rate.pushed_back) == (2, None, 0)
 
 
@@ -411,7 +424,7 @@ def test_an_answer_to_slow_down_parks_everybody_and_halves_the_limit(
     """For as long as it asks; it is counted as throttled, which the other retried statuses are not."""
     throttle = client.throttle
     emulator.canned.always(When(), Reply(status, b"", {"Retry-After": "86400"}))
-    reason = f"the service answered {status}, which asks to wait 86400 s"
+    reason = f"the service answered {status} and asks to wait 86400 s"
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert client.traffic == {"requests": 1, "throttled": 1}
     assert throttle.rate.parked_until == throttle.rate.pushed_back + 86_400
@@ -437,7 +450,7 @@ def test_a_retried_answer_without_a_wish_parks_nobody(
 def test_a_wish_beyond_the_budget_fails_at_once(client: Client, emulator: Emulator, seconds: int) -> None:
     """The message says how long the service asks to wait."""
     emulator.canned.always(When(), Reply(429, b"", {"Retry-After": str(seconds)}))
-    reason = f"the service answered 429, which asks to wait {seconds} s"
+    reason = f"the service answered 429 and asks to wait {seconds} s"
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert statuses(emulator) == [429]
     assert client.traffic == {"requests": 1, "throttled": 1}

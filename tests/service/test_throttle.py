@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from letters_source.service.pacing import EASE, FEWEST, GROWTH, LONGEST_INTERVAL
+from letters_source.service.pacing import EASE, FEWEST, GROWTH, LONGEST_INTERVAL, RequestRate
 from letters_source.service.responses import LONGEST_RETRY_AFTER
 from letters_source.service.throttle import Stopped, Throttle
 
@@ -38,8 +38,7 @@ def test_an_idle_throttle_lets_requests_start_at_once() -> None:
     with ExitStack() as stack:
         moments = [stack.enter_context(throttle.slot()) for _ in range(3)]
         assert throttle.rate.next_start == moments[-1]
-        assert throttle._delay() > 0
-    assert throttle._delay() <= 0
+    assert throttle.rate.delay(moments[-1]) == 0
 
 
 def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
@@ -71,7 +70,6 @@ def test_a_rate_spaces_requests_evenly() -> None:
     throttle = Throttle(8, rate=0.001)
     (only,) = begun(throttle, 1)
     assert throttle.rate.next_start == only + LONG
-    assert throttle._delay() > LONG / 2
 
 
 @pytest.mark.parametrize(
@@ -106,10 +104,9 @@ def test_a_push_back_parks_every_worker() -> None:
     """Until the longest wait that was asked for."""
     throttle = Throttle(4)
     throttle.push_back(monotonic(), LONG)
-    until = throttle.rate.parked_until
+    until = throttle.rate.pushed_back + LONG
     throttle.push_back(monotonic(), 0)
     assert throttle.rate.parked_until == until
-    assert throttle._delay() > LONG / 2
 
 
 def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
@@ -130,17 +127,10 @@ def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
 @pytest.mark.parametrize("quiet", [1, 10, 30])
 def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) -> None:
     """Each success adds the more, the more seconds have passed since all were parked: slowly near the limit met."""
-    throttle = Throttle(8)
-    taught(throttle, 10)
-    throttle.rate.pushed_back -= quiet
-    throttle.rate.parked_until = throttle.rate.pushed_back + 0.5
-    learned = EASE * 10
+    rate = RequestRate(learned=10, pushed_back=100, parked_until=100.5)
     for _ in range(3):
-        throttle.succeeded()
-        learned += GROWTH * (throttle.rate.successes[-1] - throttle.rate.parked_until)
-    assert throttle.rate.learned == learned
-    assert throttle.rate.learned is not None
-    assert throttle.rate.learned >= EASE * 10 + 3 * GROWTH * (quiet - 0.5)
+        rate.succeeded(100 + quiet)
+    assert rate.learned == pytest.approx(10 + 3 * GROWTH * (quiet - 0.5))
 
 
 def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
@@ -159,20 +149,13 @@ def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
 @pytest.mark.parametrize("quiet", [1, 10, 30])
 def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: int) -> None:
     """Whatever it had grown by stays, and it grows on from the end of the pause."""
-    throttle = Throttle(8)
-    taught(throttle, 10)
-    throttle.rate.pushed_back -= quiet
-    throttle.rate.parked_until = throttle.rate.pushed_back
-    throttle.succeeded()
-    learned = throttle.rate.learned
-    assert learned is not None
-    assert learned > EASE * 10
-    throttle.park(LONG)
-    throttle.succeeded()
-    assert throttle.rate.learned == learned
-    throttle.rate.parked_until = monotonic() - quiet
-    throttle.succeeded()
-    assert throttle.rate.learned == learned + GROWTH * (throttle.rate.successes[-1] - throttle.rate.parked_until)
+    rate = RequestRate(learned=10, pushed_back=100, parked_until=100)
+    rate.succeeded(100 + quiet)
+    rate.park(100 + quiet, LONG)
+    rate.succeeded(100 + quiet)
+    assert rate.learned == pytest.approx(10 + GROWTH * quiet)
+    rate.succeeded(100 + quiet + LONG + quiet)
+    assert rate.learned == pytest.approx(10 + 2 * GROWTH * quiet)
 
 
 def test_parking_concludes_nothing() -> None:
@@ -180,29 +163,22 @@ def test_parking_concludes_nothing() -> None:
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
-    before = monotonic()
-    throttle.park(LONG)
-    assert before + LONG <= throttle.rate.parked_until <= monotonic() + LONG
-    until = throttle.rate.parked_until
-    throttle.park(1)
-    throttle.park(0)
-    assert throttle.rate.parked_until == until
+    throttle.rate.park(10, LONG)
+    throttle.rate.park(11, 1)
+    throttle.rate.park(12, 0)
+    assert throttle.rate.delay(12) == LONG - 2
     assert (throttle.limit, throttle.rate.learned, throttle.rate.pushed_back) == (4, None, 0)
-    assert throttle._delay() > LONG / 2
 
 
 def test_parking_and_push_backs_share_the_longest_pause() -> None:
     """A shorter one of the other kind does not end it."""
-    throttle = Throttle(8)
-    throttle.push_back(monotonic(), LONG)
-    until = throttle.rate.parked_until
-    throttle.park(0)
-    assert throttle.rate.parked_until == until
-    throttle.park(2 * LONG)
-    assert throttle.rate.parked_until >= until + LONG / 2
-    until = throttle.rate.parked_until
-    throttle.push_back(monotonic(), 0)
-    assert throttle.rate.parked_until == until
+    rate = RequestRate()
+    rate.push_back(9, 10, LONG, learn=True)
+    rate.park(11, 0)
+    assert rate.parked_until == 10 + LONG
+    rate.park(12, 2 * LONG)
+    rate.push_back(13, 14, 0, learn=True)
+    assert rate.parked_until == 12 + 2 * LONG
 
 
 def test_stopping_wakes_whoever_is_parked() -> None:
@@ -235,7 +211,7 @@ def test_fewer_than_three_successes_tell_no_rate(successes: int, learned: int | 
     taught(throttle, successes)
     assert throttle.rate.learned == (learned and pytest.approx(EASE * learned))
     assert throttle.limit == 2
-    assert throttle._delay() > LONG / 2
+    assert throttle.rate.parked_until == throttle.rate.pushed_back + LONG
 
 
 def test_successes_of_earlier_seconds_tell_no_rate() -> None:
@@ -258,7 +234,7 @@ def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
         throttle.succeeded()
     throttle.push_back(monotonic(), LONG, learn=False)
     assert (throttle.rate.learned, throttle.limit) == (None, 2)
-    assert throttle._delay() > LONG / 2
+    assert throttle.rate.parked_until == throttle.rate.pushed_back + LONG
     throttle.push_back(monotonic(), 0)
     throttle.push_back(monotonic(), 0, learn=False)
     assert throttle.rate.learned == pytest.approx(EASE * 10)
