@@ -1,4 +1,4 @@
-"""Is a configured value found in its section, and is it, or one given as an argument, of its type?"""
+"""Looking up a setting in its section, and converting it to its type."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime

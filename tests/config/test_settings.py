@@ -1,4 +1,4 @@
-"""Where does each setting come from, and does a wrong one say what to do?"""
+"""Where each setting comes from, and what the error for a wrong one says."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace

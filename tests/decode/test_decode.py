@@ -1,4 +1,4 @@
-"""Does every page become exactly the rows that it holds, and is nothing lost or guessed?"""
+"""Decoding pages: exactly the rows of the page, nothing lost, nothing guessed."""
 
 import json
 from collections import Counter

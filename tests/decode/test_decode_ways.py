@@ -1,4 +1,4 @@
-"""Does a page that fits give the same rows as structs and column by column, and which pages fit?"""
+"""Decoding as structs and decoding column by column give the same rows."""
 
 import json
 import re

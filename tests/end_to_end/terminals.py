@@ -1,4 +1,4 @@
-"""How is the command run as a person would, and what does that person see?"""
+"""Runs the command in a pseudo-terminal, as a user sees it."""
 
 import os
 import pty

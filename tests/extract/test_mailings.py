@@ -1,4 +1,4 @@
-"""Which windows of days are the mailings asked by?"""
+"""The windows of days in which mailings are requested."""
 
 from datetime import date, timedelta
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Is it found what the service does with filters and with large pages?"""
+"""Probing which filters the service honors, and its largest page size."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

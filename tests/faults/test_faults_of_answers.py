@@ -1,4 +1,4 @@
-"""Does a load that cannot be complete leave what was there, and say why?"""
+"""Loads that cannot be complete keep the old rows and give the reason."""
 
 from typing import Any
 

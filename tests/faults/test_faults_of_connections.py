@@ -1,4 +1,4 @@
-"""Does a load end well, or at once and with nothing changed, whatever the connection to the service does?"""
+"""Connection failures are retried, or end the load with nothing changed."""
 
 import gzip
 import resource

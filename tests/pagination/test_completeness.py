@@ -1,4 +1,4 @@
-"""What do responses prove, and is the fast judgement that of plain sets?"""
+"""What responses prove; the fast check agrees with one on plain sets."""
 
 from collections.abc import Sequence
 from itertools import compress

@@ -1,4 +1,4 @@
-"""Are pages read side by side within bounds, and do spool, notes and readings keep step?"""
+"""Pages are read in parallel within bounds; spool, notes and readings stay aligned."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

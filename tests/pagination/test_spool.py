@@ -1,4 +1,4 @@
-"""Do decoded pages come back from the spool as they went in, gathered and of the right types?"""
+"""Decoded pages come back from the spool unchanged, in batches."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""In what order are pages read, and which walks are accepted?"""
+"""The order in which pages are read, and which passes are accepted."""
 
 import math
 import random

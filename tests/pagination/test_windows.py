@@ -1,4 +1,4 @@
-"""Do overlapping pages hold every row that stayed, whatever else changes, and say so only then?"""
+"""Overlapping pages hold every row that stayed, or the walk reports that they do not."""
 
 import random
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Is one page asked for as documented, and does every answer end in the page or in one named error?"""
+"""Requests are sent as documented, and every response becomes a page or one named error."""
 
 import gzip
 import logging

@@ -1,4 +1,4 @@
-"""What does a request's query say, in each of the ways that the interface allows?"""
+"""The query parameters of requests, in each format that the interface allows."""
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, replace

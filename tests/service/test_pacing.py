@@ -1,4 +1,4 @@
-"""Does the limit of concurrency find what a service can serve, and how large are pages?"""
+"""The concurrency limit finds what a service can serve, and page sizes are found too."""
 
 import pytest
 

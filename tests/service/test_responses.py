@@ -1,4 +1,4 @@
-"""Does each answer mean what it says, in words that carry no secrets?"""
+"""Each status has its meaning, and messages contain no secrets."""
 
 import json
 from datetime import UTC, datetime

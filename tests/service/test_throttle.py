@@ -1,4 +1,4 @@
-"""Does the throttle let requests start when they may, and no earlier? The schedule is looked at, nothing is timed."""
+"""Requests start when the throttle allows it. Tests inspect the schedule and measure no time."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait

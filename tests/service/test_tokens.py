@@ -1,4 +1,4 @@
-"""Are only tokens sent that are fit to be sent, and are they seen nowhere else?"""
+"""Only usable tokens are sent, and they appear nowhere else."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Is a row's hash another for another row, and the same for the same row whatever way it came?"""
+"""Different rows have different hashes; the same row always has the same."""
 
 from datetime import UTC, date, datetime
 from typing import Any

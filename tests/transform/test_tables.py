@@ -1,4 +1,4 @@
-"""Is the schema whole as data, and do a listing's rows become exactly its tables?"""
+"""The schema is complete as data, and rows of a listing become exactly its tables."""
 
 import re
 from datetime import UTC, datetime
