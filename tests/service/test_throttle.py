@@ -33,7 +33,7 @@ def taught(throttle: Throttle, successes: int) -> None:
 
 
 def test_an_idle_throttle_lets_requests_start_at_once() -> None:
-    """As many as there are workers, without any distance between them."""
+    """As many requests as there are workers start without waiting."""
     throttle = Throttle(3)
     with ExitStack() as stack:
         moments = [stack.enter_context(throttle.slot()) for _ in range(3)]
@@ -42,7 +42,7 @@ def test_an_idle_throttle_lets_requests_start_at_once() -> None:
 
 
 def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
-    """The one that waits is woken by the one that ends, also by one that fails."""
+    """A request that ends, even by an error, wakes one that waits."""
     throttle = Throttle(1)
     entered = Event()
 
@@ -62,7 +62,7 @@ def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
 
 
 def test_a_rate_spaces_requests_evenly() -> None:
-    """The next start is one interval after the last one, and a start that came late is not made up for."""
+    """The next start is one interval after the last one; a late start is not made up for."""
     throttle = Throttle(8, rate=200.0)
     first, second = begun(throttle, 2)
     assert second - first >= 1 / 200
@@ -77,7 +77,7 @@ def test_a_rate_spaces_requests_evenly() -> None:
     [(1 / 86_000, 86_000.0), (1 / LONGEST_INTERVAL, LONGEST_INTERVAL), (1e-9, 86_400.0), (5e-324, 86_400.0)],
 )
 def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
-    """However low the rate, the workers that wait can, and are woken when all has stopped."""
+    """Workers can wait that long whatever the rate, and are woken when the throttle stops."""
     throttle = Throttle(2, rate)
     assert throttle.rate.interval == pytest.approx(interval)
     (first,) = begun(throttle, 1)
@@ -90,7 +90,7 @@ def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
 
 
 def test_a_push_back_halves_the_limit_once_for_a_burst() -> None:
-    """Answers to requests that began before the last push-back belong to it; a later one counts again."""
+    """Answers to requests that began before the last push-back do not count; a later one does."""
     throttle = Throttle(8)
     early = begun(throttle, 3)
     for began in early:
@@ -101,7 +101,7 @@ def test_a_push_back_halves_the_limit_once_for_a_burst() -> None:
 
 
 def test_a_push_back_parks_every_worker() -> None:
-    """Until the longest wait that was asked for."""
+    """Nothing starts until the longest requested wait is over."""
     throttle = Throttle(4)
     throttle.push_back(monotonic(), LONG)
     until = throttle.rate.pushed_back + LONG
@@ -110,7 +110,7 @@ def test_a_push_back_parks_every_worker() -> None:
 
 
 def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
-    """A tenth less than the successes of the last second, growing with each further success."""
+    """The rate is a tenth less than the successes of the last second, and grows with each further success."""
     throttle = Throttle(8)
     for _ in range(100):
         throttle.succeeded()
@@ -126,7 +126,7 @@ def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
 def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) -> None:
-    """Each success adds the more, the more seconds have passed since all were parked: slowly near the limit met."""
+    """Each success adds more, the more seconds have passed since workers were parked."""
     rate = RequestRate(learned=10, pushed_back=100, parked_until=100.5)
     for _ in range(3):
         rate.succeeded(100 + quiet)
@@ -134,7 +134,7 @@ def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) 
 
 
 def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
-    """Requests that were under way end well meanwhile; that shows nothing about the rate, neither way."""
+    """Requests that were in flight succeed during the pause; that says nothing about the rate."""
     throttle = Throttle(8)
     taught(throttle, 10)
     learned = throttle.rate.learned
@@ -148,7 +148,7 @@ def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
 def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: int) -> None:
-    """Whatever it had grown by stays, and it grows on from the end of the pause."""
+    """The rate keeps what it has grown by, and grows again from the end of the pause."""
     rate = RequestRate(learned=10, pushed_back=100, parked_until=100)
     rate.succeeded(100 + quiet)
     rate.park(100 + quiet, LONG)
@@ -159,7 +159,7 @@ def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: in
 
 
 def test_parking_concludes_nothing() -> None:
-    """Nothing starts until the longest pause is over; limit, rate and the moment of the push-back stay."""
+    """Nothing starts until the longest pause is over; limit, rate and last push-back do not change."""
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
@@ -171,7 +171,7 @@ def test_parking_concludes_nothing() -> None:
 
 
 def test_parking_and_push_backs_share_the_longest_pause() -> None:
-    """A shorter one of the other kind does not end it."""
+    """A shorter pause of the other kind does not end it."""
     rate = RequestRate()
     rate.push_back(9, 10, LONG, learn=True)
     rate.park(11, 0)
@@ -182,7 +182,7 @@ def test_parking_and_push_backs_share_the_longest_pause() -> None:
 
 
 def test_stopping_wakes_whoever_is_parked() -> None:
-    """As after a push-back."""
+    """A parked worker raises `Stopped`, as one does after a push-back."""
     throttle = Throttle(2)
     throttle.park(LONGEST_RETRY_AFTER)
     with ThreadPoolExecutor(1) as pool:
@@ -193,7 +193,7 @@ def test_stopping_wakes_whoever_is_parked() -> None:
 
 
 def test_the_slower_of_both_rates_holds() -> None:
-    """What the user allows, and what the service taught."""
+    """The user's rate and the learned rate both apply."""
     throttle = Throttle(8, rate=5.0)
     assert throttle.rate.interval == 1 / 5
     taught(throttle, 3)
@@ -206,7 +206,7 @@ def test_the_slower_of_both_rates_holds() -> None:
 
 @pytest.mark.parametrize(("successes", "learned"), [(0, None), (1, None), (2, None), (3, 3), (4, 4), (50, 50)])
 def test_fewer_than_three_successes_tell_no_rate(successes: int, learned: int | None) -> None:
-    """The limit halves and every worker is parked in any case."""
+    """The limit is halved and every worker is parked even if no rate is learned."""
     throttle = Throttle(8)
     taught(throttle, successes)
     assert throttle.rate.learned == (learned and pytest.approx(EASE * learned))
@@ -215,7 +215,7 @@ def test_fewer_than_three_successes_tell_no_rate(successes: int, learned: int | 
 
 
 def test_successes_of_earlier_seconds_tell_no_rate() -> None:
-    """Only those of the last second are counted, however many there were."""
+    """Only successes of the last second count, however many came before."""
     throttle = Throttle(8)
     for _ in range(FEWEST - 1):
         throttle.succeeded()
@@ -228,7 +228,7 @@ def test_successes_of_earlier_seconds_tell_no_rate() -> None:
 
 
 def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
-    """It halves the limit and parks every worker; a rate that was learned stays."""
+    """It halves the limit and parks every worker; a learned rate stays."""
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
@@ -242,7 +242,7 @@ def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
 
 
 def test_a_burst_teaches_once() -> None:
-    """Answers to requests that began before the last push-back belong to it."""
+    """Answers to requests that began before the last push-back do not change the rate."""
     throttle = Throttle(8)
     (early,) = begun(throttle, 1)
     taught(throttle, 10)
@@ -257,7 +257,7 @@ def test_a_burst_teaches_once() -> None:
 
 @pytest.mark.parametrize("limit", ["window", "parking", "rate"])
 def test_stopping_wakes_whoever_waits_for_a_turn(limit: str) -> None:
-    """Whether for a place, for the end of a pause, or for the next start."""
+    """Workers wake whether they wait for a slot, the end of a pause, or the next start."""
     throttle = Throttle(1, rate=1 / LONG if limit == "rate" else None)
     if limit == "parking":
         throttle.push_back(monotonic(), LONG)
@@ -271,7 +271,7 @@ def test_stopping_wakes_whoever_waits_for_a_turn(limit: str) -> None:
 
 
 def test_stopping_wakes_whoever_sleeps() -> None:
-    """A thread that starts to wait after the stop is woken, too."""
+    """A thread that starts to wait after the stop raises `Stopped`, too."""
     throttle = Throttle(1)
     with ThreadPoolExecutor(1) as pool:
         sleeping = pool.submit(throttle.wait, LONG)
@@ -284,7 +284,7 @@ def test_stopping_wakes_whoever_sleeps() -> None:
 
 
 def test_what_was_stopped_goes_on_with_what_it_learned() -> None:
-    """The next listing of a load does not run into the limit that the last one met."""
+    """The next listing of a load starts with the learned rate."""
     throttle = Throttle(2)
     throttle.rate.learned = 10
     throttle.stop()
@@ -296,13 +296,13 @@ def test_what_was_stopped_goes_on_with_what_it_learned() -> None:
 
 
 def test_a_sleep_ends_by_itself() -> None:
-    """Nothing else wakes it."""
+    """A wait ends after its seconds."""
     Throttle(1).wait(0)
     Throttle(1).wait(0.001)
 
 
 def test_the_longest_wish_parks_like_any_other() -> None:
-    """A Retry-After of thousands of years is cut to it, and must not break the workers that wait."""
+    """A Retry-After of thousands of years is capped, and workers that wait for it can be stopped."""
     throttle = Throttle(2)
     throttle.push_back(monotonic(), LONGEST_RETRY_AFTER)
     with ThreadPoolExecutor(1) as pool:
