@@ -228,7 +228,7 @@ def test_contacts_that_do_not_fit(row: str) -> None:
     ],
 )  # fmt: skip
 def test_templates_that_fit(fields: str) -> None:
-    """`meta` may be any object."""
+    """`meta` may be any JSON."""
     assert fits(page_of_text(f'[{{"id": "1", {fields}}}, {{"id": "2"}}]'), "templates")
 
 

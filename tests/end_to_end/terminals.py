@@ -1,4 +1,4 @@
-"""Runs the command in a pseudo-terminal, as a user sees it."""
+"""Runs the command in this process or in its own, with or without a terminal."""
 
 import os
 import pty

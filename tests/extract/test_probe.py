@@ -15,7 +15,7 @@ PROBE = "letters-source-probe-7f3a"
 
 
 def trials_of(*counts: int) -> tuple[Iterator[Mapping[str, str]], Callable[[Mapping[str, str]], int]]:
-    """Trials, and what the service counts for each; a negative count is a refusal."""
+    """Trials, and a function that returns the count of each; a negative count is a refusal."""
 
     def count(params: Mapping[str, str]) -> int:
         found = counts[int(params["trial"])]
@@ -51,7 +51,7 @@ def test_a_filter_s_effect_shows_in_the_count(
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 def test_every_filter_is_tried_within_the_account(listing: str) -> None:
-    """First none of them, then each value until one makes a difference."""
+    """First no filter, then each value until one makes a difference."""
     asked: list[Mapping[str, str]] = []
 
     def count(params: Mapping[str, str]) -> int:
@@ -66,7 +66,7 @@ def test_every_filter_is_tried_within_the_account(listing: str) -> None:
 
 
 def test_every_filter_has_its_trials() -> None:
-    """The two days are tried as one; an account that is not ours is not tried."""
+    """The two days are tried together; other accounts are not tried."""
     contacts = {*ContactFilters.__dataclass_fields__, "last_mailed_date"} - {
         "last_mailed_from",
         "last_mailed_to",
@@ -77,7 +77,7 @@ def test_every_filter_has_its_trials() -> None:
 
 
 def test_free_texts_are_tried_with_what_nobody_has() -> None:
-    """And days with one before the service was there."""
+    """Days are tried with one before the service existed."""
     asked: list[Mapping[str, str]] = []
 
     def count(params: Mapping[str, str]) -> int:
@@ -91,7 +91,7 @@ def test_free_texts_are_tried_with_what_nobody_has() -> None:
 
 
 def test_filters_are_tried_on_top_of_the_configured_ones() -> None:
-    """Some services answer no request without them."""
+    """Some services require filters."""
     chosen = replace(SETTINGS, template_filters=TemplateFilters(search=1, product_types=("Personal Letters",)))
     asked: list[Mapping[str, str]] = []
 
@@ -107,7 +107,7 @@ def test_filters_are_tried_on_top_of_the_configured_ones() -> None:
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 250, 1_000, 5_000])
 @pytest.mark.parametrize("limit", [1, 2, 37, 99, 100, 101, 128, 199, 200, 201, 777, 5_000, 100_000])
 def test_the_largest_page_is_found_where_larger_ones_are_clamped_or_refused(count: int, limit: int) -> None:
-    """Exactly the limit, or the whole listing where that is smaller, in a few requests."""
+    """It is the limit, or the whole listing if that is smaller, found in a few requests."""
     asked: list[int] = []
 
     def clamp(size: int) -> int:
@@ -127,7 +127,7 @@ def test_the_largest_page_is_found_where_larger_ones_are_clamped_or_refused(coun
 
 
 def test_no_larger_page_is_asked_for_than_makes_sense() -> None:
-    """However many rows there are."""
+    """The search ends at `LARGEST_PAGE`, however many rows there are."""
     asked: list[int] = []
 
     def give(size: int) -> int:
@@ -139,7 +139,7 @@ def test_no_larger_page_is_asked_for_than_makes_sense() -> None:
 
 
 def test_a_service_that_refuses_every_page_has_no_largest() -> None:
-    """It is asked for smaller and smaller ones, and then no more."""
+    """Smaller and smaller pages are requested, then no more."""
 
     def refuse(size: int) -> int:
         raise ServiceRejected("refused")
