@@ -129,7 +129,7 @@ def announce(result: "Result", outlet_events: Any) -> None:
 def extra_of(result: "Result", listing: str | None = None) -> dict[str, Any]:
     """Return an event's extra: the load's ID, the weakest verdict, and the rows of each table.
 
-    `listing` is the listing whose tables to include; "" for the tables of no listing, None for all tables.
+    `listing` selects the tables of one listing; "" the tables that belong to none, None all tables.
     """
     from letters_source.tables import TABLES, weakest
 

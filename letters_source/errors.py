@@ -55,7 +55,7 @@ class SettingsError(LettersError):
 
 
 class DestinationError(SettingsError):
-    """The destination cannot be written."""
+    """The destination cannot be used."""
 
 
 class DestinationInUse(LettersError):
@@ -111,7 +111,7 @@ class IncompleteListing(LettersError):
 
     @property
     def missing(self) -> int:
-        """Rows that the service counted and did not show; negative when it showed more."""
+        """Rows that the service counted and did not return; negative if it returned more."""
         return self.count - self.received
 
 
@@ -153,7 +153,7 @@ class ServiceError(LettersError):
 
 
 class ServiceUnreachable(ServiceError):
-    """No usable response came within the retry budget; `may_be_size` tells that a smaller page may succeed."""
+    """No usable response came within the retry budget; `may_be_size` is set if a smaller page may succeed."""
 
     may_pass = True
 
@@ -173,7 +173,7 @@ class ServiceRejected(ServiceError):
 class MalformedResponse(ServiceError):
     """A response that is not the documented envelope (service-interface 2.1): other contents, size, or 2xx status.
 
-    `transient` tells that the body was not JSON, which a broken connection can cause, `is_too_large` that it was far
+    `transient` is set if the body was not JSON, which a broken connection can cause; `is_too_large` if it was far
     larger than a page.
     """
 

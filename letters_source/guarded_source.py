@@ -90,7 +90,7 @@ class HiddenResource(DltResource):
     """A resource that reads pages for several tables and accepts no steps."""
 
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise `SettingsError`: no step may come between."""
+        """Raise `SettingsError`: hidden resources accept no steps."""
         raise SettingsError(
             f"{self.name} accepts no steps, because it reads for several tables; add them to a table's resource."
         )

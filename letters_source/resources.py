@@ -104,7 +104,7 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
         return start
     if since >= end:
         raise wrong("mailings_since", "no day after today", since)
-    # after a load with a clock ahead of time, days would count as loaded that were never requested
+    # a load with a fast clock would make days count as loaded that were never requested
     held = [held_window(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
     missing = first_open_day(held, since) - timedelta(days=task.settings.mailings_lag)
     return min(start, max(since, missing))

@@ -1,4 +1,4 @@
-"""How does a walk over HTTP end while rows come and go, by the emulator's own record of each answer?"""
+"""Runs walks over HTTP while rows change, and judges them by the emulator's record of each answer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

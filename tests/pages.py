@@ -1,4 +1,4 @@
-"""What do the tests' pages look like?"""
+"""Pages of rows, as bytes, for tests."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server on loopback that writes the very bytes it was given, one answer a connection, and keeps what it was sent."""
+"""A loopback server that sends given bytes, one answer per connection, and records the requests."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""How does a walk over a listing end that changes while it is read?
+"""Simulates walks over a listing that changes while it is read.
 
 No HTTP and no clock: before each answer a row may enter or leave, and the requests in flight are answered in any order.
 """

@@ -1,4 +1,4 @@
-"""How long does a walk take? Discrete events in virtual time: no HTTP, no threads, no sleeping.
+"""Measures how long a walk takes in virtual time: discrete events, no HTTP, no threads, no sleeping.
 
 The walk, the limit of concurrency and the rate of requests are the package's own. A request is refused, or waits until
 the service has a place for it, keeps that place as long as its response takes, and is then decoded, one page at a time.

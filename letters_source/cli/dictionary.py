@@ -79,7 +79,7 @@ def json_column(column: Column) -> dict[str, Any]:
 
 
 def to_mermaid(tables: Tables, *, described: bool = True) -> str:
-    """Return the tables as an entity relationship diagram; undescribed, comments only mark personal columns."""
+    """Return the tables as an entity relationship diagram without descriptions; comments mark personal columns."""
     references = find_references(tables)
     foreign = {(reference.child, reference.column) for reference in references}
     lines = ["erDiagram", *map(mermaid_relation, references)]

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of a load, a check or the emulator."""
+"""Terminal output of loads, checks and the emulator."""
 
 import json
 import logging
@@ -90,7 +90,7 @@ class Bars:
         self.tasks: dict[tuple[str, int], TaskID] = {}
 
     def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
-        """Advance by one response, at most to the count: some rows are read twice."""
+        """Advance by one response, but not past the count, because some rows are read twice."""
         if (listing, walk) not in self.tasks:
             words = listing if walk == 1 else f"{listing}, pass {walk}"
             self.tasks[listing, walk] = self.progress.add_task(words, total=count)
@@ -124,7 +124,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     console().print(table)
     place, dataset = shown_place(pipeline), pipeline.dataset_name
     console().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}")
-    # mailings have another mode, and none without an audit
+    # audits of mailings have a mode of their own
     is_history = any(audit["mode"] == "history" for audit in result.audits)
     contacts = "contacts_current" if is_history else "contacts"
     code = example_code(pipeline, contacts)
@@ -141,7 +141,7 @@ def show_published(settings: Mapping[str, Any]) -> None:
 
 
 def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
-    """Return a line of Python that queries loaded contacts; empty where it would take more than one."""
+    """Return a line of Python that queries the loaded contacts; empty if one line is not enough."""
     place, dataset, form = shown_place(pipeline), pipeline.dataset_name, table_format(pipeline)
     wanted = "select state, count(*) as contacts group by state order by contacts desc limit 5"
     if is_duckdb(pipeline):

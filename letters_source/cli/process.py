@@ -28,7 +28,7 @@ def set_up(*, debug: bool) -> None:
     )
     for name, value in defaults:
         os.environ.setdefault(name, value)
-    # dlt warns of it in each process
+    # dlt would warn about it in every process
     warnings.filterwarnings("ignore", "XDG_DATA_HOME is set", UserWarning)
 
 

@@ -25,7 +25,7 @@ from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
 
 Providers = Sequence[ConfigProvider]
-# one wrong, missing or extra letter in ten
+# allows one wrong, missing or extra letter in ten
 TYPO = 0.85
 
 
@@ -107,7 +107,7 @@ def check_names(section: str, given: Collection[str], allowed: Collection[str]) 
 
 
 def convert(section: str, key: Key, value: object) -> object:
-    """Return a given or configured value as the declared type, within its bounds; secrets lose surrounding blanks."""
+    """Return a given or configured value as the declared type, within its bounds; secrets are stripped."""
     if value in key.words:
         return value
     try:

@@ -97,7 +97,7 @@ def resolve_both_filters(
     contacts = resolve_filters("contacts", contacts, environment, providers)
     templates = resolve_filters("templates", templates, environment, providers)
     if is_argument:
-        # one account's rows must not come in under another's name
+        # rows of one account must not be stored as those of another
         return replace(contacts, account_id=None), replace(templates, account_id=None)
     return contacts, templates
 
@@ -112,7 +112,7 @@ def resolve_filters(listing: str, given: F, environment: str | None, providers: 
 def resolve_privacy(
     given: Mapping[str, Policy] | Policy | None, secret: str | None, environment: str | None, providers: Providers
 ) -> Privacy:
-    """Return the treatment of personal data: as given, then as in `[sources.letters.pii]`; `all` is for the others."""
+    """Return the treatment of personal data: as given, else as in `[sources.letters.pii]`, else as for `all`."""
     policies = {"all": given} if isinstance(given, str) else given or {}
     found = resolve_section("pii", POLICIES, policies, environment, providers)
     chosen = {name: found[name] or (found["all"] if name in PERSONAL else None) for name in CHOICES}

@@ -15,8 +15,8 @@ from letters_source.decode.values import NUL, Misfit, is_number, json_texts, par
 from letters_source.tables import ARROW_TYPES, Column, Kind, Table, tables_of
 
 NULL = msgspec.Raw(b"null")
-# maximum nesting (RFC 8259, section 9, permits one): Python up to 3.13 recurses about this deep. Shorter values cannot
-# nest deeper
+# maximum nesting (RFC 8259, section 9, permits one): Python up to 3.13 recurses about this deep. A value of fewer bytes
+# cannot nest deeper
 DEEPEST = 950
 _TYPES: dict[Kind, Any] = {"text": str | None, "bool": bool | None, "timestamp": str | None, "json": msgspec.Raw}
 _LISTS = {kind: msgspec.json.Decoder(GenericAlias(list, (item,))) for kind, item in _TYPES.items()}
@@ -82,7 +82,7 @@ def read_structs(rows: Sequence[Any], listing: str) -> dict[str, pa.Array]:
 
 def transpose(objects: Sequence[Any], kind: Any) -> list[Sequence[Any]]:
     """Return the values of structs field by field."""
-    # a tuple for each struct would have Python look for garbage all the time
+    # a tuple for each struct would trigger garbage collection over and over
     return [list(map(attrgetter(name), objects)) for name in kind.__struct_fields__]
 
 
@@ -99,7 +99,7 @@ def struct_columns(fields: Sequence[Sequence[Any]], table: Table) -> dict[str, p
 
 
 def holds_nul(array: pa.Array) -> bool:
-    """Return whether NUL is in a column of text; a search for its escape in the whole page would take 0.3 ms."""
+    """Return whether a text column contains NUL; searching the whole page for its escape would take 0.3 ms."""
     letters = array.buffers()[2] if pa.types.is_string(array.type) else None
     return letters is not None and NUL.encode() in letters.to_pybytes()
 
@@ -112,7 +112,7 @@ def read_field(raws: Sequence[msgspec.Raw], kind: Kind) -> Field:
 
 
 def read_values(raws: Sequence[msgspec.Raw], kind: Kind) -> tuple[list[Any], list[int], int]:
-    """Decode raw values together, or one by one where one does not fit: values, misfits and numbers as in `Field`."""
+    """Return raw values decoded, one by one if any does not fit, and misfits and numbers as in `Field`."""
     joined = join(raws)
     if kind == "json" or b"\\u0000" not in joined:
         try:
@@ -141,7 +141,7 @@ def join(raws: Sequence[msgspec.Raw]) -> bytes:
 
 
 def to_array(values: Sequence[Any], kind: Kind) -> pa.Array:
-    """Return values as a column; free contents come as raw JSON, timestamps as text."""
+    """Return values as a column; JSON columns take raw JSON, timestamps text."""
     if kind == "json":
         values = [None if text == "null" else text for text in json_texts(values)]
     if kind == "timestamp":

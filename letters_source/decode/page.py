@@ -19,13 +19,13 @@ from letters_source.service.page_request import page_title
 T = TypeVar("T")
 
 BOM = b"\xef\xbb\xbf"
-# larger integers are not exact in every JSON reader, and no listing is so long
+# larger integers are not exact in every JSON reader, and no listing is that long
 MAX_COUNT = 2**53
-# a usual row has half a kilobyte; DuckDB runs out of its memory limit on rows far larger than this
+# a typical row takes half a kilobyte; rows far larger than this exceed DuckDB's memory limit
 MAX_ROW_BYTES = 16 * 2**20
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-# escapes of a surrogate pair, of half a pair (group 1), and any other
+# escapes of a surrogate pair, of an unpaired surrogate (group 1), and any other
 _ESCAPES = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
@@ -94,14 +94,14 @@ def check_rows(body: bytes, rows: list[msgspec.Raw], where: str) -> None:
     if largest > MAX_ROW_BYTES:
         raise MalformedResponse(f"{where}: a row is larger than {MAX_ROW_BYTES} bytes, which no row of a listing is.")
     around = len(body) - sum(map(len, rows))
-    # each level takes two brackets; what is around the rows includes a comma a row
+    # each level takes two brackets; the text around the rows includes a comma per row
     may_nest = max(largest, around - len(rows)) > 2 * DEEPEST
     if may_nest and nesting(_TEXTS.sub(b"", body)) > DEEPEST:
         raise too_deep(where)
 
 
 def read_envelope(body: bytes, where: str) -> tuple[bytes, Data[msgspec.Raw], int]:
-    """Return the body, its count and rows as bytes; halves of surrogate pairs are replaced and counted."""
+    """Return the body, its count and rows as bytes, and how many unpaired surrogates were replaced."""
     try:
         return body, read_data(body, where), 0
     except MalformedResponse:
@@ -112,7 +112,7 @@ def read_envelope(body: bytes, where: str) -> tuple[bytes, Data[msgspec.Raw], in
 
 
 def read_data(body: bytes, where: str) -> Data[msgspec.Raw]:
-    """Return the envelope's count and rows; the whole body is checked to be UTF-8 and JSON."""
+    """Return the envelope's count and rows, or raise `MalformedResponse` if the body is not UTF-8 or not JSON."""
     if not is_utf8(body):
         raise not_json(body, where)
     try:
@@ -129,7 +129,7 @@ def read_data(body: bytes, where: str) -> Data[msgspec.Raw]:
 
 
 def too_deep(where: str) -> MalformedResponse:
-    """Return the error for a body that nests too deep, which sending it again would not change."""
+    """Return the error for a body that nests too deep; a retry cannot help."""
     return MalformedResponse(f"{where}: a value nests deeper than can be read.")
 
 
@@ -139,20 +139,20 @@ def not_json(body: bytes, where: str) -> MalformedResponse:
 
 
 def mend_surrogates(body: bytes) -> tuple[bytes, int]:
-    """Replace halves of surrogate pairs, which JSON can write and no text can hold, by U+FFFD; return their number."""
+    """Replace unpaired surrogates, which JSON can escape but text cannot hold, with U+FFFD; return how many."""
     halves = sum(1 for escape in _ESCAPES.finditer(body) if escape[1])
     return _ESCAPES.sub(lambda escape: b"\\ufffd" if escape[1] else escape[0], body), halves
 
 
 def nesting(body: bytes) -> int:
-    """Return how deep brackets nest in JSON without its texts."""
+    """Return how deep the brackets nest in JSON whose strings were removed."""
     brackets = np.frombuffer(body.translate(None, _NOT_BRACKETS), np.uint8)
     # the codes of closing brackets, 0x5D and 0x7D, have a bit that the opening 0x5B and 0x7B lack
     return int(np.where(brackets & 0x04, -1, 1).cumsum().max(initial=0))
 
 
 def is_utf8(body: bytes) -> bool:
-    """Return whether the body is UTF-8; 25 times faster than making a `str` of it."""
+    """Return whether the body is UTF-8, 25 times faster than by decoding it to a `str`."""
     ends = pa.py_buffer(np.array([0, len(body)], np.int64))
     try:
         pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(body)).validate(full=True)

@@ -27,7 +27,7 @@ class Notes:
     kept: Counter[str] = field(default_factory=Counter)  # how often each field was kept in `undocumented`
     misfits: int = 0  # how many of those values were of documented fields
     numbers: Counter[str] = field(default_factory=Counter)  # how often a number became text, by field
-    halves: int = 0  # how many halves of surrogate pairs became U+FFFD; they count as misfits too
+    halves: int = 0  # how many unpaired surrogates became U+FFFD; they count as misfits too
 
     def __add__(self, other: "Notes") -> "Notes":
         return Notes(
@@ -77,15 +77,15 @@ def to_batch(columns: Mapping[str, pa.Array], listing: str, page: int) -> pa.Rec
 
 
 def objects_in(parts: Sequence[Any], table: Table) -> list[Any]:
-    """Return all nested objects of a child table in the order of their rows, None in the place of a misfit."""
+    """Return all nested objects of a child table in the order of their rows, with None for each misfit."""
     return list(chain.from_iterable(filter(None, parts))) if table.part == "list" else list(parts)
 
 
 def nest(parts: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa.Array], table: Table) -> pa.Array:
-    """Return a child table as it lies in the row shape.
+    """Return a child table as a nested column of the row shape.
 
-    `parts` are each row's object, or list of them, or None; `objects` is `objects_in(parts, table)`, and `columns` are
-    those of the objects; one that is not given is null throughout.
+    `parts` has each row's object, list of objects, or None; `objects` is `objects_in(parts, table)`, and `columns` are
+    the columns of these objects. A column that is not given is null throughout.
     """
     kind = part_type(table)
     fields = list(kind.value_type if table.part == "list" else kind)
@@ -98,7 +98,7 @@ def nest(parts: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa.
 
 
 def absent(values: Sequence[Any]) -> pa.Array | None:
-    """Return which values are None; None, as Arrow expects it, if all are present."""
+    """Return a mask of the values that are None; None instead of a mask, as Arrow expects, if all are present."""
     return pa.array([value is None for value in values], pa.bool_()) if None in values else None
 
 

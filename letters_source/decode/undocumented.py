@@ -25,7 +25,7 @@ _LISTS_OF_OBJECTS = msgspec.json.Decoder(list[list[Fields] | None])
 
 @dataclass(slots=True)
 class Found:
-    """What the fields of a table's objects gave: columns, and values that do not fit (position, wire name, value)."""
+    """The contents of a table's objects: columns, and values that do not fit (position, wire name, value)."""
 
     objects: Sequence[Fields]  # the fields that were not taken out
     columns: dict[str, pa.Array] = field(default_factory=dict)
@@ -74,7 +74,7 @@ def why_rejected(row: Fields | None) -> str:
 
 
 def read_columns(found: Found, table: Table) -> None:
-    """Take the documented fields out of their objects and make columns of them."""
+    """Move the documented fields out of their objects into columns."""
     for column in table.documented:
         raws = found.take(column.wire)
         read = read_field(raws, column.kind)
@@ -84,7 +84,7 @@ def read_columns(found: Found, table: Table) -> None:
 
 
 def read_part(found: Found, child: Table) -> Notes:
-    """Take nested objects, or lists of them, out of their rows and make a column of them."""
+    """Move nested objects, or lists of them, out of their rows into a column."""
     raws = found.take(child.wire)
     parts, misfits = (read_lists if child.part == "list" else read_objects)(raws)
     found.keep(child.wire, raws, misfits)
@@ -97,7 +97,7 @@ def read_part(found: Found, child: Table) -> Notes:
 
 
 def read_objects(raws: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
-    """Return the fields of each object, None where a value is none, and the positions of misfits."""
+    """Return the fields of each object, with None for other values, and the positions of misfits."""
     try:
         return _OBJECTS.decode(join(raws)), []
     except msgspec.ValidationError:
@@ -114,7 +114,7 @@ def read_object(raw: msgspec.Raw) -> Fields | None:
 
 
 def read_lists(raws: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
-    """Return the objects of each list, and the positions of misfits, one for each element that is no object."""
+    """Return the objects of each list, and the positions of misfits, once for each element that is not an object."""
     try:
         return _LISTS_OF_OBJECTS.decode(join(raws)), []
     except msgspec.ValidationError:
@@ -124,7 +124,7 @@ def read_lists(raws: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
 
 
 def read_list(raw: msgspec.Raw) -> list[Fields | None] | None:
-    """Return the objects of a list, None in the place of another element; None for a value that is no list."""
+    """Return the objects of a list, with None for other elements; None for a value that is not a list."""
     try:
         return [read_object(element) for element in _LIST.decode(raw)]
     except msgspec.ValidationError:
@@ -145,7 +145,7 @@ def keep_rest(found: Found, prefix: str = "") -> Notes:
 
 
 def to_json(objects: Sequence[Fields]) -> pa.Array:
-    """Return the fields of each object as one JSON object, keys in alphabetical order; null where it has none."""
+    """Return the fields of each object as one JSON object, keys in alphabetical order; null if it has none."""
     joined = b"\x00".join(chain.from_iterable(fields.values() for fields in objects))
     if is_suspect(joined) or any(NUL in name for name in set().union(*objects)):
         objects = [to_portable(fields) for fields in objects]

@@ -15,7 +15,7 @@ from letters_source.tables import ARROW_TYPES, Kind
 NUMBER_STARTS = frozenset(b"-0123456789")
 NUL, REPLACEMENT = "\x00", "\ufffd"
 NAIVE_TIMESTAMP = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$"
-# a double has up to 309 digits before its point; the same digits in a text count too, as telling them apart costs more
+# a double has up to 309 digits before its point; digits in strings count too, because telling them apart costs more
 _LONG_NUMBER = re.compile(rb"\d{300}")
 _SUSPECT = re.compile(rb"\\u|\d[eE]|\d{300}")
 _TEXT = msgspec.json.Decoder(str)
@@ -23,7 +23,7 @@ FIRST, LAST = (
     pa.scalar(moment, ARROW_TYPES["timestamp"])
     for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 )
-# the most digits after the point in PostgreSQL's numeric; it allows more before the point
+# PostgreSQL's numeric allows this many digits after the point, and more before it
 MOST_DECIMALS = 16_383
 
 
@@ -40,7 +40,7 @@ def is_number(raw: bytes) -> bool:
 
 
 def read_text(raw: bytes) -> str:
-    """Return a string's text or a number's digits; others are misfits, and so is NUL, with U+FFFD in its place."""
+    """Return a string's text or a number's digits; raise `Misfit` for other JSON and for text with NUL."""
     if is_number(raw):
         return raw.decode()
     if raw[:1] != b'"':
@@ -83,7 +83,7 @@ def json_texts(raws: Sequence[msgspec.Raw]) -> list[str]:
 
 
 def check_float(text: str) -> None:
-    """Raise if some engine cannot hold a number with a fraction or an exponent.
+    """Raise if there is an engine that cannot hold this number, which has a fraction or an exponent.
 
     Raises:
         ArithmeticError: it is beyond a double, or its exponent beyond PostgreSQL.
@@ -128,7 +128,7 @@ def parse_timestamps(texts: pa.Array) -> pa.Array:
 
 
 def parse_odd_timestamps(texts: pa.Array) -> pa.Array:
-    """Return the same for texts of which some lack an offset or are not timestamps."""
+    """Return the same, but accept texts without an offset and texts that are not timestamps."""
     naive = pc.match_substring_regex(texts, NAIVE_TIMESTAMP)
     zoned = pc.if_else(naive, pc.binary_join_element_wise(texts, "Z", ""), texts)
     try:

@@ -40,10 +40,10 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         table_chain: Sequence[PreparedTableSchema],
         completed_table_chain_jobs: Sequence[LoadJobInfo] | None = None,
     ) -> list[FollowupJobRequest]:
-        """Return one job for all tables once the last is in staging, none before; dlt runs a job in a transaction."""
+        """Return one job for all tables once all are in staging, none before; dlt runs each job in a transaction."""
         create = super().create_table_chain_completed_followup_jobs
         names = {str(table["name"]) for table in table_chain}
-        # as dlt, by the root alone: a nested table can have hints of its own
+        # like dlt, decide by the root alone: a nested table can have hints of its own
         if not self.should_load_data_to_staging_dataset(str(table_chain[0]["name"])):
             return create(table_chain, completed_table_chain_jobs)
         jobs: list[FollowupJobRequest] = []
@@ -58,7 +58,7 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         return jobs[:1]
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
-        """Return the staged tables, each with its children; none until all, the `completed` included, are there."""
+        """Return the staged tables, each with its children; empty until all, `completed` included, are there."""
         package = Container()[LoadPackageStateInjectableContext]
         states = package.storage.list_all_jobs_with_states(package.load_id)
         # dlt counts a failed job as completed, but its staging table is empty

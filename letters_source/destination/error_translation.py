@@ -38,7 +38,7 @@ def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def plain_error(failure: Exception) -> BaseException:
-    """Return our error that stopped a load, an interrupt even if DuckDB reports it as an error, or `LoadFailed`."""
+    """Return our error, or the interrupt, that caused a failure; `LoadFailed` for other errors of dlt and engines."""
     ours = next((cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt)), None)
     if ours or not isinstance(failure, FOREIGN):
         return ours or failure

@@ -1,4 +1,4 @@
-"""Local files and folders to load into: whether a load can use them, and what is in them. Without dlt."""
+"""Local files and folders to load into: whether a load can use them, and what is in them. Imports no dlt."""
 
 import os
 import shutil

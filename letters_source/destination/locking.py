@@ -1,4 +1,4 @@
-"""Allows one load at a time per process, pipeline, folder and PostgreSQL dataset, and waits while a place is in use."""
+"""Allows one load at a time per process, pipeline, folder and PostgreSQL dataset, and waits while one is in use."""
 
 import fcntl
 import os

@@ -69,7 +69,7 @@ def find_rows(client: SqlClient, table: Table, audits: Collection[Row]) -> Findi
     own = [audit for audit in audits if audit["listing"] == table.name]
     expected, key = sum(audit["rows_yielded"] for audit in own), table.key[0]
     rows, ids = one(client, f"SELECT count(*), count(DISTINCT {key}) FROM {present(client, table, audits)}")
-    # history with filters keeps rows outside of them
+    # history with filters keeps rows that the filters no longer return
     own_listing = [audit for audit in audits if audit["listing"] == table.listing]
     keeps_more = any(audit["mode"] == "history" and audit["filters"] for audit in own_listing)
     wrong = rows < expected or (rows > expected and not keeps_more) or (table.part == "row" and rows != ids)

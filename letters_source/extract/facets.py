@@ -1,4 +1,4 @@
-"""Read which rows match a filter that the rows themselves do not show; each such filter becomes a table, a facet."""
+"""Read facets: tables of the ids that match each value of a filter, for properties that rows do not contain."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -48,7 +48,7 @@ def read_facet(task: Task, table: Table, whole: int) -> Iterator[TableRows]:
         message = "%s: the service returns all %d rows for %s %s; it ignores that, so nothing is loaded for it"
         logger.warning(message, table.name, whole, name, ", ".join(map(str, ignored)))
     members = {value: ids.slice(0, 0) if value in ignored else ids for value, (_, ids) in found.items()}
-    # where the value is not part of the key
+    # the value is not part of the key, so an id may have only one
     if len(table.key) == 1:
         members = each_once(members)
     adds_up = sum(counts.values()) == whole if len(counts) > 1 else None
@@ -96,7 +96,7 @@ def returns_all(task: Task, name: str, value: Value) -> bool:
 
 
 def is_ignored(task: Task, name: str, counts: Mapping[Value, int], whole: int) -> bool:
-    """Return whether every value returns the whole listing, as it was when it was read or as it is now."""
+    """Return whether every value returns the whole listing, by its count when it was read or by its count now."""
     seen = list(counts.values())
     # compare a single value with another one; if the task filters by it, `report_ignored` has already warned
     if len(seen) == 1 and 2 * seen[0] > whole and name not in given(task.filters):

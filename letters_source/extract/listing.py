@@ -61,12 +61,12 @@ def read_listing(
 
 
 def offset_of(reading: Reading) -> int:
-    """Return what orders the responses of a verdict: offsets where page sizes differ, otherwise page numbers."""
+    """Return the sort key of a verdict's responses: offsets if page sizes differ, otherwise page numbers."""
     return reading.page * (reading.size or 1)
 
 
 def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
-    """Read a listing for its ids alone: return how that went, and the ids of all rows that have one."""
+    """Read only the ids of a listing; return the outcome and the ids, without rows that have none."""
     outcome = read_until_whole(task)
     verdict = outcome.verdict
     wanted = (
@@ -80,7 +80,7 @@ def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
 
 
 def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
-    """Read the listing until it is proven complete; rows go to the spool, and without one only their ids are read."""
+    """Read the listing until it is proven complete; write the rows to the spool, or keep only ids if there is none."""
     settings = task.settings
     started_at, start = datetime.now(UTC), monotonic()
     with (
@@ -111,21 +111,21 @@ def fetch_page(task: Task, client: Client, window: Window) -> Page:
 
 
 def try_many_rows(task: Task, client: Client, filters: Mapping[str, str]) -> Page | None:
-    """Return a large page 0, or None if the service does not deal with its size."""
+    """Return a large page 0, or None if the service cannot serve that size."""
     try:
         page = client.get(PageRequest(task.listing, 0, task.page_size.rows, filters, is_trial=True), read_page)
     except ServiceError as error:
         if not may_be_size(error):
             raise
         return None
-    # few rows tell nothing about a page of many
+    # a page with few rows does not show that full pages work
     if page.rows.num_rows >= FEW_ROWS:
         task.page_size.settle(works=True)
     return page
 
 
 def fetch_few_rows(task: Task, client: Client, filters: Mapping[str, str]) -> Page:
-    """Return page 0 after a larger one failed; if this one does not, it was for the size."""
+    """Return a small page 0 after a large one failed; if it succeeds, size was the reason."""
     page = client.get(PageRequest(task.listing, 0, FEW_ROWS, filters), read_page)
     task.page_size.settle(works=False)
     message = "%s: pages of %d rows fail. Requesting %d; set sources.letters.page_size to %d to save the trial."
@@ -134,6 +134,6 @@ def fetch_few_rows(task: Task, client: Client, filters: Mapping[str, str]) -> Pa
 
 
 def read_page(body: bytes, request: PageRequest) -> Page:
-    """Return the rows of a page, decoded while no other one is."""
+    """Decode a page, one at a time."""
     with ONE_AT_A_TIME:
         return decode_page(body, request.listing.name, request.page)

@@ -66,7 +66,7 @@ def first_open_day(held: Iterable[Window], since: date) -> date:
 
 
 def check_days_honored(task: Task) -> None:
-    """Raise ServiceError if the service ignores a day of the filter: on these two days nobody was mailed."""
+    """Raise ServiceError if the service ignores a day of the filter: it returns contacts for days without mailings."""
     for day in (LONG_AGO, far_ahead()):
         if count_within(task, Window(day, day)):
             raise ServiceError(
@@ -76,11 +76,11 @@ def check_days_honored(task: Task) -> None:
 
 
 def count_within(task: Task, window: Window) -> int | None:
-    """Return the service's count for a window that a load can do without; None if it refuses or fails."""
+    """Return the service's count for a window that is only a check; None if the service refuses it or fails."""
     try:
         return ask_count(within(task, window), page_size=None)
     except (ServiceRejected, ServiceUnreachable) as error:
-        # a service that refuses such days does so in each load
+        # a refusal would come with every load, so it is no warning
         level = logging.INFO if isinstance(error, ServiceRejected) else logging.WARNING
         logger.log(level, "%s: could not check whether the service honors the days: %s", task.name, error)
         return None
@@ -92,18 +92,18 @@ def far_ahead() -> date:
 
 
 def count_together(task: Task, windows: Sequence[Window]) -> int | None:
-    """Return the service's count for the days of all windows at once; None if there are not several windows."""
+    """Return the service's count for the days of all windows at once; None for a single window or none."""
     return count_within(task, Window(windows[0].first, windows[-1].last)) if len(windows) > 1 else None
 
 
 def check_days_whole(task: Task, windows: Sequence[Window], together: int | None, mailed: int) -> None:
-    """Raise ServiceError if `mailed` of `together` contacts were in the windows, as if each lacked its last day."""
+    """Raise ServiceError if the windows had so few of the `together` contacts that each must lack its last day."""
     days = task.settings.mailings_window
     if together is None or mailed >= together:
         return
     again = count_together(task, windows)
     fewest = together if again is None else min(together, again)
-    # half of a day's contacts per window, or more; fewer may have been deleted, or reported late
+    # each window lacks at least half of a day's contacts; fewer may have been deleted, or reported late
     if 2 * days * (fewest - mailed) >= fewest > mailed:
         raise ServiceError(
             f"{task.name}: the service counts {fewest} contacts for all days at once, and {mailed} in windows of "

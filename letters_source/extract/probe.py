@@ -53,7 +53,7 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, FilterValue], ...]]] = {
 
 
 def ask_count(task: Task, page_size: int | None = 1) -> int:
-    """Return the service's count, which takes one request for one row, or for a page of the usual size (None)."""
+    """Return the service's count by requesting a page of one row, or of the usual size (None)."""
     with task.context.client() as client:
         return fetch_page(task, client, Window(0, page_size)).count
 
@@ -66,7 +66,7 @@ def report_ignored(task: Task, count: int) -> None:
     try:
         whole = ask_count(replace(task, filters=type(task.filters)(account_id=task.filters.account_id)))
     except ServiceRejected as error:
-        # it requires filters
+        # the service requires filters
         logger.info("%s: could not check whether the service honors the filters: %s", task.name, error)
         return
     if whole == count:

@@ -15,7 +15,7 @@ PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mai
 def rows_before(task: Task, audits: Sequence[Mapping[str, Any]]) -> int:
     """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared."""
     chosen = given(task.filters).keys()
-    # filtered history keeps rows that it does not find
+    # history with filters keeps rows that the filters no longer return
     if not audits or PASSING & chosen or (chosen and task.settings.mode == "history"):
         return 0
     return int(audits[0]["rows_yielded"])

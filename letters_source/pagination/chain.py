@@ -102,7 +102,7 @@ class Chain:
                 self._mend(*pair)
 
     def reach_end(self) -> bool:
-        """Return whether the chain reaches the end by the last window's own count; if not, have it go on."""
+        """Return whether the chain reaches the end by the last window's own count; otherwise extend it."""
         while self.last and self.last.reading and self.last.previous and not len(self.last.reading.keys):
             # the listing became shorter than this window's offset
             self.last = self.last.previous

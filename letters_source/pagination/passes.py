@@ -34,7 +34,7 @@ class Walk:
 
     @property
     def overlaps_at_once(self) -> bool:
-        """Whether all pages may as well overlap, which costs little for many large ones."""
+        """Whether to overlap all pages from the start, which costs little if they are many and large."""
         return len(self.readings[0].keys) >= LARGE_PAGE and self.last_page >= MANY_PAGES
 
     @property

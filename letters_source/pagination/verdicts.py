@@ -62,7 +62,7 @@ def exact(readings: list[Reading]) -> Verdict | None:
 
 
 def stable(earlier: list[Reading], walk: Walk) -> Verdict:
-    """Return the verdict of a walk without changes; the rows of the first and last page are those of the fence."""
+    """Return the verdict of a walk without changes; rows of the first and last page come from the fence."""
     again = {reading.page for reading in walk.fence}
     kept = {id(reading) for reading in walk.readings if reading.page not in again}
     keep = [id(reading) in kept for reading in earlier]
@@ -81,7 +81,7 @@ def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
 
 
 def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> tuple[Mask | bool, ...]:
-    """Return which rows of all readings to load: those of the wanted ones, each as it was read last."""
+    """Return which rows of all readings to load: for each key in the wanted readings, the row that was read last."""
     numbers = {id(reading) for reading in wanted}
     chosen = [reading for reading in readings if id(reading) in numbers]
     newest = iter(newest_rows(chosen, code_keys(chosen)))
@@ -89,7 +89,7 @@ def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> tuple[M
 
 
 def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], reason: str) -> IncompleteListing:
-    """Return the error that tells most about a listing that is not proven complete."""
+    """Return the most specific error for a listing that is not proven complete."""
     last = walk.readings
     if repeats_ids(last, before):
         keys = pa.chunked_array([reading.keys for reading in last], pa.string())

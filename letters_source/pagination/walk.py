@@ -108,8 +108,8 @@ def judge_walk(
 def overlaps_help(walk: Walk) -> bool:
     """Return whether the listing changed while it was read, and its pages are large enough to overlap.
 
-    Rows that moved under an unchanged count show twice, as many of them as others do not show; in a first pass they may
-    as well be listed twice for good.
+    If rows move while the count stays, some are read twice and as many others are missed. In a first pass, the service
+    may also list them twice every time.
     """
     shown = {reading.page: reading.keys for reading in walk.readings}
     is_fence_new = any(again.page not in shown or not again.keys.equals(shown[again.page]) for again in walk.fence)

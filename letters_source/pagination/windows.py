@@ -1,4 +1,4 @@
-"""Overlapping pages, called windows: how they are laid, and whether what they show agrees. Pure."""
+"""Overlapping pages, called windows: where they begin and end, and whether their rows agree. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from letters_source.pagination.readings import Reading, Window, code_keys, count
 SMALLEST_PAGE = 30
 # overlapping pages of this size cost 6 % more requests, pages of 1,000 rows 4 %, and pages of 100 rows 17 %
 LARGE_PAGE = 500
-# for fewer pages the requests at the ends count for more
+# with fewer pages, the extra requests at both ends cost relatively more
 MANY_PAGES = 10
 LEAST_OVERLAP = 3
 PLAIN_ID = re.compile(r"[\w.:-]{1,64}")
 
 
 class NotContinuous(Exception):
-    """The windows do not prove that no row that stayed was missed; the message is why."""
+    """The windows do not prove that no row that stayed was missed; the message says why."""
 
 
 def next_window(end: int, size: int, overlap: int) -> Window:
@@ -56,7 +56,7 @@ def shared_rows(left: Reading, right: Reading) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_order(readings: Sequence[Reading]) -> None:
-    """Raise `NotContinuous` if a row is twice in a window, or in two windows, but not in those between them."""
+    """Raise `NotContinuous` if a row is twice in one window, or in two windows but not in all between them."""
     coded = code_keys(readings)
     size = count_codes(coded)
     first, last, times = np.full(size, len(coded)), np.full(size, -1), np.zeros(size, np.int64)
@@ -90,5 +90,5 @@ def out_of_order(key: str) -> NotContinuous:
 
 
 def example(key: str) -> str:
-    """Return an id as an example; an unusual one may be anything, and is not repeated."""
+    """Return an id as an example for a message; empty for an unusual id, which could be any text."""
     return f", for example {key}" if PLAIN_ID.fullmatch(key) else ""

@@ -69,7 +69,7 @@ class Client:
         self.session.close()
 
     def get(self, request: PageRequest, read: Callable[[bytes, PageRequest], T]) -> T:
-        """Return what `read` makes of the page's body; try again while the failures of either may pass."""
+        """Return `read` of the page's body; retry while a failure of the request or of `read` may be temporary."""
         call = retrying(self.retry_budget, self.throttle.wait, self._before_retry, is_trial=request.is_trial)
         try:
             result: T = call(self._attempt, request, read)
@@ -89,7 +89,7 @@ class Client:
         return read(body, request)
 
     def _slow_down(self, again: Again, began: float) -> None:
-        """Make all workers wait as long as the service asks, and send less at once."""
+        """Make all workers wait as long as the service asks, and lower concurrency."""
         if isinstance(again, SlowDown):
             self._count("throttled")
             wait = FIRST_WAIT_SECONDS if again.wait is None else again.wait
@@ -157,7 +157,7 @@ class Client:
         logger.warning("%s: %s; trying again in %.1f s.", request.title, failure(state), state.upcoming_sleep)
 
     def _gave_up(self, again: Again, request: PageRequest) -> ServiceUnreachable:
-        wish = f", which asks to wait {again.wait:.0f} s" if again.wait else ""
+        wish = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
         return ServiceUnreachable(
             f"{request.title}: {again}{wish}; gave up after {self.retry_budget:.0f} s. "
             f"Check base_url ({self.base_url}), or raise sources.letters.retry_budget.",
@@ -168,7 +168,7 @@ class Client:
 def read_body(response: requests.Response, request: PageRequest) -> bytes:
     """Return the body, decompressed if it is gzip, or raise `MalformedResponse` if it is far larger than any page."""
     most = MAX_TRIAL_BYTES if request.is_trial else MAX_BODY_BYTES
-    # not by urllib3 (2.8): 0.4 MB of gzip members that end with their chunks fill all memory within 20 chunks
+    # not decompressed by urllib3 (2.8): 0.4 MB of gzip members that each end with a chunk fill all memory in 20 chunks
     packed = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
     stream = GzipFile(fileobj=response.raw, mode="rb") if packed else response.raw
     body = BytesIO()

@@ -6,11 +6,11 @@ from statistics import median
 from typing import Literal
 
 Rows = int | Literal["auto"]
-"""Rows per page, or `auto`: as many as the service can deal with."""
+"""Rows per page, or `auto`: as many as the service can serve."""
 MANY_ROWS, FEW_ROWS = 1_000, 100
 
 FIRST_LIMIT = 4
-# of fewer pages the median would be chance
+# with fewer pages, the median would be noise
 SMALLEST_ROUND = 4
 # the least share of the possible gain for which a higher limit is kept
 WORTHWHILE = 0.25
@@ -50,13 +50,13 @@ class ConcurrencyLimit:
         self.pages = min(FIRST_LIMIT, self.ceiling)
 
     def restart(self, now: float) -> None:
-        """Keep the limit that is known to be worthwhile, and measure anew: another listing's pages take other times."""
+        """Keep the limit that has proven worthwhile, and measure again: another listing's pages take other times."""
         self._set(min(self.pages, self._before[0]) if self._before else self.pages, now)
         self._before, self._rounds, self._was_refused = None, 0, False
 
     def finished(self, began: float, ended: float, at_once: int) -> None:
         """Learn from a page; `at_once` is how many were being read when it ended, itself included."""
-        # fewer than the limit allows say nothing about it
+        # with fewer in flight than the limit allows, nothing can be learned about it
         if at_once < int(self.pages):
             return
         if self._was_refused:
@@ -67,7 +67,7 @@ class ConcurrencyLimit:
                 self._judge(median(self._seconds), ended)
 
     def refused(self) -> None:
-        """Give way to a service that refused a request, or did not answer it in time."""
+        """Halve the limit after a request was refused, or not answered in time."""
         self.pages = max(1, self.pages / 2)
         self._was_refused = True
 
@@ -88,7 +88,7 @@ class ConcurrencyLimit:
         self._seconds.clear()
 
     def _set(self, pages: float, since: float) -> None:
-        """Set the limit; pages that begin before that moment say nothing about it."""
+        """Set the limit; pages requested before `since` are not measured."""
         self.pages, self._since = pages, since
         self._seconds.clear()
 
@@ -127,7 +127,7 @@ class RequestRate:
             self.learned += GROWTH * max(0.0, now - max(self.pushed_back, self.parked_until))
 
     def push_back(self, began: float, now: float, seconds: float, *, learn: bool) -> bool:
-        """Park after a request that the service refused; `learn` its rate. Return whether the refusal is news.
+        """Park after a request that the service refused; `learn` its rate. Return whether this refusal counts.
 
         Requests that began before the last push-back do not count again.
         """

@@ -30,7 +30,7 @@ LONGEST_RETRY_AFTER = 10.0**7
 
 @dataclass(eq=False)
 class Again(Exception):
-    """The request may succeed when it is sent again."""
+    """The request failed, and a retry may succeed."""
 
     reason: str
     wait: float | None = None  # seconds the service asks to wait
@@ -60,14 +60,15 @@ def check_status(response: requests.Response, body: bytes, request: PageRequest,
         reason = f"the service answered {status}"
         if status in SLOW_DOWN:
             raise SlowDown(reason, wait, status=status)
-        # a service that says when to come back is out of order, whatever the size
+        # a service that says when to retry is overloaded or down, whatever the page size
         raise Again(reason, wait, may_be_size=status in OVERCHARGED and wait is None)
     if status < 300:
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:
         host = redirect_host(response.headers.get("Location", ""))
         raise ServiceRejected(
-            f"{where}: the service redirects ({status}) to {host}, not followed; check base_url.", status=status
+            f"{where}: the service redirects ({status}) to {host}; redirects are not followed. Check base_url.",
+            status=status,
         )
     if status in (401, 403):
         raise NotAuthorised(
@@ -140,7 +141,7 @@ def may_be_size(error: LettersError) -> bool:
 
 
 def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
-    """Return why there is no TLS: a handshake may have been cut short, but a bad certificate stays bad."""
+    """Return why there is no TLS; a retry may help if the handshake was cut short, but not with a bad certificate."""
     is_refused = "CERTIFICATE_VERIFY_FAILED" in str(error)
     what = "the service's certificate cannot be verified" if is_refused else "the server does not speak TLS"
     final = ServiceUnreachable(f"{where}: no trusted TLS connection: {what}; check sources.letters.base_url.")

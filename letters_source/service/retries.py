@@ -11,14 +11,14 @@ from letters_source.errors import MalformedResponse
 from letters_source.service.responses import Again
 
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30
-# how often to try a page on trial that fails in a way that a smaller one may not; time-outs are long, so once
+# how often to try a page on trial if a smaller one may succeed: twice, or once after a timeout, which is long
 TRIAL_TRIES, TRIAL_TIMEOUTS = 2, 1
 
 
 def retrying(
     budget: float, sleep: Callable[[float], None], before_retry: Callable[[RetryCallState], None], *, is_trial: bool
 ) -> Retrying:
-    """Return what calls a function until it succeeds, its failure cannot pass, or `budget` seconds are spent."""
+    """Return a retrier: it calls a function until it succeeds, a retry cannot help, or `budget` seconds have passed."""
     return Retrying(
         retry=retry_if_exception(may_pass),
         wait=wait_seconds,
@@ -30,7 +30,7 @@ def retrying(
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether the request may succeed when it is sent again."""
+    """Return whether a retry may succeed."""
     return isinstance(error, Again) or (isinstance(error, MalformedResponse) and error.transient)
 
 

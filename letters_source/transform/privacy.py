@@ -89,7 +89,7 @@ def objects_of(nested: pa.Array) -> pa.StructArray:
 
 
 def nest(columns: Sequence[pa.Array], nested: pa.Array) -> pa.Array:
-    """Return the nested column with other members in its objects."""
+    """Return the nested column with the members of its objects replaced."""
     old = objects_of(nested)
     objects = pa.StructArray.from_arrays(columns, fields=list(old.type), mask=old.is_null())
     if old is nested:
@@ -121,7 +121,7 @@ def drop_texts(values: pa.StringArray) -> pa.StringArray:
 
 
 def mask_texts(values: pa.StringArray, shown: int = 1, stars: str = HIDDEN) -> pa.StringArray:
-    """Return the first `shown` characters of each text and asterisks, `A***`; texts that are no longer become `***`."""
+    """Return the first `shown` characters of each text and asterisks, `A***`; just `***` if that would be all of it."""
     masked = pc.binary_join_element_wise(pc.utf8_slice_codeunits(values, 0, shown), stars, "")
     return keep_empty(values, pc.if_else(pc.greater(pc.utf8_length(values), shown), masked, HIDDEN))
 

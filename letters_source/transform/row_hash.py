@@ -12,7 +12,7 @@ ROW_HASH = Column("row_hash", "", "Hash of the row's values, which tells whether
 """A column of tables that are loaded in mode history or sync."""
 
 LISTED = "listed"
-"""A marker instead of a hash: the row says that its contact or template was listed, and is not loaded itself."""
+"""A marker instead of a hash: such a row only says that its contact or template was listed, and is not loaded."""
 
 # bytes that never occur in UTF-8
 _SEPARATOR, _NULL = b"\xff", b"\xfe"

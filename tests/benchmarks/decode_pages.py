@@ -1,4 +1,4 @@
-"""How long does decoding a page take, clean and with surprises?
+"""Measures decoding of a page, clean and with surprises.
 
     python tests/benchmarks/decode_pages.py
 

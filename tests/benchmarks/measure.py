@@ -1,4 +1,4 @@
-"""How is a contestant run as a process of its own, and what did it take?
+"""Runs a contestant as a process of its own, and measures it.
 
 Standard library only, and little of it: Linux counts what a parent holds when it starts a child into the child's peak.
 """

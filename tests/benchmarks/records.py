@@ -1,4 +1,4 @@
-"""What did the emulator hold while it was read, and does a file hold what there was at one of those moments?"""
+"""The rows that the emulator held at each moment, to compare with a file."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How do figures become Markdown, and where is it put?"""
+"""Formats figures as Markdown, and writes them into documents."""
 
 import os
 import platform

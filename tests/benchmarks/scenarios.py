@@ -1,4 +1,4 @@
-"""Which loads are compared, under which conditions, and what is to be said of their figures?"""
+"""The loads that are compared, their conditions, and the notes on their figures."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

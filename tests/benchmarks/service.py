@@ -1,4 +1,4 @@
-"""How is the emulator started as a child, steered, and ended?"""
+"""Starts, controls and stops the emulator as a child process."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Which answers of the service come broken on their way, and how many of each kind?"""
+"""Which responses of the service break on their way, and how many of each kind."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What in a dictionary would break a query that was written for an earlier one?"""
+"""Finds the differences between two dictionaries that would break a query."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Does each form of the data dictionary say what the tables are?"""
+"""The data dictionary in each of its formats."""
 
 import json
 import re

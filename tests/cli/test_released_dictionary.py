@@ -1,4 +1,4 @@
-"""Does a query that was written for the last release still work?
+"""Queries written for the last release still work.
 
 `released_dictionary.json` has the tables of the version that it names. A release writes it anew:
 

@@ -1,4 +1,4 @@
-"""Is a configured value found in its section, and is it, or one given as an argument, of its type?"""
+"""Looking up a setting in its section, and converting it to its type."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -38,7 +38,7 @@ def key_of(name: str, kind: Any) -> Key:
 
 
 def problem(key: str, value: Any, kind: Any) -> str:
-    """What the error of a value says was expected and came."""
+    """The part of a value's error that says what was expected and what came."""
     section, _, name = f"sources.letters.{key}".rpartition(".")
     with pytest.raises(SettingsError) as caught:
         convert(section, key_of(name, kind), value)
@@ -69,13 +69,13 @@ def problem(key: str, value: Any, kind: Any) -> str:
     ],
 )
 def test_a_list_is_one_of_toml_of_json_or_has_commas(value: object, expected: Texts) -> None:
-    """Variables and options have text only; a text with a comma in it needs one of the others."""
+    """Variables and options are text; a value with a comma in it requires TOML or JSON."""
     assert convert("sources.letters.contacts", key_of("tags", Texts), value) == expected
 
 
 @pytest.mark.parametrize("value", ['["Failed"', "[Failed]", " [4", "[4]x", 4, True, date(2024, 1, 31), b"ab"])
 def test_what_is_no_list_is_named(value: object) -> None:
-    """Text that begins as JSON must be JSON, blanks before it or not, and a number or a day is no list."""
+    """Text that begins like JSON must be JSON; a number or a day is not a list."""
     assert problem("contacts.tags", value, Texts) == f"a list of texts, got {value!r}"
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_list_is_named(value: object) -> None:
     ],
 )  # fmt: skip
 def test_a_list_of_anything_but_texts_and_whole_numbers_is_named(value: object) -> None:
-    """In TOML and in JSON: what it would become as a text is anyone's guess."""
+    """It is ambiguous how other values would be written as text."""
     assert problem("contacts.tags", value, Texts) == f"a list of texts, got {value!r}"
 
 
@@ -101,14 +101,14 @@ def test_a_list_of_anything_but_texts_and_whole_numbers_is_named(value: object) 
     ],
 )
 def test_a_day_is_one_of_toml_or_of_iso_8601(value: object, expected: date) -> None:
-    """TOML's times of a day are that day; the result has no time."""
+    """TOML times count as their day; the result has no time."""
     found = convert("sources.letters", key_of("mailings_since", date), value)
     assert (found, isinstance(found, datetime)) == (expected, False)
 
 
 @pytest.mark.parametrize("value", ["31-01-2024", "2024-02-30", "2024-01-31T00:00:00", "yesterday", "", 2024, True])
 def test_what_is_no_day_is_named(value: object) -> None:
-    """Days first may be sent, but are not read: 01-02-2024 is two days."""
+    """Requests may write the day first, but settings may not: 01-02-2024 is ambiguous."""
     assert problem("mailings_since", value, date) == f"a day such as 2024-01-31, got {value!r}"
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_day_is_named(value: object) -> None:
     ],
 )
 def test_other_values_become_their_types(value: object, hint: Any, expected: object) -> None:
-    """As dlt reads them."""
+    """They are converted as dlt converts them."""
     found = convert("sources.letters", key_of("x", hint), value)
     assert (found, type(found)) == (expected, type(expected))
 
@@ -140,12 +140,12 @@ def test_other_values_become_their_types(value: object, hint: Any, expected: obj
     ],
 )
 def test_a_value_of_another_type_is_named(value: object, hint: Any, expected: str) -> None:
-    """What was expected, and what came."""
+    """The error says what was expected and what came."""
     assert problem("x", value, hint) == expected
 
 
 def test_secrets_are_text_without_blanks_around() -> None:
-    """Numbers too; whatever they are, no error can quote them."""
+    """Numbers become text too, and no error quotes a secret."""
     for key in ("access_token", "refresh_token", "pii_key"):
         assert [convert("sources.letters", key_of(key, str), value) for value in (" a\n", 7)] == ["a", "7"]
 
@@ -163,12 +163,12 @@ def test_secrets_are_text_without_blanks_around() -> None:
 def test_an_environments_own_section_goes_before_the_general_one(
     environment: str | None, part: str, sections: Texts
 ) -> None:
-    """Of the settings, and of each part of them."""
+    """This holds for the settings and for each subsection."""
     assert sections_of(environment, part) == sections
 
 
 def test_a_value_is_found_in_the_first_section_that_has_it(configure: Configure) -> None:
-    """None where there is none; a null counts as none."""
+    """The result is None if no section has one; null counts as none."""
     configure(
         '[sources.letters.contacts]\nsearch = "all"\ntags = [4]\n[sources.letters.demo.contacts]\nsearch = "some"\n'
     )
@@ -181,13 +181,13 @@ def test_a_value_is_found_in_the_first_section_that_has_it(configure: Configure)
 
 
 def test_days_of_a_file_are_plain_days(configure: Configure) -> None:
-    """As an argument's are."""
+    """They have the type of days given as arguments."""
     configure("[sources.letters]\nmailings_since = 2024-01-31\n")
     assert look_up(key_of("mailings_since", date), sections_of(None), present_providers()) == date(2024, 1, 31)
 
 
 def test_a_value_set_by_hand_is_found(configure: Configure) -> None:
-    """With the type that it has."""
+    """It keeps its type."""
     configure("")
     dlt.config["sources.letters.contacts.tags"] = ["4", "office, old"]
     found = look_up(key_of("tags", Texts), sections_of(None, "contacts"), present_providers())
@@ -195,7 +195,7 @@ def test_a_value_set_by_hand_is_found(configure: Configure) -> None:
 
 
 def test_a_misspelt_key_is_named() -> None:
-    """It would be ignored; the message has the name that is most like it, or all of them."""
+    """It would be ignored; the message suggests the closest name, or lists all."""
     section, known = "sources.letters.pii", ("email", "all")
     with pytest.raises(SettingsError, match=r"^unknown setting sources\.letters\.pii\.emial; did you mean email\?$"):
         check_names(section, {"phone": "hash", "emial": "drop", "email": "keep"}, known)
@@ -215,7 +215,7 @@ def test_a_misspelt_key_is_named() -> None:
     ],
 )
 def test_a_message_says_where_to_set_a_key(key: str, place: tuple[str, str, str, str]) -> None:
-    """Its variable, its section and its file; secrets have a file of their own, and are not quoted."""
+    """It names the variable, section and file; secrets have their own file and are not quoted."""
     variable, name, section, file = place
     expected = f"set SOURCES__LETTERS__{variable} in the environment, or {name} under [{section}] in .dlt/{file}.toml"
     assert where_to_set(key) == expected

@@ -1,4 +1,4 @@
-"""Does every page become exactly the rows that it holds, and is nothing lost or guessed?"""
+"""Decoding pages: exactly the rows of the page, nothing lost, nothing guessed."""
 
 import json
 from collections import Counter
@@ -20,31 +20,31 @@ at = partial(datetime, tzinfo=UTC)
 
 
 def label(number: str | None = None, title: str | None = None, undocumented: str | None = None) -> dict[str, Any]:
-    """A label as it lies in its contact's row."""
+    """A label as it is nested in its contact's row."""
     return {"id": number, "title": title, "undocumented": undocumented}
 
 
 def read(body: bytes, listing: str = "contacts") -> tuple[list[dict[str, Any]], Notes]:
-    """What is not null in each row of a page, and what was noticed."""
+    """The values of each row of a page that are not null, and the notes."""
     page = decode_page(body, listing, 0)
     return [filled(row) for row in page.rows.to_pylist()], page.notes
 
 
 def read_contact(**fields: Any) -> dict[str, Any]:
-    """What is not null of one contact with the id 1, the id left out."""
+    """The values of one contact with the id 1 that are not null, without the id."""
     (row,), _ = read(page_of({"id": "1", **fields}))
     assert row.pop("id") == "1"
     return row
 
 
 def read_text(fields: str) -> tuple[dict[str, Any], Notes]:
-    """What is not null of one contact written by hand, and what was noticed."""
+    """The values of one contact written as JSON that are not null, and the notes."""
     (row,), notes = read(page_of_text(f"[{{{fields}}}]"))
     return row, notes
 
 
 def refusal(body: bytes) -> tuple[str, bool]:
-    """The message of the error that a page ends with, and whether it may be another one next time."""
+    """The message of the error for a page, and whether a retry may help."""
     with pytest.raises(MalformedResponse) as caught:
         decode_page(body, "contacts", 7)
     error = caught.value
@@ -211,20 +211,20 @@ def test_another_envelope_is_refused_for_good(body: bytes, problem: str) -> None
 
 @pytest.mark.parametrize("count", [-1, -(2**63), -(10**30)])
 def test_a_negative_count_is_refused_for_good(count: int) -> None:
-    """No listing holds fewer rows than none."""
+    """No listing has fewer than zero rows."""
     assert refusal(page_of(count=count)) == (ENVELOPE + "Expected `int` >= 0 - at `$.data.count`.", False)
 
 
 @pytest.mark.parametrize("count", [2**53 + 1, 2**63, 2**64, 10**30, 10**400])
 def test_a_count_beyond_every_listing_is_refused_for_good(count: int) -> None:
-    """No listing is that long, and nothing later can calculate with it."""
+    """No listing is that long, and later arithmetic would be inexact."""
     expected = ENVELOPE + "Expected `int` <= 9007199254740992 - at `$.data.count`."
     assert refusal(page_of(count=count)) == (expected, False)
 
 
 @pytest.mark.parametrize("count", [0, 2**53])
 def test_the_bounds_of_a_count_are_counts(count: int) -> None:
-    """Whether they are true is for the walk to find out."""
+    """Whether such a count is true is for the walk to find out."""
     assert decode_page(page_of(count=count), "contacts", 0).count == count
 
 
@@ -250,19 +250,19 @@ def test_the_bounds_of_a_count_are_counts(count: int) -> None:
     ids=range(15),
 )
 def test_what_is_no_json_is_refused_and_may_be_sent_again(body: bytes) -> None:
-    """HTML, cut bodies, NaN and bad UTF-8 are told by their length alone."""
+    """The errors for HTML, truncated bodies, NaN and invalid UTF-8 give only the length."""
     expected = f"contacts page 7: expected JSON, got {len(body)} bytes of something else."
     assert refusal(body) == (expected, True)
 
 
 def test_what_nests_too_deep_is_refused_for_good() -> None:
-    """A depth bomb would come again."""
+    """A retry would return the same depth bomb."""
     body = page_of_text(f'[{{"id": "canary", "x": {"[" * 100_000}{"]" * 100_000}}}]')
     assert refusal(body) == ("contacts page 7: a value nests deeper than can be read.", False)
 
 
 def test_a_byte_order_mark_is_passed_over() -> None:
-    """Some servers write one before UTF-8; a second one is no JSON."""
+    """Some servers write one before UTF-8; a second one is not JSON."""
     bom = b"\xef\xbb\xbf"
     assert read(bom + page_of({"id": "1"})) == ([{"id": "1"}], Notes())
     assert refusal(bom * 2 + page_of())[1] is True
@@ -277,7 +277,7 @@ def test_an_empty_page_has_the_same_columns(listing: str) -> None:
 
 
 def test_unknown_fields_of_the_envelope_change_nothing() -> None:
-    """Fields beside count and rows, line breaks and another order are all the same page."""
+    """Additional fields, line breaks and another order of keys do not matter."""
     body = b'\n{"next": null,\n"data": {"total": "9", "rows": [{"id": "1"}],\n"count": 1},\n"message": 5}\n'
     assert read(body) == ([{"id": "1"}], Notes())
 
@@ -298,7 +298,7 @@ def test_unknown_fields_of_the_envelope_change_nothing() -> None:
     ],
 )
 def test_timestamps_are_stored_in_utc(sent: str, stored: datetime) -> None:
-    """An offset is counted in, and a text without one is UTC, alone or beside texts that have one or are none."""
+    """Offsets are applied; a text without one is UTC, whatever the other texts are."""
     assert read_contact(createdAt=sent) == {"created_at": stored}
     rows, notes = read(page_of({"id": "1", "createdAt": sent}, {"id": "2", "createdAt": "soon"}, {"id": "3"}))
     kept = {"id": "2", "undocumented": '{"createdAt":"soon"}'}
@@ -312,7 +312,7 @@ def test_timestamps_are_stored_in_utc(sent: str, stored: datetime) -> None:
      " 2023-11-21T09:30:15Z", "now", "1700559015"],
 )  # fmt: skip
 def test_texts_that_are_no_timestamps_are_kept(sent: str) -> None:
-    """A date alone, days that do not exist and parts of a microsecond are not guessed at."""
+    """Dates alone, days that do not exist and fractions of microseconds are misfits."""
     rows, notes = read(page_of({"id": "1", "createdAt": sent}))
     assert rows == [{"id": "1", "undocumented": f'{{"createdAt":"{sent}"}}'}]
     assert notes == Notes(Counter(["createdAt"]), 1)
@@ -339,7 +339,7 @@ def test_a_timestamp_with_nul_is_kept_once() -> None:
     ],
 )
 def test_a_row_without_a_usable_id_is_kept_whole(sent: str, reason: str) -> None:
-    """It has a reason instead of an id, its neighbours are read as ever, and nothing of it is counted."""
+    """It has a reason instead of an id, and adds nothing to the notes; other rows are read as usual."""
     rows, notes = read(page_of_text(f'[{{"id": "1"}}, {{{sent}, "x": 1}}, {{"id": "2"}}]'))
     raw = f'{{{sent}, "x": 1}}'
     kept = raw if "u0000" not in raw else r'"{\"id\": \"1\\u00002\", \"x\": 1}"'
@@ -349,7 +349,7 @@ def test_a_row_without_a_usable_id_is_kept_whole(sent: str, reason: str) -> None
 
 @pytest.mark.parametrize("sent", ["null", "1", '"a"', "[]", "true"])
 def test_a_row_that_is_no_object_is_kept_whole(sent: str) -> None:
-    """It is counted as a row by the service, so it must be told of."""
+    """The service counts it as a row, so it must be reported."""
     rows, notes = read(page_of_text(f'[{{"id": "1"}}, {sent}]'))
     assert rows == [{"id": "1"}, {"reason": "the row is not an object", "raw": sent}]
     assert notes == Notes()
@@ -357,7 +357,7 @@ def test_a_row_that_is_no_object_is_kept_whole(sent: str) -> None:
 
 @pytest.mark.parametrize("sent", ["0", "-7", "1.50", "1e400", "1" + "0" * 30])
 def test_a_number_becomes_its_own_digits_where_text_is_documented(sent: str) -> None:
-    """Nothing is rounded, and only the note tells that it came as a number."""
+    """Nothing is rounded, and the notes say that it was a number."""
     assert read_text(f'"id": {sent}, "zip": {sent}') == (
         {"id": sent, "zip": sent},
         Notes(numbers=Counter(["id", "zip"])),
@@ -373,7 +373,7 @@ def test_other_values_do_not_become_text(sent: str) -> None:
 
 @pytest.mark.parametrize("sent", ['"yes"', '""', "2", "0", '"true"', "[]", "{}"])
 def test_only_true_and_false_are_booleans(sent: str) -> None:
-    """Nothing is guessed to be true."""
+    """Other values are misfits, not guessed to be true or false."""
     expected = {"id": "1", "undocumented": f'{{"isVerified":{sent}}}'}
     assert read_text(f'"id": "1", "isVerified": {sent}') == (expected, Notes(Counter(["isVerified"]), 1))
 
@@ -391,7 +391,7 @@ def test_an_undocumented_field_is_kept_as_the_service_wrote_it(sent: str) -> Non
 
 
 def test_an_undocumented_field_may_change_its_type_from_row_to_row() -> None:
-    """Each value is kept as it is, and the rows in which the field came are counted."""
+    """Each value is kept as it is, and the notes count the rows with the field."""
     rows, notes = read(page_of_text('[{"id":"1","x":1},{"id":"2","x":"a"},{"id":"3"},{"id":"4","x":[{}],"a":null}]'))
     assert [row.get("undocumented") for row in rows] == ['{"x":1}', '{"x":"a"}', None, '{"a":null,"x":[{}]}']
     assert notes == Notes(Counter({"x": 3, "a": 1}))
@@ -418,7 +418,7 @@ def test_an_undocumented_field_may_change_its_type_from_row_to_row() -> None:
     ],
 )
 def test_json_that_an_engine_could_not_hold_is_kept_as_its_text(sent: str, kept: str) -> None:
-    """NUL and numbers beyond a double are kept inside a JSON string, in rows that do not fit too."""
+    """NUL and numbers beyond a double are kept inside a JSON string, also in rows that do not fit."""
     for more in ("", ', "zip": 7'):
         row, notes = read_text(f'"id": "1", "x": {sent}, "y": 1{more}')
         assert row["undocumented"] == f'{{"x":{kept},"y":1}}'
@@ -427,20 +427,20 @@ def test_json_that_an_engine_could_not_hold_is_kept_as_its_text(sent: str, kept:
 
 @pytest.mark.parametrize("sent", ['"9e12345 1e-20000"', "1e-16000", "[1.5e3, -2E-5]"])
 def test_json_that_every_engine_holds_is_kept_as_it_is(sent: str) -> None:
-    """Exponents within bounds, and texts that look like numbers."""
+    """Exponents within bounds, and strings that look like numbers."""
     row, _ = read_text(f'"id": "1", "x": {sent}')
     assert row["undocumented"] == f'{{"x":{sent}}}'
 
 
 def test_nul_in_a_text_is_replaced_and_kept() -> None:
-    """The column gets U+FFFD, as engines end a text at NUL; the value is a misfit."""
+    """The column gets U+FFFD, because engines end text at NUL; the value is a misfit."""
     row, notes = read_text(r'"id": "1", "city": "a\u0000b"')
     assert row == {"id": "1", "city": "a\ufffdb", "undocumented": r'{"city":"\"a\\u0000b\""}'}
     assert notes == Notes(Counter(["city"]), 1)
 
 
 def test_escapes_are_read() -> None:
-    """A surrogate pair is one letter, and an escaped backslash before u0000 is no NUL."""
+    """A surrogate pair is one character, and an escaped backslash before u0000 is not NUL."""
     row, notes = read_text(r'"id": "1", "city": "\ud83d\ude00 \u00e9 \/ \n", "state": "\\u0000"')
     assert row == {"id": "1", "city": "\U0001f600 é / \n", "state": "\\u0000"}
     assert notes == Notes()
@@ -458,20 +458,20 @@ def test_escapes_are_read() -> None:
     ],
 )  # fmt: skip
 def test_a_half_of_a_surrogate_pair_stops_nothing(sent: str, expected: dict[str, str], halves: int, kept: str) -> None:
-    """JSON can write half a letter and no text can hold it: U+FFFD stands in, and each half is a misfit."""
+    """An unpaired surrogate, which text cannot hold, becomes U+FFFD and counts as a misfit."""
     row, notes = read_text(sent)
     assert row == expected
     assert (notes.halves, notes.misfits, notes.kept) == (halves, halves, Counter([kept] if kept else []))
 
 
 def test_a_half_outside_the_rows_is_a_misfit_too() -> None:
-    """It is replaced wherever it stands, as a page with one cannot be read."""
+    """It is replaced anywhere in the page, which could not be decoded otherwise."""
     body = rb'{"message": "\ud800", "data": {"count": 1, "rows": [{"id": "1"}], "\udfff": 2}}'
     assert read(body) == ([{"id": "1"}], Notes(misfits=2, halves=2))
 
 
 def test_a_half_adds_to_the_misfit_that_it_makes() -> None:
-    """A timestamp with a half is none, beside the half itself."""
+    """A timestamp with an unpaired surrogate is a misfit, and the surrogate is another."""
     row, notes = read_text(r'"id": "1", "createdAt": "2023\ud800"')
     assert row == {"id": "1", "undocumented": r'{"createdAt":"2023\ufffd"}'}
     assert notes == Notes(Counter(["createdAt"]), misfits=2, halves=1)
@@ -496,12 +496,12 @@ def test_a_half_adds_to_the_misfit_that_it_makes() -> None:
     ],
 )
 def test_halves_are_told_from_pairs_and_from_escaped_backslashes(body: bytes, mended: bytes, halves: int) -> None:
-    """A pair stays as it is, and a backslash that is escaped itself escapes nothing."""
+    """Pairs are kept, and an escaped backslash does not begin an escape."""
     assert mend_surrogates(body) == (mended, halves)
 
 
 def test_halves_mend_nothing_else() -> None:
-    """A page that is malformed without them stays so, and its error is the same."""
+    """A page that is also malformed in another way stays so, with the same error."""
     assert refusal(rb'{"data": {"count": "\ud800", "rows": []}}') == (
         ENVELOPE + "Expected `int`, got `str` - at `$.data.count`.",
         False,
@@ -511,7 +511,7 @@ def test_halves_mend_nothing_else() -> None:
 
 
 def test_the_last_of_equal_keys_wins() -> None:
-    """In rows, nested objects, the envelope and undocumented fields alike."""
+    """This holds in rows, nested objects, the envelope and undocumented fields."""
     assert read_text('"id": "0", "id": "1", "zip": "a", "zip": null')[0] == {"id": "1"}
     assert read_text('"id": "1", "x": 1, "x": [2]')[0] == {"id": "1", "undocumented": '{"x":[2]}'}
     labels = '"ContactLabels": [{"id": "1"}], "ContactLabels": [{"id": "2", "id": "3"}]'
@@ -522,7 +522,7 @@ def test_the_last_of_equal_keys_wins() -> None:
 
 
 def test_our_own_names_are_undocumented_on_the_wire() -> None:
-    """Column names, names of dlt's own and names of our own columns never reach a column."""
+    """Fields named like our columns or dlt's never reach a column."""
     names = (
         "_dlt_id",
         "_dlt_load_id",
@@ -542,14 +542,14 @@ def test_our_own_names_are_undocumented_on_the_wire() -> None:
 
 @pytest.mark.parametrize("name", [r"a\"b", r"a\\b", r"a\tb", r"a\u001fb"])
 def test_an_undocumented_name_may_need_escapes(name: str) -> None:
-    """Quotes, backslashes and control characters in a name are kept like any other."""
+    """Quotes, backslashes and control characters in a name are kept."""
     row, notes = read_text(f'"id": "1", "{name}": 1')
     assert row == {"id": "1", "undocumented": f'{{"{name}":1}}'}
     assert notes == Notes(Counter([json.loads(f'"{name}"')]))
 
 
 def test_nul_in_an_undocumented_name_is_replaced() -> None:
-    """The key of undocumented gets U+FFFD, as engines end a text at NUL; the note has the name as it came."""
+    """The key in `undocumented` has U+FFFD, because engines end text at NUL; the notes have the original name."""
     row, notes = read_text(r'"id": "1", "a\u0000b": 1')
     assert row == {"id": "1", "undocumented": '{"a\ufffdb":1}'}
     assert notes == Notes(Counter(["a\0b"]))
@@ -580,7 +580,7 @@ def test_nul_in_an_undocumented_name_is_replaced() -> None:
     ],
 )  # fmt: skip
 def test_labels_keep_their_places(sent: str, labels: list[Any] | None, notes: Notes) -> None:
-    """What is no label is null in its place, and the contact keeps the whole list then; labels keep their own."""
+    """An element that is not a label is null in its place, and the contact keeps the whole list."""
     page = decode_page(page_of_text(f'[{{"id": "1", "ContactLabels": {sent}}}]'), "contacts", 0)
     assert page.rows["contact_labels"].to_pylist() == [labels]
     assert page.rows["undocumented"].to_pylist() == [
@@ -601,7 +601,7 @@ def test_nested_objects_keep_what_did_not_fit() -> None:
 
 @pytest.mark.parametrize("sent", ['"Professional Letters"', '["a"]', "5", "true"])
 def test_a_product_that_is_no_object_is_kept(sent: str) -> None:
-    """The template has none then, and its undocumented column has the value."""
+    """The template has no product then, and its undocumented column has the value."""
     (row,), notes = read(page_of_text(f'[{{"id": "1", "product": {sent}}}]'), "templates")
     assert row == {"id": "1", "undocumented": f'{{"product":{sent}}}'}
     assert notes == Notes(Counter(["product"]), 1)
@@ -609,7 +609,7 @@ def test_a_product_that_is_no_object_is_kept(sent: str) -> None:
 
 @pytest.mark.parametrize("sent", ["{}", '{"meta": null}'])
 def test_an_empty_product_is_a_product(sent: str) -> None:
-    """It is there, though all its columns are null."""
+    """It exists, although all its columns are null."""
     page = decode_page(
         page_of_text(f'[{{"id": "1", "product": {sent}}}, {{"id": "2", "product": null}}]'), "templates", 0
     )
@@ -619,7 +619,7 @@ def test_an_empty_product_is_a_product(sent: str) -> None:
 
 @pytest.mark.parametrize("sent", ["{}", '{"a": [1, {"b": null}]}', "[]", "5", '"text"'])
 def test_a_products_meta_is_kept_as_the_service_wrote_it(sent: str) -> None:
-    """Its contents are not documented, so that nothing can be a misfit."""
+    """Its contents are undocumented, so nothing in it is a misfit."""
     (row,), notes = read(page_of_text(f'[{{"id": "1", "product": {{"id": "3", "meta": {sent}}}}}]'), "templates")
     assert filled(row["product"]) == {"id": "3", "meta": sent}
     assert notes == Notes()
@@ -627,13 +627,13 @@ def test_a_products_meta_is_kept_as_the_service_wrote_it(sent: str) -> None:
 
 @pytest.mark.parametrize("depth", [499, 600, 900])
 def test_deep_json_is_kept(depth: int) -> None:
-    """Undocumented values may nest as deep as the interpreter goes."""
+    """Undocumented values may nest as deep as the interpreter allows."""
     deep = "[" * depth + "]" * depth
     assert read_text(f'"id": "1", "x": {deep}')[0] == {"id": "1", "undocumented": f'{{"x":{deep}}}'}
 
 
 def test_json_too_deep_to_be_read_is_refused() -> None:
-    """Whichever of the readers it is too deep for; brackets in texts hide the depth from the first look."""
+    """It is refused whichever decoder it is too deep for, also if brackets in strings hide the depth at first."""
     refused = []
     for depth in range(800, 1050):
         meta = "[" * depth + "]" * depth
@@ -648,7 +648,7 @@ def test_json_too_deep_to_be_read_is_refused() -> None:
 
 
 def below(frames: int, body: bytes) -> None:
-    """Read a page that many calls further down."""
+    """Read a page from a call stack that many frames deep."""
     if frames:
         below(frames - 1, body)
     else:
@@ -656,7 +656,7 @@ def below(frames: int, body: bytes) -> None:
 
 
 def test_a_deep_value_is_kept_or_refused_however_deep_the_stack_is() -> None:
-    """Up to Python 3.11 calls and nested values share one limit; readers that follow the first look have less of it."""
+    """Up to Python 3.11, calls and nested values share one recursion limit."""
     for depth in range(800, 900):
         body = page_of_text(f'[{{"id": "1", "x": {"[" * depth}1e5{"]" * depth}}}]')
         with suppress(MalformedResponse):
@@ -664,7 +664,7 @@ def test_a_deep_value_is_kept_or_refused_however_deep_the_stack_is() -> None:
 
 
 def test_notes_add_up() -> None:
-    """What was noticed in two pages is what was noticed in each."""
+    """The sum of the notes of two pages has the counts of both."""
     first = Notes(Counter(["x"]), 1, Counter(["zip"]), 1)
     second = Notes(Counter(["x", "y"]), 2, Counter(["id"]), 3)
     assert first + second == Notes(Counter({"x": 2, "y": 1}), 3, Counter(["zip", "id"]), 4)

@@ -1,4 +1,4 @@
-"""Does a page that fits give the same rows as structs and column by column, and which pages fit?"""
+"""Decoding as structs and decoding column by column give the same rows."""
 
 import json
 import re
@@ -49,7 +49,7 @@ strangers = st.dictionaries(
 
 
 def fitting_values(table: Table) -> dict[str, st.SearchStrategy[Any]]:
-    """What the service documents for each column of a table."""
+    """Documented values for each column of a table."""
     kinds: dict[str, st.SearchStrategy[Any]] = {
         "text": st.none() | plain_texts,
         "bool": st.none() | st.booleans(),
@@ -60,7 +60,7 @@ def fitting_values(table: Table) -> dict[str, st.SearchStrategy[Any]]:
 
 
 def parts(table: Table, values: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
-    """A nested part of a row, keys missing or not."""
+    """A nested object, with or without its keys."""
     one = st.fixed_dictionaries({}, optional=values)
     return st.none() | (st.lists(one, max_size=3) if table.part == "list" else one)
 
@@ -74,7 +74,7 @@ def fitting_rows(listing: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def odd_rows(listing: str) -> st.SearchStrategy[Any]:
-    """Rows of which anything may be anything."""
+    """Rows in which anything may be any JSON."""
     root, *children = tables_of(listing)
     odd = {name: values | odd_moments | anything for name, values in fitting_values(root).items()}
     for child in children:
@@ -87,7 +87,7 @@ def odd_rows(listing: str) -> st.SearchStrategy[Any]:
 
 
 def pages(rows: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
-    """Pages of such rows, non-ASCII letters escaped or not, with blanks between tokens or not."""
+    """Pages of such rows, with or without escapes of non-ASCII letters and spaces between tokens."""
     return st.builds(
         write,
         st.lists(rows, max_size=4),
@@ -97,7 +97,7 @@ def pages(rows: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
 
 
 def write(rows: Sequence[Any], *, ascii_only: bool, separators: tuple[str, str]) -> bytes:
-    """A page as some service would write it."""
+    """A page in one of the ways that services write JSON."""
     body = {"message": "Success", "data": {"count": len(rows), "rows": rows}}
     return json.dumps(body, ensure_ascii=ascii_only, separators=separators).encode()
 
@@ -112,7 +112,7 @@ def by_columns(body: bytes, listing: str) -> Decoded:
 
 
 def as_structs(body: bytes, listing: str) -> Decoded | None:
-    """A page's rows and notes as structs, None where it does not fit."""
+    """A page's rows and notes decoded as structs; None if it does not fit."""
     if not (read := read_fitting(body, listing)):
         return None
     _, columns = read
@@ -120,7 +120,7 @@ def as_structs(body: bytes, listing: str) -> Decoded | None:
 
 
 def fits(body: bytes, listing: str) -> bool:
-    """Whether the page fits; fails where it does and the two ways differ."""
+    """Whether the page fits; fails if it does and the two ways differ."""
     structs = as_structs(body, listing)
     assert structs in (None, by_columns(body, listing))
     return structs is not None
@@ -130,7 +130,7 @@ def fits(body: bytes, listing: str) -> bool:
 @given(st.data())
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_both_ways_agree(listing: str, data: st.DataObject) -> None:
-    """Documented rows fit; with others, or one value replaced by anything, a page may fit or not."""
+    """Documented rows fit; pages with other rows, or with one value replaced, may or may not."""
     documented, odd = fitting_rows(listing), odd_rows(listing)
     assert fits(data.draw(pages(documented)), listing)
     fits(data.draw(pages(documented | odd)), listing)
@@ -146,14 +146,14 @@ halves = st.lists(st.sampled_from(["\ud83d", "\ude00", "\\", "\\ud83d", "\\ude00
 
 
 def whole(text: str) -> str:
-    """A text as Python's own decoder reads it, with U+FFFD for what is half a letter then."""
+    """A text as Python's own decoder reads it, with U+FFFD for unpaired surrogates."""
     return re.sub("[\ud800-\udfff]", "\ufffd", json.loads(json.dumps(text)))
 
 
 @given(halves, halves, halves)
 @settings(derandomize=True, deadline=None, max_examples=300)
 def test_halves_of_surrogate_pairs_are_replaced_in_names_and_values(city: str, name: str, value: str) -> None:
-    """Pairs become their letter and halves U+FFFD, each counted, in values, names and undocumented fields."""
+    """Pairs become their character; unpaired surrogates become U+FFFD, and each is counted."""
     body = write(
         [{"id": "1", "city": city, "x" + name: value}, {"id": "2", "zip": city}], ascii_only=True, separators=(",", ":")
     )
@@ -184,13 +184,13 @@ def test_both_ways_agree_on_the_golden_pages(name: str) -> None:
     ],
 )  # fmt: skip
 def test_contacts_that_fit(fields: str) -> None:
-    """All that is documented, absent or null, and keys that are repeated."""
+    """Documented values, absent or null ones, and repeated keys."""
     assert fits(page_of_text(f'[{{"id": "1", {fields}}}, {{"id": "2"}}]'), "contacts")
 
 
 @pytest.mark.parametrize("message", ["null", "7", '{"a": 1}', '[1, "a"]'])
 def test_any_message_fits(message: str) -> None:
-    """It is not needed, so it may be anything."""
+    """The message is not used, so it may be anything."""
     assert fits(page_of_text('[{"id": "1"}]').replace(b'"Success"', message.encode()), "contacts")
 
 
@@ -228,7 +228,7 @@ def test_contacts_that_do_not_fit(row: str) -> None:
     ],
 )  # fmt: skip
 def test_templates_that_fit(fields: str) -> None:
-    """A meta may be anything."""
+    """`meta` may be any JSON."""
     assert fits(page_of_text(f'[{{"id": "1", {fields}}}, {{"id": "2"}}]'), "templates")
 
 

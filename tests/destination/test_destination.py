@@ -1,4 +1,4 @@
-"""Where does a load go, what is looked at before it starts, and how does dlt load there?"""
+"""Where a load goes, what is checked first, and how dlt is configured for it."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Do our own words tell what stopped a load, and nothing that a row holds?"""
+"""Errors of dlt and of engines become ours, without values of rows."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""How is a table written in each mode?"""
+"""The write disposition of each mode."""
 
 import pytest
 

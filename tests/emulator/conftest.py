@@ -1,4 +1,4 @@
-"""What do the emulator's tests share?"""
+"""Fixtures of the emulator's tests."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

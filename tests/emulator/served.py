@@ -1,4 +1,4 @@
-"""What do the emulator's tests ask with?"""
+"""Requests to the emulator, for its tests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

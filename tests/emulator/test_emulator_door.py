@@ -1,4 +1,4 @@
-"""Who is let in, and what is written down?"""
+"""The emulator checks tokens, and logs each request."""
 
 import pytest
 import requests

@@ -1,4 +1,4 @@
-"""Do the filters of section 4 choose the right rows?"""
+"""The filters of section 4 select the right rows."""
 
 from collections.abc import Callable, Mapping
 from datetime import date

@@ -1,4 +1,4 @@
-"""Does the stand-in page as sections 2.1 and 4 say?"""
+"""The emulator pages as sections 2.1 and 4 describe."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Do the invented rows look like the documented ones?"""
+"""The sample rows look like the documented ones."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Does the stand-in start and stop without leaving anything behind?"""
+"""The emulator starts and stops without leaks."""
 
 import gc
 import os

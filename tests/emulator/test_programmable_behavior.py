@@ -1,4 +1,4 @@
-"""Does the stand-in misbehave as it is told?"""
+"""The emulator misbehaves as a test tells it to."""
 
 import pytest
 from served import Serve

@@ -1,4 +1,4 @@
-"""Can a test say what is answered, and change things in between?"""
+"""Tests can replace replies, and change rows between requests."""
 
 import pytest
 import requests

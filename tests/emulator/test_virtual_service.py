@@ -1,4 +1,4 @@
-"""Does virtual time pass as it would?"""
+"""Virtual time passes as real time would."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""How is the command run in a process of its own, without the time that its imports take?"""
+"""Runs the command in a forked process, which saves the time of its imports."""
 
 import atexit
 import json

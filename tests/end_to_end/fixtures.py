@@ -1,4 +1,4 @@
-"""What do tests of whole loads share? Imported by the conftest of each folder that loads."""
+"""Fixtures of whole loads, imported by the conftest of each folder that loads."""
 
 import logging
 import os

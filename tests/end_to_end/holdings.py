@@ -1,4 +1,4 @@
-"""What do the tables hold: as the emulator's rows say, and as a DuckDB file or a folder of Parquet files says?"""
+"""The expected rows of each table, from the emulator, and the loaded rows, from DuckDB or Parquet."""
 
 import json
 from collections.abc import Iterable

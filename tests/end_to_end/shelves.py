@@ -1,4 +1,4 @@
-"""How are the emulator's rows changed between two loads?"""
+"""Changes to the emulator's rows between two loads."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How is the command run as a person would, and what does that person see?"""
+"""Runs the command in this process or in its own, with or without a terminal."""
 
 import os
 import pty

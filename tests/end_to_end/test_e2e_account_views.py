@@ -1,4 +1,4 @@
-"""Which schema are the views of all accounts in, and whose rows do they hold?"""
+"""The views over all accounts: their schema and their rows."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Does each account have a dataset of its own, and do the views hold all of them?"""
+"""Each account has its own dataset, and views combine them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does the command do, say and end with?"""
+"""The command: what it does and prints, and its exit codes."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Can dlt's own settings undo what a load promises?"""
+"""dlt's own settings cannot undo what a load guarantees."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Is what is accepted right when rows come and go while they are read?
+"""Listings that change while they are read are loaded right or refused.
 
 Small pages are accepted only if they are what the service held at one moment; else it is an `IncompleteListing`.
 Pages that can overlap are accepted if they hold every row that stayed.

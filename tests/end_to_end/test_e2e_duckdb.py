@@ -1,4 +1,4 @@
-"""What does a load leave in a DuckDB file?"""
+"""What a load writes into a DuckDB file."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What does loading an empty account leave?"""
+"""What a load of an empty account writes."""
 
 import duckdb
 import pytest

@@ -1,4 +1,4 @@
-"""Can whoever catches an error of a load follow it to its end?"""
+"""The chain of causes of a load's error has an end."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Do the tables of facets hold exactly what the service can be asked for but does not show?"""
+"""Facet tables hold exactly what the service filters by but does not return."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Does every filter reach the service as documented, and are exactly the rows that match loaded?"""
+"""Each filter is sent as documented, and exactly the matching rows are loaded."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Does history hold every version of every row, valid from the load that brought it to the load that missed it?"""
+"""History holds every version of every row, with the loads between which it was valid."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

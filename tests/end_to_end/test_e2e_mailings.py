@@ -1,4 +1,4 @@
-"""Do the mailings grow day by day, with no day missing and none twice, whatever stops a load in between?"""
+"""Mailings grow without missing or repeating a day, even if loads are interrupted."""
 
 import json
 import os

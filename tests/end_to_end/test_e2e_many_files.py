@@ -1,4 +1,4 @@
-"""Can a folder be read that many loads have added files to?"""
+"""Folders with the files of many loads can be read."""
 
 import shutil
 import subprocess

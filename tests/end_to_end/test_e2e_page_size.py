@@ -1,4 +1,4 @@
-"""Does a load without settings find a page size that the service can deal with?"""
+"""A load without settings finds a page size that works."""
 
 from typing import Any
 from urllib.parse import parse_qs

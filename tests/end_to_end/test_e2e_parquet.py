@@ -1,4 +1,4 @@
-"""What does a load leave in a folder of Parquet files?"""
+"""What a load writes into a folder of Parquet files."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Is each place loaded as itself, whatever was loaded before it, elsewhere, in another mode, or not to the end?"""
+"""Loads into different files, datasets and modes do not interfere."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Does the source work in dlt's own hands, without `run`?"""
+"""The source in a dlt pipeline without `run`."""
 
 import logging
 from collections.abc import Iterator

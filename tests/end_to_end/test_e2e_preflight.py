@@ -1,4 +1,4 @@
-"""Is a place that cannot be loaded into refused before the first request, with the plain cause?"""
+"""An unusable destination is refused before the first request, with the reason."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Does a personal value that is not kept reach anything that is written?"""
+"""Personal values that are not kept are written nowhere."""
 
 import logging
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What does the package offer, and what does importing it do?"""
+"""The public API, and what importing it does."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How many requests does a load take, and what if some of them fail?"""
+"""The number of requests of a load, with and without failures."""
 
 from collections import Counter
 from datetime import date

@@ -1,4 +1,4 @@
-"""What does a load change that is not the first?"""
+"""What a second load changes."""
 
 from typing import Any
 

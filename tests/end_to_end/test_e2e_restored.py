@@ -1,4 +1,4 @@
-"""What if somebody dropped what an earlier load made?"""
+"""Loads recreate tables and columns that were dropped."""
 
 import pytest
 from holdings import change, table_names

@@ -1,4 +1,4 @@
-"""Does the script that users copy do what it says?"""
+"""The script that users copy works."""
 
 import re
 import runpy

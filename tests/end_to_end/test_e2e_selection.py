@@ -1,4 +1,4 @@
-"""Does a dataset remember how its rows were chosen and written, and refuse others?"""
+"""A dataset remembers the selection and mode of its rows, and refuses others."""
 
 from collections.abc import Iterator
 from datetime import date

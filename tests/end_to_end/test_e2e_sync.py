@@ -1,4 +1,4 @@
-"""Does sync leave the tables as a replacement would, and write only what changed?"""
+"""Sync gives the same tables as replace, and writes only what changed."""
 
 from pathlib import Path
 from typing import Any

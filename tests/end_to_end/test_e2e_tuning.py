@@ -1,4 +1,4 @@
-"""Does DuckDB's memory limit fit the rows of a load?"""
+"""DuckDB's memory limit is enough for the rows of a load."""
 
 from contextlib import ExitStack
 from pathlib import Path

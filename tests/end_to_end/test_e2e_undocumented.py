@@ -1,4 +1,4 @@
-"""Where does what the interface document does not describe end up?"""
+"""Where undocumented fields and values end up."""
 
 import json
 import logging

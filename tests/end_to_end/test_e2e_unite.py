@@ -1,4 +1,4 @@
-"""Do accounts that were loaded into files of their own come into one, again and again?"""
+"""Accounts loaded into separate files are combined, again and again."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Is a destination that does not hold what was read noticed?"""
+"""Verification notices a destination that does not hold what was read."""
 
 from collections.abc import Iterator
 from datetime import date

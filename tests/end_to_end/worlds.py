@@ -1,4 +1,4 @@
-"""What does a load need: a served emulator, and a pipeline into a place of its own."""
+"""A served emulator and a pipeline, which is what a load needs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

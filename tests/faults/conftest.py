@@ -1,4 +1,4 @@
-"""What do faults happen to? A world that is loaded already, whose tables must not change when a load fails."""
+"""A dataset that is already loaded, whose tables must not change when a load fails."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A server of raw sockets that answers as no HTTP library would, for as many requests as wanted, and then well."""
+"""A raw socket server that violates HTTP for some requests, then answers normally."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""How are loads killed in processes of their own, and what must hold afterwards?"""
+"""Kills loads in processes of their own, and checks what must hold afterwards."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How is a load refused, and what may the service answer instead of a page?"""
+"""How a load is refused, and malformed answers of the service."""
 
 from typing import Any
 

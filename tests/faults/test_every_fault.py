@@ -1,4 +1,4 @@
-"""Has each of the eighty faults a test under its number?"""
+"""Each of the eighty faults has a test with its number."""
 
 import ast
 import re

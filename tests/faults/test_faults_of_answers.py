@@ -1,4 +1,4 @@
-"""Does a load that cannot be complete leave what was there, and say why?"""
+"""Loads that cannot be complete keep the old rows and give the reason."""
 
 from typing import Any
 
@@ -194,7 +194,8 @@ def test_f29_a_redirect_is_not_followed(world: World) -> None:
     target = "https://elsewhere.example.org/api/v1/contacts?secret=1"
     world.emulator.canned.always(CONTACTS, Reply(302, b"", {"Location": target}))
     assert str(refused(world, ServiceRejected)) == (
-        "contacts page 0: the service redirects (302) to elsewhere.example.org, not followed; check base_url."
+        "contacts page 0: the service redirects (302) to elsewhere.example.org; redirects are not followed. "
+        "Check base_url."
     )
 
 
@@ -212,7 +213,7 @@ def test_f02_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
     """The message says what the service asked for."""
     world.emulator.canned.always(CONTACTS, Reply(429, b"", {"Retry-After": "86400"}))
     error = refused(world, ServiceUnreachable)
-    assert "the service answered 429, which asks to wait 86400 s; gave up after 120 s" in str(error)
+    assert "the service answered 429 and asks to wait 86400 s; gave up after 120 s" in str(error)
 
 
 def test_f04_a_page_that_fails_for_ever_ends_the_load(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Does a load end well, or at once and with nothing changed, whatever the connection to the service does?"""
+"""Connection failures are retried, or end the load with nothing changed."""
 
 import gzip
 import resource
@@ -181,7 +181,8 @@ def test_f27_f29_f30_no_redirect_reaches_its_target(world: World, status: int) -
                 message = str(refused(world, ServiceRejected, base_url=service.base_url, only=("contacts",)))
             host = "localhost" if where == "host" else "127.0.0.1"
             assert message == (
-                f"contacts page 0: the service redirects ({status}) to {host}, not followed; check base_url."
+                f"contacts page 0: the service redirects ({status}) to {host}; redirects are not followed. "
+                "Check base_url."
             )
             assert (len(service.sent), len(target.sent)) == (1, 0)
 
@@ -229,7 +230,7 @@ def test_f28_a_redirect_from_https_to_http_is_not_followed(
         moved = answer(b"", "307 Moved", Location=f"{target.base_url}/contacts")
         with record(moved, tls=self_signed) as service:
             message = str(refused(world, ServiceRejected, base_url=service.base_url, only=("contacts",)))
-    assert "the service redirects (307) to 127.0.0.1, not followed" in message
+    assert "the service redirects (307) to 127.0.0.1; redirects are not followed" in message
     assert (len(service.sent), len(target.sent)) == (1, 0)
 
 

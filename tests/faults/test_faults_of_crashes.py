@@ -1,4 +1,4 @@
-"""Does a load that is killed leave the old rows in all tables or the new ones, and does the next one make up for it?"""
+"""A killed load leaves all old rows or all new ones, and the next load repairs the rest."""
 
 import os
 import re

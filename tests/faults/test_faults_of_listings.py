@@ -1,4 +1,4 @@
-"""Is a listing loaded that changes, shrinks or is paged oddly, and is it refused where nobody can tell?"""
+"""Listings that change, shrink or page oddly are loaded right or refused."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Is a place that cannot take a load refused before the service is asked, and kept as it was where it fails later?"""
+"""Unusable destinations are refused before the first request, or keep their rows if they fail later."""
 
 import os
 import signal

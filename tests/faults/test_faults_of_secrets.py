@@ -1,4 +1,4 @@
-"""Is a token or a row found anywhere but in the destination, however a load ends and however much is logged?"""
+"""Tokens and rows appear only in the destination, however a load ends and however much is logged."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Does a value that is none of the documented ones stay out of the typed columns, and yet not get lost?
+"""Undocumented values stay out of the typed columns and are not lost.
 
 Each load is of the usual 40 contacts and one more; the next load, without it, must go as if nothing had been.
 """

@@ -1,4 +1,4 @@
-"""How do tests ask a real Airflow for a run, and what came of it?"""
+"""Runs DAGs in a real Airflow, and returns the results."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What does a file reach for when it is imported? Run in a process of its own where everything but code is closed."""
+"""Imports a file in a process where everything but code is closed, and reports what it reached for."""
 
 import os
 import runpy

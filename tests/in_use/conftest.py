@@ -1,4 +1,4 @@
-"""Where are pages looked at, and where do their pictures go?"""
+"""A browser for the tests of pages, and the folder for its screenshots."""
 
 import shutil
 from collections.abc import Iterator

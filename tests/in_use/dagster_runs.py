@@ -1,4 +1,4 @@
-"""How is Dagster run in tests: the definitions that users copy, materialized in this process?"""
+"""Materializes the definitions that users copy, in this process."""
 
 import runpy
 from pathlib import Path

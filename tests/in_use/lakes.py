@@ -1,4 +1,4 @@
-"""What do tables in files hold, as deltalake and pyiceberg read them, and DuckDB through Arrow?"""
+"""The tables in files, as deltalake, pyiceberg and DuckDB read them."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does a browser show of a report, and what does it do that it should not?"""
+"""What a browser shows of a report, and the requests it makes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""How is the notebook opened: in this process, or served to a browser?"""
+"""Opens the notebook in this process, or serves it to a browser."""
 
 import re
 import sys

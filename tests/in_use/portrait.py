@@ -1,4 +1,4 @@
-"""An account such as one meets: grown over years, in some states more than in others, with a few labels."""
+"""A realistic account: grown over years, with some states more frequent than others, and a few labels."""
 
 from datetime import UTC, date, datetime, timedelta
 from random import Random

@@ -1,4 +1,4 @@
-"""What report is made of a world, and what must it tell?"""
+"""Writes the report of an account, and computes what it must show."""
 
 from collections import Counter
 from collections.abc import Iterable

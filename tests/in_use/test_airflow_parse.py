@@ -1,4 +1,4 @@
-"""Can Airflow read the files at any moment, quickly and without touching anything?"""
+"""Airflow parses the files quickly and without side effects."""
 
 import subprocess
 import sys

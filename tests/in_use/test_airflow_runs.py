@@ -1,4 +1,4 @@
-"""Do the DAGs do in a real Airflow what they promise?"""
+"""The DAGs do in a real Airflow what they promise."""
 
 import json
 import re

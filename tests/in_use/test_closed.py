@@ -1,4 +1,4 @@
-"""Does it show when a file reaches for something as it is imported?"""
+"""The check for side effects of imports finds them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Does Dagster load complete tables, tell what they hold, and stop where they are not complete?"""
+"""Dagster loads complete tables, reports what they hold, and fails if they are incomplete."""
 
 from typing import Any
 

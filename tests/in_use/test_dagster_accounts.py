@@ -1,4 +1,4 @@
-"""Is each account a partition of its own, in a dataset of its own?"""
+"""Each account is a partition with its own dataset."""
 
 from collections.abc import Iterator
 

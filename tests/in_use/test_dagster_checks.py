@@ -1,4 +1,4 @@
-"""Do Dagster's checks find what is wrong with the tables, and does what comes after wait for them?"""
+"""Dagster's checks find what is wrong with the tables, and downstream assets wait for them."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Are the definitions that users copy whole, and does nothing happen when they are imported?"""
+"""The definitions that users copy are complete and have no side effects on import."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Does Dagster's page show the tables, what came before them, and how they are?"""
+"""Dagster's web page shows the tables, their upstream asset and their state."""
 
 import os
 import re

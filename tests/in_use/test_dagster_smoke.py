@@ -1,4 +1,4 @@
-"""Does the extra `dagster` bring all that Dagster needs of us? Quick, for a fresh environment with `dagster,dev`."""
+"""The extra `dagster` is sufficient. Quick, for a fresh environment with `dagster,dev`."""
 
 import dagster as dg
 import pytest

@@ -1,4 +1,4 @@
-"""Do dlt's own tools know what we load?"""
+"""dlt's own tools know what we load."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What does a load leave in Delta and Iceberg tables?"""
+"""What a load writes into Delta and Iceberg tables."""
 
 import gc
 import json

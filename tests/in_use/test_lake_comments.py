@@ -1,4 +1,4 @@
-"""How do files, and Delta and Iceberg tables, describe their columns?"""
+"""Files, Delta tables and Iceberg tables describe their columns."""
 
 from collections import defaultdict
 from datetime import date

@@ -1,4 +1,4 @@
-"""What does a load leave in PostgreSQL, and what stops it?"""
+"""What a load writes into PostgreSQL, and what stops it."""
 
 from collections.abc import Iterator
 from datetime import UTC, date

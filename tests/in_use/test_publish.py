@@ -1,4 +1,4 @@
-"""Do readers of a published file ever wait, fail, or see half of a load?"""
+"""Readers of a published file never wait, fail, or see half of a load."""
 
 import json
 import os

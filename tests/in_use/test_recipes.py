@@ -1,4 +1,4 @@
-"""Do the recipes for every night load, as cron and systemd would start them?"""
+"""The nightly recipes load as cron and systemd start them."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Does the report show what the service holds, to anyone, and ask for nothing?"""
+"""The report shows what the service holds, is accessible, and makes no requests."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What does `letters report` say, to who makes a page and to who cannot?"""
+"""What `letters report` prints, whether it succeeds or fails."""
 
 import os
 import sys

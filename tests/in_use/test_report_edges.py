@@ -1,4 +1,4 @@
-"""Is there a report of whatever was loaded: of nothing, of parts, of hostile texts, of treated values, of a history?"""
+"""Reports of unusual datasets: empty, partial, hostile, treated, with history."""
 
 from datetime import date
 from typing import Any

@@ -1,4 +1,4 @@
-"""What does a load leave in a bucket, and what stops it?"""
+"""What a load writes into a bucket, and what stops it."""
 
 from collections.abc import Iterator
 from itertools import count

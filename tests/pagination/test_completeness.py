@@ -1,4 +1,4 @@
-"""What do responses prove, and is the fast judgement that of plain sets?"""
+"""What responses prove; the fast check agrees with one on plain sets."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -13,7 +13,7 @@ from letters_source.pagination.readings import NUL, Reading, code_keys, distinct
 
 
 def reading(keys: Sequence[str], count: int, asked: int, answered: int | None = None, page: int = 0) -> Reading:
-    """A response; answered the tick after it was asked for unless told otherwise."""
+    """A response; by default it arrives one tick after its request."""
     rejected = sum(key.startswith(NUL) for key in keys)
     ticks = asked, asked + 1 if answered is None else answered
     return Reading(page, 1, count, pa.array(keys, pa.string()), rejected, *ticks)
@@ -57,7 +57,7 @@ def test_a_walk_is_stable_when_nothing_moved() -> None:
     ids=["count", "order", "key", "row gone", "page never read"],
 )
 def test_a_walk_with_a_changed_fence_is_not_stable(fence: list[Reading]) -> None:
-    """Another count, order or key in the fence, or a page the walk has not, is a change."""
+    """Another count, order or key in the fence, or a page that the walk lacks, is a change."""
     assert not is_stable(TWO_PAGES, fence)
 
 
@@ -73,12 +73,12 @@ def test_a_walk_with_a_changed_fence_is_not_stable(fence: list[Reading]) -> None
     ids=["two counts", "too few", "too many", "repeated key", "repeated key beyond the count"],
 )
 def test_a_walk_whose_rows_do_not_add_up_is_not_stable(walk: list[Reading]) -> None:
-    """The count is one, and that of the rows and of the distinct keys."""
+    """The count must equal the number of rows and the number of distinct keys."""
     assert not is_stable(walk, [])
 
 
 def test_rows_without_an_id_count_one_each() -> None:
-    """Equal texts of rows without an id are different rows, equal ids are one."""
+    """Equal rows without an id are different rows; equal ids are one."""
     walk = [reading(["a", NUL + "{}"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
     assert distinct_rows(walk) == 4
     assert is_stable(walk, [], walk)
@@ -87,7 +87,7 @@ def test_rows_without_an_id_count_one_each() -> None:
 
 
 def test_a_row_without_an_id_that_two_pages_show_takes_two_equal_walks() -> None:
-    """It may have gone from the one page to the other, and another row the other way, unseen."""
+    """It may have moved from one page to the other while another row moved back."""
     walk = [reading(["a", NUL + "{}"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
     moved = [reading(["a", "c"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
     assert not is_stable(walk, [])
@@ -100,7 +100,7 @@ def test_a_row_without_an_id_that_two_pages_show_takes_two_equal_walks() -> None
 
 @pytest.mark.parametrize("keys", ["", "a", "abc"])
 def test_a_response_with_as_many_rows_as_its_count_certifies_itself(keys: str) -> None:
-    """One page that holds all rows is the set at its own moment."""
+    """One page with all rows is the listing at its moment."""
     certificate = certify([reading(keys, len(keys), 0)])
     assert certificate is not None
     assert (certificate.at, [mask.tolist() for mask in certificate.keep]) == (0, [[True] * len(keys)])
@@ -108,12 +108,12 @@ def test_a_response_with_as_many_rows_as_its_count_certifies_itself(keys: str) -
 
 @pytest.mark.parametrize(("keys", "count"), [("ab", 3), ("ab", 1), ("aa", 2), ("", 1)])
 def test_a_response_whose_keys_are_not_its_count_certifies_nothing(keys: str, count: int) -> None:
-    """More or fewer keys than the count, or one key twice, is no proof."""
+    """More or fewer keys than the count, or a repeated key, prove nothing."""
     assert certify([reading(keys, count, 0)]) is None
 
 
 def test_a_key_shown_before_and_after_a_response_existed_at_it() -> None:
-    """The middle response shows one of two rows, the other was seen on both sides."""
+    """The middle response shows one of two rows; the other was shown before and after it."""
     readings = [reading("b", 9, 0), reading("a", 2, 2), reading("b", 9, 4)]
     certificate = certify(readings)
     assert certificate is not None
@@ -136,12 +136,12 @@ def test_a_key_shown_before_and_after_a_response_existed_at_it() -> None:
 def test_a_key_not_shown_on_both_sides_of_a_response_does_not_count(
     before: list[Reading], after: list[Reading]
 ) -> None:
-    """A response under way at the same time proves nothing, as either may have been served first."""
+    """Requests that overlap in time prove nothing, because either may have been served first."""
     assert certify([*before, reading("a", 2, 2, answered=5), *after]) is None
 
 
 def test_the_newest_certificate_is_taken() -> None:
-    """Of two responses that prove a set, that of the later answer is used, in whatever order they are given."""
+    """Of two responses that prove a listing, the later answer is used, in whatever order they are given."""
     early, late = reading("ab", 2, 0), reading("bc", 2, 2)
     first, second = certify([early, late]), certify([late, early])
     assert first is not None
@@ -151,7 +151,7 @@ def test_the_newest_certificate_is_taken() -> None:
 
 
 def test_the_last_reading_of_a_key_is_kept() -> None:
-    """A row read more than once is yielded as the latest answer has it, even one after the certificate."""
+    """A row that was read more than once comes from the latest answer, even one after the certificate."""
     overtaken, overtaking = reading("bc", 9, 4, answered=9), reading("b", 9, 5, answered=8)
     readings = [reading("ab", 3, 0), reading("ca", 3, 2), overtaken, overtaking]
     certificate = certify(readings)
@@ -170,7 +170,7 @@ def test_a_key_twice_in_a_response_is_kept_once() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Reading]:
-    """A few responses, side by side or one after the other, over a few keys and counts."""
+    """A few responses, concurrent or sequential, with a few keys and counts."""
     size = draw(st.integers(1, 7))
     ticks = draw(st.permutations(range(2 * size)))
     spans = [sorted(ticks[index : index + 2]) for index in range(0, 2 * size, 2)]
@@ -179,19 +179,19 @@ def histories(draw: st.DrawFn) -> list[Reading]:
 
 
 def members(readings: list[Reading], at: Reading) -> set[str]:
-    """The keys shown at a response or on both sides of it, in plain sets."""
+    """The keys shown at a response or both before and after it, as plain sets."""
     before = {key for one in readings if one.answered < at.asked for key in shown(one)}
     after = {key for one in readings if one.asked > at.answered for key in shown(one)}
     return before & after | set(shown(at))
 
 
 def proofs(readings: list[Reading]) -> set[int]:
-    """Every response whose members are as many as its count."""
+    """Every response that has as many members as its count."""
     return {index for index, one in enumerate(readings) if len(members(readings, one)) == one.count}
 
 
 def last_shown(readings: list[Reading], key: str) -> tuple[int, int, str]:
-    """The reading and the position of a key in the latest answer that has it."""
+    """The reading and position of a key in the latest answer with it."""
     index, one = max(
         ((index, one) for index, one in enumerate(readings) if key in shown(one)),
         key=lambda pair: pair[1].answered,
@@ -202,7 +202,7 @@ def last_shown(readings: list[Reading], key: str) -> tuple[int, int, str]:
 @settings(deadline=None, max_examples=150)
 @given(histories())
 def test_no_response_that_proves_a_set_is_left_out(readings: list[Reading]) -> None:
-    """The quick choice of candidates loses no certificate that trying all responses would find."""
+    """The fast choice of candidates finds every certificate that trying all responses finds."""
     candidates = Spans.of(readings, code_keys(readings)).candidates()
     assert proofs(readings) <= set(candidates)
     assert candidates == sorted(set(candidates), key=lambda index: -readings[index].answered)
@@ -211,7 +211,7 @@ def test_no_response_that_proves_a_set_is_left_out(readings: list[Reading]) -> N
 @settings(deadline=None, max_examples=150)
 @given(histories())
 def test_a_certificate_is_that_of_plain_sets(readings: list[Reading]) -> None:
-    """The newest proof, its members, each once and from its last reading."""
+    """It is the newest proof, and each member comes once, from its last reading."""
     certificate = certify(readings)
     newest = max(proofs(readings), key=lambda index: readings[index].answered, default=None)
     assert (certificate and certificate.at) == newest

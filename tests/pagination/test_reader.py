@@ -1,4 +1,4 @@
-"""Are pages read side by side within bounds, and do spool, notes and readings keep step?"""
+"""Pages are read in parallel within bounds; spool, notes and readings stay aligned."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,13 +28,13 @@ def pages(*numbers: int) -> list[Window]:
 
 
 def fetch(page: int) -> Page:
-    """A page of two rows that tell its number; odd pages have an undocumented field."""
+    """A page of two rows that contain its number; odd pages have an undocumented field."""
     rows = [{"id": f"{page}a", **({"x": page} if page % 2 else {})}, {"id": f"{page}b"}]
     return decode_page(page_of(*rows, count=99), "contacts", page)
 
 
 def leave(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Takes nothing from the rows."""
+    """Change nothing in the rows."""
     return rows
 
 
@@ -68,7 +68,7 @@ def spool_of(read: PageReader) -> Spool:
 
 
 def test_readings_notes_and_spool_keep_step() -> None:
-    """The n-th reading, note and batch are of the same response, whichever page came first."""
+    """The n-th reading, note and batch belong to the same response, whichever page came first."""
     late = Event()
 
     def first_comes_last(page: int) -> Page:
@@ -88,7 +88,7 @@ def test_readings_notes_and_spool_keep_step() -> None:
 
 
 def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
-    """The answer holds what the page proves, its rows as the spool's bytes, and what decoding noticed."""
+    """The worker returns the reading, the rows as bytes for the spool, and the notes."""
     with reader(fetch, 1) as read:
         ((first, batch, notes), _), ((second, later, _), _) = read._ask(Window(3), 1), read._ask(Window(4), 1)
         ticks = [(reading.asked, reading.answered) for reading in (first, second)]
@@ -103,7 +103,7 @@ def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
 
 
 def test_what_must_not_be_written_never_reaches_the_spool() -> None:
-    """The rows in the spool are the treated ones; keys, counts and notes are of the page as it came."""
+    """Rows in the spool are treated; keys, counts and notes are of the page as it came."""
 
     def without_ids(rows: pa.RecordBatch) -> pa.RecordBatch:
         return rows.set_column(0, rows.schema.field(0), pa.nulls(rows.num_rows, pa.string()))
@@ -116,7 +116,7 @@ def test_what_must_not_be_written_never_reaches_the_spool() -> None:
 
 
 def test_a_reader_without_a_spool_keeps_no_rows() -> None:
-    """Keys and notes are all that is wanted of them; nothing is treated, nor made ready to be written."""
+    """Only keys and notes are kept; nothing is treated or serialized."""
 
     def never(rows: pa.RecordBatch) -> pa.RecordBatch:
         raise AssertionError
@@ -138,7 +138,7 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
 
 
 def test_a_reading_tells_what_the_page_proves() -> None:
-    """Page, walk, count, keys, rejected rows, and when it was asked for and answered."""
+    """Page, walk, count, keys, rejected rows, and the ticks of request and answer."""
     seen: Seen = []
     with reader(fetch, 1, seen) as read:
         first, second = read.read(pages(5, 6), 2)
@@ -151,14 +151,14 @@ def test_a_reading_tells_what_the_page_proves() -> None:
 
 
 def test_no_pages_are_no_readings() -> None:
-    """Nothing is asked for."""
+    """Nothing is requested."""
     with reader(fetch, 3) as read:
         assert list(read.read(pages(), 1)) == []
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_as_many_pages_are_under_way_as_there_are_workers(workers: int) -> None:
-    """All workers are busy at once, as the barrier lets none go on alone, and never one more."""
+    """All workers are busy at once, which the barrier requires, and never one more."""
     together, lock, under_way, most = Barrier(workers, timeout=10), Lock(), 0, 0
 
     def count_under_way(page: int) -> Page:
@@ -195,7 +195,7 @@ def test_a_page_number_is_taken_only_when_a_worker_is_free() -> None:
 
 
 def test_a_failing_page_ends_the_reading() -> None:
-    """Its own error is raised, and no further page is asked for."""
+    """Its own error is raised, and no further page is requested."""
     asked: list[int] = []
 
     def third_fails(page: int) -> Page:
@@ -213,14 +213,14 @@ def test_a_failing_page_ends_the_reading() -> None:
 
 
 def test_rows_are_told_apart_by_id_or_by_their_whole_text() -> None:
-    """A row without a usable id is NUL and its text, which no id can be."""
+    """The key of a row without a usable id is NUL and its text, which cannot be an id."""
     rows = decode_page(page_of({"id": "1"}, {"id": None}, None, {"id": 2}), "contacts", 0).rows
     assert row_keys(rows).to_pylist() == ["1", '\x00{"id": null}', "\x00null", "2"]
     assert row_keys(fetch(0).rows).equals(pa.array(["0a", "0b"]))
 
 
 def test_rejected_rows_are_counted_in_their_reading() -> None:
-    """They count towards the service's count."""
+    """They count as rows of the listing."""
     with reader(lambda page: decode_page(page_of({"id": "1"}, {"id": None}), "contacts", page), 1) as read:
         (reading,) = read.read(pages(0), 1)
     assert (reading.rejected, len(reading.keys), reading.count) == (1, 2, 2)

@@ -1,4 +1,4 @@
-"""Do decoded pages come back from the spool as they went in, gathered and of the right types?"""
+"""Decoded pages come back from the spool unchanged, in batches."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ def batch(*numbers: int) -> pa.RecordBatch:
 
 
 def spooled(batches: Sequence[pa.RecordBatch], wanted: Sequence[tuple[int, Any]]) -> list[pa.Table]:
-    """The tables that a spool of these batches gives."""
+    """The tables that a spool of these batches yields."""
     with Spool(SCHEMA) as spool:
         for each in batches:
             spool.append(each.serialize())
@@ -36,7 +36,7 @@ def test_wanted_rows_come_back_in_the_order_asked_for() -> None:
 
 @pytest.mark.parametrize("batches", [[], [batch()], [batch(1)]])
 def test_nothing_wanted_is_one_empty_table(batches: list[pa.RecordBatch]) -> None:
-    """It has the spool's types, so that tables exist in the destination."""
+    """It has the spool's types, so that the destination's table is created."""
     assert spooled(batches, []) == [SCHEMA.empty_table()]
 
 
@@ -46,7 +46,7 @@ def test_a_batch_of_which_nothing_is_wanted_gives_no_rows() -> None:
 
 
 def test_rows_are_gathered_into_tables_of_about_batch_rows() -> None:
-    """A table ends with the batch that fills it; what is left is the last table."""
+    """A table ends with the batch that fills it; the rest is the last table."""
     half = BATCH_ROWS // 2
     batches = [batch(*range(size)) for size in (half, half - 1, 5, half, 7)]
     tables = spooled(batches, [(number, True) for number in range(5)])
@@ -56,14 +56,14 @@ def test_rows_are_gathered_into_tables_of_about_batch_rows() -> None:
 
 
 def test_large_rows_are_gathered_into_smaller_tables() -> None:
-    """Arrow's lists and texts hold 2 GiB together."""
+    """Arrow's lists and strings are limited to 2 GiB."""
     large = pa.record_batch({"n": [1], "text": ["x" * (BATCH_BYTES // 2)]}, SCHEMA)
     tables = spooled([large, large, batch(2), large], [(number, True) for number in range(4)])
     assert [table["n"].to_pylist() for table in tables] == [[1, 1], [2, 1]]
 
 
 def test_the_spool_has_no_name_in_its_folder(tmp_path: Path) -> None:
-    """Whatever ends the process, nothing is left."""
+    """Nothing is left behind, however the process ends."""
     with Spool(SCHEMA, tmp_path) as spool:
         spool.append(batch(1).serialize())
         assert list(tmp_path.iterdir()) == []
@@ -72,7 +72,7 @@ def test_the_spool_has_no_name_in_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_batch_is_read_by_its_number() -> None:
-    """As often as wanted, and in any order."""
+    """It can be read any number of times and in any order."""
     batches = [batch(1, 2, 3), batch(), batch(4)]
     with Spool(SCHEMA) as spool:
         for each in batches:
@@ -89,7 +89,7 @@ def test_a_batch_that_was_not_added_cannot_be_read() -> None:
 
 
 def test_a_batch_of_another_schema_does_not_come_back() -> None:
-    """Its bytes are taken as they are; what reads them sees that they are others."""
+    """Its bytes are stored unchecked, and fail when they are read."""
     with Spool(SCHEMA) as spool:
         spool.append(pa.record_batch({"other": [1]}).serialize())
         with pytest.raises(pa.ArrowInvalid):
@@ -97,7 +97,7 @@ def test_a_batch_of_another_schema_does_not_come_back() -> None:
 
 
 def test_an_error_on_the_way_closes_the_spool() -> None:
-    """The error is what is seen."""
+    """The error is raised unchanged."""
     spool = Spool(SCHEMA)
     with pytest.raises(IndexError), spool:
         spool.read(0)

@@ -1,4 +1,4 @@
-"""Do overlapping pages hold every row that stayed, whatever else changes, and say so only then?"""
+"""Overlapping pages hold every row that stayed, or the walk reports that they do not."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -52,10 +52,21 @@ def reading(keys: Iterable[str], page: int = 0, *, total: int = 100, answered: i
     return Reading(page, 1, total, shown, rejected, answered - 1, answered)
 
 
-@pytest.mark.parametrize("size", [SMALLEST_PAGE, 50, 100, 1_000])
-@pytest.mark.parametrize("overlap", [LEAST_OVERLAP, 6])
-def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: int) -> None:
-    """By the overlap or more, and it reaches further."""
+@pytest.mark.parametrize(
+    ("size", "overlap", "most"),
+    [
+        (SMALLEST_PAGE, LEAST_OVERLAP, 140),
+        (SMALLEST_PAGE, 6, 160),
+        (50, LEAST_OVERLAP, 128),
+        (50, 6, 134),
+        (100, LEAST_OVERLAP, 117),
+        (100, 6, 120),
+        (1_000, LEAST_OVERLAP, 104),
+        (1_000, 6, 105),
+    ],
+)
+def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: int, most: int) -> None:
+    """Windows overlap by at least the overlap, each reaches further, and a hundred full pages take few of them."""
     end, windows = size, 1
     while end < 100 * size:
         window = next_window(end, size, overlap)
@@ -64,24 +75,26 @@ def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: in
         assert window.end > end
         assert size // 2 < window.size <= size
         end, windows = window.end, windows + 1
-    assert windows < 165
+    assert windows == most
 
 
-def test_windows_of_large_pages_cost_little() -> None:
-    """A thousand rows a page leave many sizes to choose from."""
-    end, windows = 1_000, 1
-    while end < 100_000:
-        end, windows = next_window(end, 1_000, LEAST_OVERLAP).end, windows + 1
-    assert windows <= 105
-
-
-@pytest.mark.parametrize("size", [SMALLEST_PAGE, 100])
-@pytest.mark.parametrize("start", [0, 1, 37, 1_234, 98_765])
-def test_a_window_before_another_shares_its_first_rows(size: int, start: int) -> None:
-    """It reaches as far back as it can."""
-    window = previous_window(start, size, LEAST_OVERLAP)
-    assert window.end >= start + LEAST_OVERLAP
-    assert window.offset <= max(0, start - size // 3)
+@pytest.mark.parametrize(
+    ("size", "start", "window"),
+    [
+        (30, 0, Window(0, 30)),
+        (30, 1, Window(0, 30)),
+        (30, 37, Window(1, 20)),
+        (30, 1_234, Window(45, 27)),
+        (30, 98_765, Window(3_405, 29)),
+        (100, 0, Window(0, 100)),
+        (100, 37, Window(0, 100)),
+        (100, 1_234, Window(12, 96)),
+        (100, 98_765, Window(1_161, 85)),
+    ],
+)
+def test_a_window_before_another_shares_its_first_rows(size: int, start: int, window: Window) -> None:
+    """Three rows or more, and it begins as early as a page of that size can."""
+    assert previous_window(start, size, LEAST_OVERLAP) == window
 
 
 def test_shared_rows_are_found_in_both_windows() -> None:
@@ -99,7 +112,7 @@ def test_rows_in_another_order_have_moved() -> None:
 
 
 def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
-    """Those between would show it, had it stayed where it was."""
+    """If it had stayed, the windows in between would show it."""
     check_order([reading("abc"), reading("cde"), reading("def")])
     with pytest.raises(NotContinuous, match=r"for example b$"):
         check_order([reading("abc"), reading("cde"), reading("efb")])
@@ -108,7 +121,7 @@ def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
 
 
 def test_rows_that_are_missing_need_a_count_that_grew() -> None:
-    """Rows that came after their place was read are missing, and the count tells of them."""
+    """Rows added after their place was read are missing, and the count has grown by them."""
     check_count([reading("abc", total=3), reading("cde", total=6, answered=3)], has_moved=False)
     with pytest.raises(
         NotContinuous, match=r"^1 of the rows that it counts were not shown, and its count grew by only 0$"
@@ -117,7 +130,7 @@ def test_rows_that_are_missing_need_a_count_that_grew() -> None:
 
 
 def test_more_rows_than_are_counted_need_a_change() -> None:
-    """Rows that left after they were read are too many; if nothing changed, the count is wrong."""
+    """Rows deleted after they were read are extra; if nothing changed, the count is wrong."""
     readings = [reading("abc", total=4), reading("cde", total=4, answered=3)]
     check_count(readings, has_moved=True)
     check_count([reading("abc", total=5), readings[1]], has_moved=False)
@@ -137,15 +150,16 @@ def outcomes(kind: Kind, place: Place, rates: Iterable[float]) -> list[Outcome]:
 
 @pytest.mark.parametrize(("kind", "place"), ORDERED)
 def test_no_row_that_stayed_is_missed(kind: Kind, place: Place) -> None:
-    """Whatever comes and goes; a stable verdict is as good as the count, which swaps anywhere leave unchanged."""
+    """Only stable verdicts may be wrong: swaps anywhere leave the count unchanged."""
     ended = outcomes(kind, place, (0.02, 0.1, 0.25))
     assert [one for one in ended if one.wrong and one.ending != "stable"] == []
-    assert "continuous" in {one.ending for one in ended}
+    refused = {"refused"} if (kind, place) == ("swap", "anywhere") else set()
+    assert {one.ending for one in ended} == {"continuous", "stable"} | refused
 
 
 @pytest.mark.parametrize(("kind", "place"), [pair for pair in ORDERED if pair[0] != "swap"])
 def test_a_listing_that_changes_ten_times_is_not_refused(kind: Kind, place: Place) -> None:
-    """Nor read twice."""
+    """It takes fewer requests than reading it twice."""
     ended = outcomes(kind, place, (0.25,))
     assert {one.ending for one in ended} == {"continuous"}
     assert max(one.requests for one in ended) < 2 * 40
@@ -153,10 +167,10 @@ def test_a_listing_that_changes_ten_times_is_not_refused(kind: Kind, place: Plac
 
 @pytest.mark.parametrize("place", get_args(Place))
 def test_rows_that_move_are_refused_or_loaded_right(place: Place) -> None:
-    """A listing sorted by its last change cannot be read in windows, as a row may jump over all of them."""
+    """A listing sorted by its last change cannot be read in windows, because rows may jump over all of them."""
     ended = outcomes("move", place, (0.02, 0.1, 0.25))
     assert [one for one in ended if one.wrong and one.ending != "stable"] == []
-    assert {"exact", "refused"} & {one.ending for one in ended}
+    assert {one.ending for one in ended} == {"exact", "stable"} | ({"continuous"} if place != "anywhere" else set())
 
 
 class Touched(SimulatedService):
@@ -170,7 +184,7 @@ class Touched(SimulatedService):
 
 @pytest.mark.parametrize("kind", ["delete", "insert"])
 def test_rows_that_move_to_the_front_are_not_missed_while_others_come_or_go(kind: Kind) -> None:
-    """The first window is read again at the end, and they are in it."""
+    """The first window is read again at the end, and contains them."""
     for seed in range(20):
         scenario, rng = Scenario(Weather(kind, "end", 0.1), "continuous", seed, 4, 1_997, 50), random.Random(seed)
         service = Touched(scenario, rng)
@@ -250,21 +264,21 @@ def walk(
     ],
 )
 def test_what_windows_cannot_prove_is_refused(kind: type[SimulatedService], weather: Weather, reason: str) -> None:
-    """With the reason, after a bounded number of requests."""
+    """The error has the reason, and comes after a bounded number of requests."""
     with pytest.raises(IncompleteListing, match=reason):
         walk(kind, weather)
 
 
 @pytest.mark.parametrize("kind", [Rounding, Picky])
 def test_fixed_page_sizes_are_read_as_ever(kind: type[SimulatedService]) -> None:
-    """Without windows, which such a service does not give."""
+    """Such a service returns no windows, so whole passes are read."""
     service, verdict = walk(kind, Weather("insert", "end", 0.1), max_walks=6)
     assert verdict.name != "continuous"
     assert service.stayed <= set(accepted_rows(verdict))
 
 
 def test_rows_without_an_id_come_once() -> None:
-    """Also those that two windows show."""
+    """This holds also for rows that two windows show."""
     scenario, rng = Scenario(Weather("insert", "front", 0.2), "continuous", 3, 1, 500, 50), random.Random(3)
     service, clock = SimulatedService(scenario, rng), count()
     service.fill(scenario.rows)
@@ -287,7 +301,7 @@ def test_rows_without_an_id_come_once() -> None:
 
 
 def repeating(size: int) -> Read:
-    """A listing of five full pages, whose last two rows are those of page 0 once more; two rows have no id."""
+    """A listing of five full pages that ends with two rows of page 0; two other rows have no id."""
     rows = [NUL + "{}", NUL + "{}", *map(str, range(5 * size - 4)), "0", "1"]
 
     def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
@@ -303,21 +317,19 @@ def repeating(size: int) -> Read:
 @pytest.mark.parametrize("size", [20, 50])
 @pytest.mark.parametrize("max_walks", [2, 4])
 def test_an_id_that_is_listed_twice_for_good_is_told_so(size: int, max_walks: int) -> None:
-    """All rows arrived, so nothing is missing, and waiting for a quieter hour would not help."""
+    """All rows arrived, so nothing is missing, and a quieter hour would not help."""
     with pytest.raises(RepeatedIds) as caught:
         walk_listing(repeating(size), "contacts", max_walks=max_walks)
-    passes = caught.value.walks
-    assert passes <= 3
     assert str(caught.value) == (
         f"contacts: 2 rows repeat the id of another row, for example 0, the same in two passes: count {5 * size}, "
-        f"received {5 * size}, missing 0, passes {passes}; nothing was loaded. "
+        f"received {5 * size}, missing 0, passes 2; nothing was loaded. "
         "Set sources.letters.duplicates to drop, to load each id once."
     )
 
 
 @pytest.mark.parametrize("size", [20, 50])
 def test_an_id_that_is_listed_twice_for_good_can_be_loaded_once(size: int) -> None:
-    """Two equal passes show that no row was missed instead; equal rows without an id stay as many as they are."""
+    """Two equal passes show that no row was missed; equal rows without an id are all loaded."""
     verdict = walk_listing(repeating(size), "contacts", max_walks=2, duplicates="drop")
     assert verdict.name == "stable"
     assert verdict.rejected == 2
@@ -325,6 +337,6 @@ def test_an_id_that_is_listed_twice_for_good_can_be_loaded_once(size: int) -> No
 
 
 def test_an_example_is_an_id_and_nothing_else() -> None:
-    """What looks like anything else may be a row, or an escape for terminals."""
+    """Other text may be part of a row, or an escape sequence for terminals."""
     assert example("a-1") == ", for example a-1"
     assert [example(key) for key in ("", NUL + "{}", "\x1b[2J", "a b", "x" * 65)] == [""] * 5

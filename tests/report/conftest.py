@@ -1,4 +1,4 @@
-"""Fixtures of whole loads, as in end_to_end."""
+"""Fixtures of whole loads, shared with end_to_end."""
 
 from fixtures import begin, letters, project
 

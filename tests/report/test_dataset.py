@@ -1,4 +1,4 @@
-"""Are all tables there to be read, whatever was loaded, and none to be written?"""
+"""All tables can be read, whatever was loaded, and none can be written."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Are the tests of pure rooms free of dlt and of the emulator?"""
+"""Tests of pure rooms import neither dlt nor the emulator."""
 
 import subprocess
 import sys

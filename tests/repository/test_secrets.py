@@ -1,4 +1,4 @@
-"""Does a file of the project hold what looks like a secret, but for those that are known to be none?"""
+"""No file of the project contains what looks like a secret, except known false positives."""
 
 from collections import Counter
 from collections.abc import Iterator

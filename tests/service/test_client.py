@@ -1,4 +1,4 @@
-"""Is one page asked for as documented, and does every answer end in the page or in one named error?"""
+"""Requests are sent as documented, and every response becomes a page or one named error."""
 
 import gzip
 import logging
@@ -48,7 +48,7 @@ FORMS = " It may need a smaller page_size, or another date_format or filter_enco
 ADDRESS = " Check base_url, which ends in /api/v1."
 AT_ONCE = {"Retry-After": "0"}
 # the first draws from this seed are close to 0: jitter stays, and nobody waits for it
-SHORT_JITTER = 152_872
+SHORT_JITTER = 2_840_721
 ONE = page_of({"id": "1"})
 
 
@@ -146,7 +146,7 @@ def test_a_page_is_asked_for_as_documented(client: Client, emulator: Emulator) -
 
 @pytest.mark.parametrize(("place", "sent"), [("", ""), ("/api/v1", "/api/v1"), ("/ä/b%20", "/%C3%A4/b%20")])
 def test_addresses_are_escaped_and_cookies_sent_back(place: str, sent: str) -> None:
-    """For each page; balancers tell by cookies which of their servers to ask again."""
+    """Every page is requested at the escaped address with the cookies that load balancers set."""
     with (
         record(answer(ONE, Set_Cookie="server=2")) as recorder,
         client_of(recorder.base_url.removesuffix("/api/v1") + place) as client,
@@ -161,7 +161,7 @@ def test_addresses_are_escaped_and_cookies_sent_back(place: str, sent: str) -> N
 
 @pytest.mark.parametrize("base_url", ["https://münchen.example/api/v1", "https://host.example/a/../%7Ex"])
 def test_answers_have_their_time_wherever_they_come_from(base_url: str) -> None:
-    """Also where the address is sent otherwise than it is written."""
+    """The deadline applies even if the address that is sent differs from the one configured."""
     with client_of(base_url) as client:
         sent = str(client.session.prepare_request(requests.Request("GET", base_url)).url)
         assert not sent.startswith(base_url)
@@ -222,7 +222,7 @@ def test_filters_are_sent_where_they_are_set(listing: Listing, filters: Filters,
 
 
 def test_a_netrc_changes_no_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Plain requests replaces the bearer token by its password."""
+    """Plain requests would replace the bearer token with the netrc password."""
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login someone password other\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
@@ -232,7 +232,7 @@ def test_a_netrc_changes_no_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokens go to the service alone."""
+    """Tokens go to the service only."""
     with record(answer(ONE)) as proxy, recorded(answer(ONE)) as (client, recorder):
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
@@ -254,7 +254,7 @@ def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch)
 def test_a_refused_request_is_not_sent_again(
     client: Client, emulator: Emulator, status: int, listing: Listing, expected: str
 ) -> None:
-    """The service's own words and what may help."""
+    """The error quotes the service and suggests a remedy."""
     emulator.canned.always(When(), Reply.of({"message": "Bad page."}, status))
     assert problem(client, ServiceRejected, listing) == expected
     assert statuses(emulator) == [status]
@@ -262,7 +262,7 @@ def test_a_refused_request_is_not_sent_again(
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_refused_tokens_are_read_again_once(client: Client, emulator: Emulator, status: int) -> None:
-    """Secrets that stay the same do not help, and nothing is sent again."""
+    """If the secrets have not changed, nothing is sent again."""
     emulator.canned.always(When(), Reply.of({"message": "canary"}, status))
     assert problem(client, NotAuthorised) == (
         f"contacts page 0: the service refused the tokens ({status}); "
@@ -272,7 +272,7 @@ def test_refused_tokens_are_read_again_once(client: Client, emulator: Emulator, 
 
 
 def test_a_rotated_token_goes_on(emulator: Emulator) -> None:
-    """The page is read with what the secrets hold by then, and so are the next ones."""
+    """The page, and those after it, are read with the new tokens."""
     with emulator.serve() as base_url, client_of(base_url, Tokens("old", "old"), TOKENS) as client:
         assert [get(client).count, get(client).count] == [25, 25]
     assert statuses(emulator) == [401, 200, 200]
@@ -280,47 +280,60 @@ def test_a_rotated_token_goes_on(emulator: Emulator) -> None:
 
 
 def test_a_rotated_token_that_is_refused_too_ends_the_run(emulator: Emulator) -> None:
-    """The secrets are not read for a third time."""
+    """The secrets are not read a third time."""
     tokens = [Tokens(f"old-{number}", "old") for number in range(3)]
     with emulator.serve() as base_url, client_of(base_url, *tokens) as client:
-        assert "the service refused the tokens (401)" in problem(client, NotAuthorised)
+        assert problem(client, NotAuthorised) == (
+            "contacts page 0: the service refused the tokens (401); "
+            "set new sources.letters.access_token and refresh_token."
+        )
     assert statuses(emulator) == [401, 401]
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
 def test_a_redirect_is_never_followed(status: int) -> None:
-    """Neither to another port of this host nor anywhere: the target gets no request, and so no token."""
+    """The target gets no request, and so no token, even on another port of this host."""
     with record(answer(ONE)) as target:
         moved = answer(b'{"message": "canary"}', f"{status} Moved", Location=f"{target.base_url}/contacts?canary")
         with recorded(moved) as (client, recorder):
             assert problem(client, ServiceRejected) == (
-                f"contacts page 0: the service redirects ({status}) to 127.0.0.1, not followed; check base_url."
+                f"contacts page 0: the service redirects ({status}) to 127.0.0.1; redirects are not followed. "
+                "Check base_url."
             )
     assert (len(recorder.sent), len(target.sent)) == (1, 0)
 
 
-@pytest.mark.parametrize("location", ["https://[::1/", "/d\xe9p\xf4t", "https://\x1b[31mcanary"])
-def test_a_redirect_is_not_looked_after(location: str) -> None:
-    """requests would read its body whole, to see where it leads, and end in words of its own where that is nowhere."""
+@pytest.mark.parametrize(
+    ("location", "host"),
+    [
+        ("https://[::1/", "an address that cannot be read"),
+        ("/d\xe9p\xf4t", "the same host"),
+        ("https://\x1b[31mcanary", "an address that cannot be read"),
+    ],
+)
+def test_a_redirect_is_not_looked_after(location: str, host: str) -> None:
+    """requests would read the whole body to follow it, and raise an error of its own for an invalid address."""
     redirect = b"HTTP/1.1 302 Found\r\nContent-Length: 2\r\nLocation: " + location.encode("latin-1") + b"\r\n\r\n{}"
     with recorded(redirect) as (client, recorder):
         told = problem(client, ServiceRejected)
-    assert told.startswith("contacts page 0: the service redirects (302) to ")
-    assert told.isprintable()
-    assert "canary" not in told
+    assert (
+        told == f"contacts page 0: the service redirects (302) to {host}; redirects are not followed. Check base_url."
+    )
     assert len(recorder.sent) == 1
 
 
 def test_a_redirect_to_itself_is_asked_for_once() -> None:
-    """There is no loop where nothing is followed."""
+    """No redirect is followed, so there is no loop."""
     with recorded(answer(b"", "302 Found", Location="/api/v1/contacts")) as (client, recorder):
-        assert "redirects (302) to the same host" in problem(client, ServiceRejected)
+        assert problem(client, ServiceRejected) == (
+            "contacts page 0: the service redirects (302) to the same host; redirects are not followed. Check base_url."
+        )
     assert len(recorder.sent) == 1
 
 
 @pytest.mark.parametrize("status", [204, 206])
 def test_another_success_is_no_page(client: Client, emulator: Emulator, status: int) -> None:
-    """The interface documents one success, with an envelope."""
+    """Only a 200 with an envelope is documented."""
     emulator.canned.always(When(), Reply(status, b"" if status == 204 else ONE))
     assert problem(client, MalformedResponse) == f"contacts page 0: expected a status of 200, got {status}."
     assert statuses(emulator) == [status]
@@ -330,7 +343,7 @@ def test_another_success_is_no_page(client: Client, emulator: Emulator, status: 
 def test_failures_are_asked_again(
     client: Client, emulator: Emulator, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As often as it takes within the budget, with a warning each."""
+    """Requests are retried within the budget, with a warning for each retry."""
     emulator.canned.once(When(), *[Reply(status, b"canary", AT_ONCE)] * 3)
     assert get(client).count == 25
     assert statuses(emulator) == [status] * 3 + [200]
@@ -352,7 +365,7 @@ def test_failures_are_asked_again(
 def test_an_answer_to_slow_down_is_heeded(
     client: Client, emulator: Emulator, status: int, headers: dict[str, str]
 ) -> None:
-    """The page is asked for again after a pause, and the throttle has learned of it."""
+    """The page is requested again after a pause, and the throttle learns from the refusal."""
     emulator.canned.once(When(), Reply(status, b"", headers))
     assert get(client).count == 25
     assert statuses(emulator) == [status, 200]
@@ -363,7 +376,7 @@ def test_an_answer_to_slow_down_is_heeded(
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_rate_is_learned_from_429_alone(client: Client, emulator: Emulator, status: int) -> None:
-    """Three pages went well in the last second; a 503 is not about their rate."""
+    """After three successes in the last second, a 429 teaches a rate; a 503 is not about the rate."""
     for page in range(3):
         get(client, page=page)
     throttle = client.throttle
@@ -376,11 +389,12 @@ def test_a_rate_is_learned_from_429_alone(client: Client, emulator: Emulator, st
 
 
 def test_an_answer_to_go_on_at_once_parks_nobody(client: Client, emulator: Emulator) -> None:
-    """A Retry-After of 0 is a wish too; without one everybody waits for a moment."""
+    """A Retry-After of 0 is respected; without the header, all workers wait a moment."""
     throttle = client.throttle
     emulator.canned.once(When(), Reply(429, b"", AT_ONCE))
     get(client)
-    assert throttle.rate.parked_until == throttle.rate.pushed_back > 0
+    assert client.traffic["throttled"] == 1
+    assert throttle.rate.parked_until == throttle.rate.pushed_back
     emulator.canned.once(When(), Reply(429, b""))
     get(client)
     assert throttle.rate.parked_until == throttle.rate.pushed_back + FIRST_WAIT_SECONDS
@@ -391,16 +405,15 @@ PAST = "Thu, 01 Jan 1970 00:00:00 GMT"
 
 @pytest.mark.parametrize("status", [408, 425, 500, 502, 504, 599])
 def test_everybody_waits_as_long_as_any_retried_answer_asks(client: Client, emulator: Emulator, status: int) -> None:
-    """Not the one that was answered alone; nothing is concluded about the window or the rate."""
+    """All workers wait, not only the one with the answer; limit and rate do not change."""
     throttle = client.throttle
     before = monotonic()
     emulator.canned.always(When(), Reply(status, b"", {"Retry-After": "86400"}))
-    reason = f"the service answered {status}, which asks to wait 86400 s"
+    reason = f"the service answered {status} and asks to wait 86400 s"
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert statuses(emulator) == [status]
     assert client.traffic == {"requests": 1}
     assert before + 86_400 <= throttle.rate.parked_until <= monotonic() + 86_400
-    assert throttle._delay() > 80_000
     assert (throttle.limit, throttle.rate.learned, throttle.rate.pushed_back) == (2, None, 0)
 
 
@@ -408,10 +421,10 @@ def test_everybody_waits_as_long_as_any_retried_answer_asks(client: Client, emul
 def test_an_answer_to_slow_down_parks_everybody_and_halves_the_limit(
     client: Client, emulator: Emulator, status: int
 ) -> None:
-    """For as long as it asks; it is counted as throttled, which the other retried statuses are not."""
+    """All workers wait as long as it asks, and it counts as throttled, unlike other retried statuses."""
     throttle = client.throttle
     emulator.canned.always(When(), Reply(status, b"", {"Retry-After": "86400"}))
-    reason = f"the service answered {status}, which asks to wait 86400 s"
+    reason = f"the service answered {status} and asks to wait 86400 s"
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert client.traffic == {"requests": 1, "throttled": 1}
     assert throttle.rate.parked_until == throttle.rate.pushed_back + 86_400
@@ -422,7 +435,7 @@ def test_an_answer_to_slow_down_parks_everybody_and_halves_the_limit(
 def test_a_retried_answer_without_a_wish_parks_nobody(
     client: Client, emulator: Emulator, headers: dict[str, str]
 ) -> None:
-    """Only its own page waits; the learned rate grows on as if it had not been."""
+    """Only its own page waits; the learned rate keeps growing."""
     rate = client.throttle.rate
     rate.learned, rate.pushed_back, rate.parked_until = 100.0, monotonic() - 30, monotonic() - 20
     pushed_back, parked_until = rate.pushed_back, rate.parked_until
@@ -437,14 +450,14 @@ def test_a_retried_answer_without_a_wish_parks_nobody(
 def test_a_wish_beyond_the_budget_fails_at_once(client: Client, emulator: Emulator, seconds: int) -> None:
     """The message says how long the service asks to wait."""
     emulator.canned.always(When(), Reply(429, b"", {"Retry-After": str(seconds)}))
-    reason = f"the service answered 429, which asks to wait {seconds} s"
+    reason = f"the service answered 429 and asks to wait {seconds} s"
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
     assert statuses(emulator) == [429]
     assert client.traffic == {"requests": 1, "throttled": 1}
 
 
 def test_failures_without_end_are_bounded_by_the_budget(emulator: Emulator) -> None:
-    """It is time that counts; the last failure is told."""
+    """The budget is in seconds; the error names the last failure."""
     emulator.canned.always(When(), Reply(500, b"", AT_ONCE))
     with emulator.serve() as base_url, client_of(base_url, budget=0.3) as client:
         assert problem(client, ServiceUnreachable) == gave_up(client, "the service answered 500")
@@ -490,7 +503,7 @@ CHUNKED = {"Transfer_Encoding": "chunked"}
     ],
 )
 def test_a_broken_answer_is_asked_for_again(broken: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Cut with a length, in chunks, packed, or closed before anything came: the next answer is the page."""
+    """Responses that are cut short, with a length, chunked, gzipped or empty, are retried."""
     with recorded(broken, broken, answer(ONE)) as (client, recorder):
         assert get(client).rows["id"].to_pylist() == ["1"]
     assert len(recorder.sent) == 3
@@ -513,14 +526,14 @@ def test_a_broken_answer_is_asked_for_again(broken: bytes, reason: str, caplog: 
     ],
 )
 def test_a_whole_answer_is_read_however_it_is_sent(whole: bytes) -> None:
-    """With a length, until the end, in chunks, packed, and under whatever content type."""
+    """Responses may have a length, end with the connection, be chunked or gzipped, and have any content type."""
     with recorded(whole) as (client, recorder):
         assert get(client).rows["id"].to_pylist() == ["1"]
     assert len(recorder.sent) == 1
 
 
 def test_what_is_no_json_is_tried_three_times(client: Client, emulator: Emulator) -> None:
-    """A proxy's page under a 200 may pass; then its length is told, and nothing of it."""
+    """A proxy's page under a 200 may go away; otherwise the error gives its length, not its contents."""
     html = b"<html>canary</html>"
     emulator.canned.always(When(), Reply(200, html, {"Content-Type": "text/html"}))
     expected = f"contacts page 0: expected JSON, got {len(html)} bytes of something else."
@@ -530,7 +543,7 @@ def test_what_is_no_json_is_tried_three_times(client: Client, emulator: Emulator
 
 
 def test_failures_of_other_kinds_use_up_no_tries(client: Client, emulator: Emulator) -> None:
-    """A page that met three 500 before may come as something else twice, as any other page may."""
+    """After three 500s, a body that is not JSON still has all its tries."""
     words = Reply(200, b"<html>canary</html>")
     failed = Reply(500, b"", AT_ONCE)
     emulator.canned.once(When(), failed, words, failed, failed, words)
@@ -539,7 +552,7 @@ def test_failures_of_other_kinds_use_up_no_tries(client: Client, emulator: Emula
 
 
 def test_another_envelope_is_not_asked_for_again(client: Client, emulator: Emulator) -> None:
-    """It is what the service answers, under a 200."""
+    """A wrong envelope under a 200 would be the same after a retry."""
     emulator.canned.always(When(), Reply.of({"message": "token expired"}))
     assert problem(client, MalformedResponse) == (
         "contacts page 0: not the documented envelope of {data: {count, rows}}: Object missing required field `data`."
@@ -548,7 +561,7 @@ def test_another_envelope_is_not_asked_for_again(client: Client, emulator: Emula
 
 
 def test_a_page_that_unpacks_without_end_is_refused() -> None:
-    """A few hundred kilobytes that become gigabytes are dropped at the bound, and not asked for again."""
+    """A gzip bomb is dropped at the size limit, and not retried."""
     member = gzip.compress(bytes(2**24), 1)
     bomb = member * (MAX_BODY_BYTES // 2**24 + 20)
     with recorded(answer(bomb, Content_Encoding="gzip")) as (client, recorder):
@@ -559,7 +572,7 @@ def test_a_page_that_unpacks_without_end_is_refused() -> None:
 
 
 def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.LogCaptureFixture) -> None:
-    """A failed handshake may be a cut one, and is tried three times, never without TLS."""
+    """A failed handshake may have been cut short, so it is tried three times, never without TLS."""
     with record(answer(ONE)) as recorder, client_of(recorder.base_url.replace("http:", "https:")) as client:
         assert problem(client, ServiceUnreachable) == (
             "contacts page 0: no trusted TLS connection: the server does not speak TLS; check sources.letters.base_url."
@@ -582,13 +595,13 @@ def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.Lo
     ],
 )
 def test_a_failed_connection_is_told_in_our_own_words(error: Exception, words: str) -> None:
-    """Those of the libraries quote addresses and contents."""
+    """Messages of the libraries quote addresses and contents."""
     assert describe(error) == words
 
 
 @pytest.mark.parametrize(("budget", "seconds"), [(0.25, 0.25), (59.5, 59.5), (60, 60), (61, 60), (1e9, 60)])
 def test_requests_without_an_answer_end(budget: float, seconds: float) -> None:
-    """A minute without a byte is long enough, and so is the retry budget."""
+    """A request times out after a minute, or after the retry budget if that is shorter."""
     with recorded(answer(ONE), budget=budget) as (client, _):
         client.session.mount(client.base_url, adapter := TimedAdapter())
         get(client)
@@ -597,7 +610,7 @@ def test_requests_without_an_answer_end(budget: float, seconds: float) -> None:
 
 
 def test_a_service_that_is_silent_is_not_waited_for_beyond_the_budget() -> None:
-    """It takes connections and never answers."""
+    """The service accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with client_of(f"http://127.0.0.1:{port}", budget=0.1) as client:
@@ -606,7 +619,7 @@ def test_a_service_that_is_silent_is_not_waited_for_beyond_the_budget() -> None:
 
 
 def test_a_client_that_is_left_asks_for_nothing_more(client: Client, emulator: Emulator) -> None:
-    """Workers that wait for a turn are woken, and find that all has ended."""
+    """Workers that wait for a slot wake up and raise `Stopped`."""
     with client:
         get(client)
     with pytest.raises(Stopped):
@@ -616,7 +629,7 @@ def test_a_client_that_is_left_asks_for_nothing_more(client: Client, emulator: E
 
 @pytest.mark.parametrize("begun", [b"", answer(ONE)[:-1]])
 def test_leaving_a_client_breaks_off_what_is_under_way(begun: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """However long the service is silent, before its answer or in it; nothing is asked again, and nothing logged."""
+    """A silent service does not delay the end; nothing is retried or logged."""
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
         with client_of(f"http://127.0.0.1:{listener.getsockname()[1]}", budget=600) as client:
             asking = pool.submit(get, client)
@@ -631,7 +644,7 @@ def test_leaving_a_client_breaks_off_what_is_under_way(begun: bytes, caplog: pyt
 
 
 def test_a_connection_that_opens_once_all_has_ended_is_ended_too() -> None:
-    """A worker may be about to open one just then."""
+    """A worker may be opening a connection at that moment."""
     with recorded(answer(ONE), budget=0.1) as (client, recorder):
         client.session.close()
         assert problem(client, ServiceUnreachable) == gave_up(client, "no connection to the service")
@@ -682,7 +695,7 @@ def echo(status: int) -> Reply:
 def test_tokens_and_rows_are_seen_nowhere(
     client: Client, emulator: Emulator, caplog: pytest.LogCaptureFixture, break_it: Break
 ) -> None:
-    """Neither in a log of every library at DEBUG nor in the whole chain of an error."""
+    """They appear neither in a DEBUG log of every library nor in the causes of an error."""
     caplog.set_level(logging.DEBUG)
     break_it(emulator)
     shown = ""
@@ -698,7 +711,7 @@ def test_tokens_and_rows_are_seen_nowhere(
 
 
 def test_a_slow_service_is_asked_no_faster_than_it_takes(emulator: Emulator) -> None:
-    """A rate limit costs pauses, never a page."""
+    """A rate limit causes pauses and loses no page."""
     emulator.behavior = Behavior(rate_limit=20, retry_after=0)
     with emulator.serve() as base_url, client_of(base_url) as client:
         assert [get(client, page=page).rows.num_rows for page in range(3)] == [2, 2, 2]

@@ -1,4 +1,4 @@
-"""What does a request's query say, in each of the ways that the interface allows?"""
+"""The query parameters of requests, in each format that the interface allows."""
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, replace
@@ -48,7 +48,7 @@ def problem(make: Callable[..., object], *values: object, **filters: Any) -> str
 
 
 def test_the_listings_are_those_of_the_interface() -> None:
-    """Their paths, and who gets the refresh token (service-interface 4 and 5)."""
+    """Their paths, and which of them gets the refresh token (service-interface 4 and 5)."""
     assert LISTINGS == {"templates": TEMPLATES, "contacts": CONTACTS}
     assert [(each.name, each.path, each.sends_refresh_token) for each in LISTINGS.values()] == [
         ("templates", "/templates", False),
@@ -112,7 +112,7 @@ def test_compact_lists_and_objects_have_no_blanks() -> None:
 
 
 def test_days_may_be_written_first() -> None:
-    """The interface leaves it open; nothing else changes."""
+    """The interface leaves the format open; nothing else changes."""
     changed = {"lastMailedDate": '{"startDate": "31-01-2024", "endDate": "01-12-2024"}'}
     assert ALL_CONTACTS.encode(DAY_FIRST) == ALL_CONTACTS.encode(ISO) | changed
     assert ALL_TEMPLATES.encode(DAY_FIRST) == ALL_TEMPLATES.encode(ISO)
@@ -137,19 +137,19 @@ def test_days_may_be_written_first() -> None:
     ],
 )
 def test_a_filter_alone_is_a_parameter_alone(filters: Filters, parameters: dict[str, str]) -> None:
-    """False, 0 and the empty text are values; letters beyond ASCII stay letters, and are percent-encoded later."""
+    """False, 0 and empty text are values; non-ASCII letters are percent-encoded later."""
     assert filters.encode(ISO) == parameters
 
 
 def test_tags_are_identifiers_or_titles() -> None:
-    """A whole number as it is written has no quotes; whatever would not come back the same has."""
+    """A canonical whole number has no quotes; any other text has."""
     found = [tag for tag in ("0", "4", "4711", "04", "+4", "4.0", "", " 4", "٤", "four") if is_identifier(tag)]
     assert found == ["0", "4", "4711"]
 
 
 @pytest.mark.parametrize("digits", [19, 100, 5000])
 def test_a_tag_of_very_many_digits_is_a_title(digits: int) -> None:
-    """As a number it would not be exact everywhere, and Python itself reads none of 5,000 digits."""
+    """As a number it would not be exact everywhere, and Python does not parse 5,000 digits."""
     tag = "9" * digits
     assert not is_identifier(tag)
     assert ContactFilters(tags=("4", tag)).encode(ISO) == {"tags": f'[4, "{tag}"]'}
@@ -168,7 +168,7 @@ def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
 
 @pytest.mark.parametrize("name", ["address_status", "last_mailed_status", "tags"])
 def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
-    """It would be taken letter by letter."""
+    """It would be read letter by letter."""
     message = f"{name} must be a tuple, such as ('office',), not a string."
     given: dict[str, Any] = {name: "office"}
     assert problem(lambda: ContactFilters(**given)) == message
@@ -177,7 +177,7 @@ def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
 
 
 def test_days_go_together_and_in_order() -> None:
-    """One alone would leave the other end to the service; the same day twice is one day, and none is no filter."""
+    """Both days or none; the same day twice is one day."""
     first, last = ContactFilters(last_mailed_from=date(2024, 1, 2)), ContactFilters(last_mailed_to=date(2024, 1, 1))
     for one in (first, last):
         assert problem(check_days, one) == (
@@ -201,7 +201,7 @@ def test_any_last_mailed_status_is_taken_and_the_unknown_ones_are_known() -> Non
 
 
 def test_the_filters_that_are_set_are_known_by_name() -> None:
-    """As JSON has them: lists and texts; one of two booleans is set too. The account is told apart."""
+    """Values are as in JSON, False counts as set, and the account is left out."""
     assert given(ALL_CONTACTS) == {
         "search": "a b&c", "address_status": ["Failed", "Verified"], "last_mailed_status": ["In Transit", "Mailed"],
         "last_mailed_from": "2024-01-31", "last_mailed_to": "2024-12-01", "tags": ["4", 'Q4 "hot"'],
@@ -215,7 +215,7 @@ def test_the_filters_that_are_set_are_known_by_name() -> None:
 
 
 def test_refined_filters_are_new_ones() -> None:
-    """The others stay as they are; what was wrong is wrong here too."""
+    """The original stays unchanged, and the new filters are checked too."""
     before = ContactFilters(search="x")
     assert refined(before, tags=("4",)) == ContactFilters(search="x", tags=("4",))
     assert before == ContactFilters(search="x")
@@ -226,7 +226,7 @@ def test_refined_filters_are_new_ones() -> None:
 
 @pytest.mark.parametrize("kind", [ContactFilters, TemplateFilters])
 def test_filters_are_named_and_do_not_change(kind: Any) -> None:
-    """A filter without its name would depend on the order of them all."""
+    """Positional filters would depend on the order of the fields."""
     with pytest.raises(TypeError):
         kind("ada")
     with pytest.raises(FrozenInstanceError):

@@ -1,4 +1,4 @@
-"""Does the limit of concurrency find what a service can serve, and how large are pages?"""
+"""The concurrency limit finds what a service can serve, and page sizes are found too."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_the_limit_grows_while_throughput_grows() -> None:
 
 @pytest.mark.parametrize("ceiling", [1, 2, 3, 4, 5, 7, 100])
 def test_the_limit_ends_at_the_ceiling(ceiling: int) -> None:
-    """Whatever it is; no page is read beyond it."""
+    """No more pages are read at once, whatever the ceiling."""
     limit = ConcurrencyLimit(ceiling)
     _, tried = read_pages(limit, 2_000, served=1_000)
     assert max(tried) == limit.pages == ceiling
@@ -55,7 +55,7 @@ def test_a_service_that_becomes_faster_is_asked_for_more() -> None:
 
 
 def test_pages_read_alone_tell_nothing() -> None:
-    """Page 0, the last page, and the last ones of a walk leave the limit unused."""
+    """Page 0, the last page, and the last pages of a pass do not use the limit."""
     limit = ConcurrencyLimit(16)
     for now in range(100):
         limit.finished(now, now + 0.001, at_once=FIRST_LIMIT - 1)
@@ -106,7 +106,7 @@ def test_another_listing_keeps_the_limit_and_is_measured_anew() -> None:
 
 
 def test_short_listings_do_not_raise_the_limit_step_by_step() -> None:
-    """Each of them ends before a higher limit was measured."""
+    """Each listing ends before a higher limit has been measured."""
     limit, now = ConcurrencyLimit(64), 0.0
     for _ in range(10):
         limit.restart(now)
@@ -135,7 +135,7 @@ def test_large_pages_are_tried_first() -> None:
 
 
 def test_pages_that_do_not_work_become_smaller() -> None:
-    """The smaller size is no trial: if it fails as well, the error is the user's to deal with."""
+    """The smaller size is not on trial: if it fails as well, the load fails."""
     size = PageSize("auto")
     size.settle(works=False)
     assert (size.rows, size.is_trial) == (FEW_ROWS, False)

@@ -1,4 +1,4 @@
-"""What is a page asked for with?"""
+"""The query and the name of a page request."""
 
 from letters_source.service.listings import CONTACTS, TEMPLATES
 from letters_source.service.page_request import PageRequest

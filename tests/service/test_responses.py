@@ -1,4 +1,4 @@
-"""Does each answer mean what it says, in words that carry no secrets?"""
+"""Each status has its meaning, and messages contain no secrets."""
 
 import json
 from datetime import UTC, datetime
@@ -87,12 +87,12 @@ def said(message: object) -> str:
     ],
 )
 def test_a_wish_to_wait_is_read(header: str | None, seconds: float | None) -> None:
-    """Seconds or a date (RFC 9110, 10.2.3), never less than none, bounded; anything else is no wish."""
+    """Retry-After is seconds or a date (RFC 9110, 10.2.3), at least 0 and bounded; anything else is ignored."""
     assert retry_after(header, NOW) == seconds
 
 
 def test_200_is_to_go_on() -> None:
-    """Whatever its body."""
+    """A 200 raises nothing, whatever its body."""
     assert meaning(200) is None
 
 
@@ -101,7 +101,7 @@ AGAIN = {408, 425, 429, 500, 502, 503, 504, 506, 507, 508, 510, 511, 520, 599}
 
 
 def test_every_status_has_a_meaning() -> None:
-    """Exactly these are asked for again; the others end the run in an error of their kind."""
+    """Exactly these statuses are retried; all others raise the error of their kind."""
     meanings = {status: type(meaning(status)) for status in STATUSES if status != 200}
     assert {status for status, kind in meanings.items() if kind is Again} == AGAIN - {429, 503}
     assert {status for status, kind in meanings.items() if kind is SlowDown} == {429, 503}
@@ -114,7 +114,7 @@ def test_every_status_has_a_meaning() -> None:
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 504])
 def test_an_answer_to_ask_again_tells_how(status: int) -> None:
-    """With the service's own wish, for as long as the budget lasts; an answer to slow down has its status too."""
+    """It carries the requested wait and no limit of tries; a request to slow down carries its status too."""
     wishes: tuple[tuple[dict[str, Any], float | None], ...] = (
         ({}, None),
         ({"Retry_After": "7"}, 7.0),
@@ -143,30 +143,33 @@ def test_an_answer_to_ask_again_tells_how(status: int) -> None:
     ],
 )
 def test_a_redirect_names_its_host_alone(location: str, host: str) -> None:
-    """Paths and queries may carry secrets."""
+    """Paths and queries may contain secrets."""
     assert str(meaning(302, b'{"message": "canary"}', Location=location)) == (
-        f"contacts page 7: the service redirects (302) to {host}, not followed; check base_url."
+        f"contacts page 7: the service redirects (302) to {host}; redirects are not followed. Check base_url."
     )
 
 
 @pytest.mark.parametrize("location", ["https://[::1", "//[x]/", "https://canary]", "https://a\x07b", f"//{'a' * 254}"])
 def test_a_redirect_to_nowhere_is_still_a_redirect(location: str) -> None:
-    """An address that cannot be read is not quoted either."""
+    """An unreadable address is not quoted."""
     error = meaning(302, Location=location)
     assert isinstance(error, ServiceRejected)
     assert str(error) == (
-        "contacts page 7: the service redirects (302) to an address that cannot be read, not followed; check base_url."
+        "contacts page 7: the service redirects (302) to an address that cannot be read; redirects are not followed. "
+        "Check base_url."
     )
 
 
 def test_a_redirect_without_a_location_stays_where_it_is() -> None:
-    """As one to a path does."""
+    """It counts as a redirect to the same host, like one to a path."""
     assert redirect_host("") == "the same host"
-    assert "(302) to the same host" in str(meaning(302))
+    assert str(meaning(302)) == (
+        "contacts page 7: the service redirects (302) to the same host; redirects are not followed. Check base_url."
+    )
 
 
 def test_refused_tokens_are_told_without_the_services_words() -> None:
-    """Those may quote a token in any shape."""
+    """The service's message may quote a token in any form."""
     error = meaning(403, b'{"message": "canary"}')
     assert str(error) == (
         "contacts page 7: the service refused the tokens (403); set new sources.letters.access_token and refresh_token."
@@ -176,7 +179,7 @@ def test_refused_tokens_are_told_without_the_services_words() -> None:
 
 
 def test_another_2xx_is_not_a_page() -> None:
-    """The interface documents none."""
+    """The interface documents no other success."""
     assert str(meaning(204)) == "contacts page 7: expected a status of 200, got 204."
     error = meaning(206, b'{"data": {"count": 0, "rows": []}}')
     assert isinstance(error, MalformedResponse)
@@ -196,7 +199,7 @@ def test_another_2xx_is_not_a_page() -> None:
     ],
 )  # fmt: skip
 def test_a_refusal_hints_at_what_may_help(status: int, listing: str, expected: str) -> None:
-    """Filters for templates, what contacts may want written otherwise, and the address where nothing is found."""
+    """Filters for templates, formats for contacts, and base_url for a 404."""
     assert hint(status, listing) == expected
     error = meaning(status, b'{"message": "Bad things."}', listing)
     assert str(error) == f"{listing} page 7: the service refused the request ({status}): Bad things.{expected}"
@@ -221,7 +224,7 @@ def test_a_refusal_hints_at_what_may_help(status: int, listing: str, expected: s
     ],
 )
 def test_the_services_words_are_quoted_where_they_are_harmless(message: object, quoted: str) -> None:
-    """One line of text, of bounded length, without control characters and without a token."""
+    """One line of limited length, without control characters and without a token."""
     assert said(message) == quoted
 
 
@@ -229,7 +232,7 @@ def test_the_services_words_are_quoted_where_they_are_harmless(message: object, 
     "body", [b"", b"<html>canary", b"null", b"[]", b'"canary"', b"{}", b"\xff", b'{"message": "canary', b"[" * 100_000]
 )
 def test_a_body_that_says_nothing_is_not_quoted(body: bytes) -> None:
-    """Whatever it is instead."""
+    """Bodies without a message of text add nothing to the error."""
     assert service_message(body, TOKENS) == ""
     assert str(meaning(400, body)) == f"contacts page 7: the service refused the request (400).{FORMS}"
 
@@ -250,5 +253,5 @@ def test_a_body_that_says_nothing_is_not_quoted(body: bytes) -> None:
     ],
 )
 def test_a_smaller_page_may_succeed_after_some_errors(error: LettersError, *, expected: bool) -> None:
-    """Those that a service may give for the size of a page."""
+    """These are the errors that a page size can cause."""
     assert may_be_size(error) == expected

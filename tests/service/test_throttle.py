@@ -1,4 +1,4 @@
-"""Does the throttle let requests start when they may, and no earlier? The schedule is looked at, nothing is timed."""
+"""Requests start when the throttle allows it. Tests inspect the schedule and measure no time."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from letters_source.service.pacing import EASE, FEWEST, GROWTH, LONGEST_INTERVAL
+from letters_source.service.pacing import EASE, FEWEST, GROWTH, LONGEST_INTERVAL, RequestRate
 from letters_source.service.responses import LONGEST_RETRY_AFTER
 from letters_source.service.throttle import Stopped, Throttle
 
@@ -33,17 +33,16 @@ def taught(throttle: Throttle, successes: int) -> None:
 
 
 def test_an_idle_throttle_lets_requests_start_at_once() -> None:
-    """As many as there are workers, without any distance between them."""
+    """As many requests as there are workers start without waiting."""
     throttle = Throttle(3)
     with ExitStack() as stack:
         moments = [stack.enter_context(throttle.slot()) for _ in range(3)]
         assert throttle.rate.next_start == moments[-1]
-        assert throttle._delay() > 0
-    assert throttle._delay() <= 0
+    assert throttle.rate.delay(moments[-1]) == 0
 
 
 def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
-    """The one that waits is woken by the one that ends, also by one that fails."""
+    """A request that ends, even by an error, wakes one that waits."""
     throttle = Throttle(1)
     entered = Event()
 
@@ -63,7 +62,7 @@ def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
 
 
 def test_a_rate_spaces_requests_evenly() -> None:
-    """The next start is one interval after the last one, and a start that came late is not made up for."""
+    """The next start is one interval after the last one; a late start is not made up for."""
     throttle = Throttle(8, rate=200.0)
     first, second = begun(throttle, 2)
     assert second - first >= 1 / 200
@@ -71,7 +70,6 @@ def test_a_rate_spaces_requests_evenly() -> None:
     throttle = Throttle(8, rate=0.001)
     (only,) = begun(throttle, 1)
     assert throttle.rate.next_start == only + LONG
-    assert throttle._delay() > LONG / 2
 
 
 @pytest.mark.parametrize(
@@ -79,7 +77,7 @@ def test_a_rate_spaces_requests_evenly() -> None:
     [(1 / 86_000, 86_000.0), (1 / LONGEST_INTERVAL, LONGEST_INTERVAL), (1e-9, 86_400.0), (5e-324, 86_400.0)],
 )
 def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
-    """However low the rate, the workers that wait can, and are woken when all has stopped."""
+    """Workers can wait that long whatever the rate, and are woken when the throttle stops."""
     throttle = Throttle(2, rate)
     assert throttle.rate.interval == pytest.approx(interval)
     (first,) = begun(throttle, 1)
@@ -92,7 +90,7 @@ def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
 
 
 def test_a_push_back_halves_the_limit_once_for_a_burst() -> None:
-    """Answers to requests that began before the last push-back belong to it; a later one counts again."""
+    """Answers to requests that began before the last push-back do not count; a later one does."""
     throttle = Throttle(8)
     early = begun(throttle, 3)
     for began in early:
@@ -103,17 +101,16 @@ def test_a_push_back_halves_the_limit_once_for_a_burst() -> None:
 
 
 def test_a_push_back_parks_every_worker() -> None:
-    """Until the longest wait that was asked for."""
+    """Nothing starts until the longest requested wait is over."""
     throttle = Throttle(4)
     throttle.push_back(monotonic(), LONG)
-    until = throttle.rate.parked_until
+    until = throttle.rate.pushed_back + LONG
     throttle.push_back(monotonic(), 0)
     assert throttle.rate.parked_until == until
-    assert throttle._delay() > LONG / 2
 
 
 def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
-    """A tenth less than the successes of the last second, growing with each further success."""
+    """The rate is a tenth less than the successes of the last second, and grows with each further success."""
     throttle = Throttle(8)
     for _ in range(100):
         throttle.succeeded()
@@ -129,22 +126,15 @@ def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
 def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) -> None:
-    """Each success adds the more, the more seconds have passed since all were parked: slowly near the limit met."""
-    throttle = Throttle(8)
-    taught(throttle, 10)
-    throttle.rate.pushed_back -= quiet
-    throttle.rate.parked_until = throttle.rate.pushed_back + 0.5
-    learned = EASE * 10
+    """Each success adds more, the more seconds have passed since workers were parked."""
+    rate = RequestRate(learned=10, pushed_back=100, parked_until=100.5)
     for _ in range(3):
-        throttle.succeeded()
-        learned += GROWTH * (throttle.rate.successes[-1] - throttle.rate.parked_until)
-    assert throttle.rate.learned == learned
-    assert throttle.rate.learned is not None
-    assert throttle.rate.learned >= EASE * 10 + 3 * GROWTH * (quiet - 0.5)
+        rate.succeeded(100 + quiet)
+    assert rate.learned == pytest.approx(10 + 3 * GROWTH * (quiet - 0.5))
 
 
 def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
-    """Requests that were under way end well meanwhile; that shows nothing about the rate, neither way."""
+    """Requests that were in flight succeed during the pause; that says nothing about the rate."""
     throttle = Throttle(8)
     taught(throttle, 10)
     learned = throttle.rate.learned
@@ -158,55 +148,41 @@ def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
 def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: int) -> None:
-    """Whatever it had grown by stays, and it grows on from the end of the pause."""
-    throttle = Throttle(8)
-    taught(throttle, 10)
-    throttle.rate.pushed_back -= quiet
-    throttle.rate.parked_until = throttle.rate.pushed_back
-    throttle.succeeded()
-    learned = throttle.rate.learned
-    assert learned is not None
-    assert learned > EASE * 10
-    throttle.park(LONG)
-    throttle.succeeded()
-    assert throttle.rate.learned == learned
-    throttle.rate.parked_until = monotonic() - quiet
-    throttle.succeeded()
-    assert throttle.rate.learned == learned + GROWTH * (throttle.rate.successes[-1] - throttle.rate.parked_until)
+    """The rate keeps what it has grown by, and grows again from the end of the pause."""
+    rate = RequestRate(learned=10, pushed_back=100, parked_until=100)
+    rate.succeeded(100 + quiet)
+    rate.park(100 + quiet, LONG)
+    rate.succeeded(100 + quiet)
+    assert rate.learned == pytest.approx(10 + GROWTH * quiet)
+    rate.succeeded(100 + quiet + LONG + quiet)
+    assert rate.learned == pytest.approx(10 + 2 * GROWTH * quiet)
 
 
 def test_parking_concludes_nothing() -> None:
-    """Nothing starts until the longest pause is over; limit, rate and the moment of the push-back stay."""
+    """Nothing starts until the longest pause is over; limit, rate and last push-back do not change."""
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
-    before = monotonic()
-    throttle.park(LONG)
-    assert before + LONG <= throttle.rate.parked_until <= monotonic() + LONG
-    until = throttle.rate.parked_until
-    throttle.park(1)
-    throttle.park(0)
-    assert throttle.rate.parked_until == until
+    throttle.rate.park(10, LONG)
+    throttle.rate.park(11, 1)
+    throttle.rate.park(12, 0)
+    assert throttle.rate.delay(12) == LONG - 2
     assert (throttle.limit, throttle.rate.learned, throttle.rate.pushed_back) == (4, None, 0)
-    assert throttle._delay() > LONG / 2
 
 
 def test_parking_and_push_backs_share_the_longest_pause() -> None:
-    """A shorter one of the other kind does not end it."""
-    throttle = Throttle(8)
-    throttle.push_back(monotonic(), LONG)
-    until = throttle.rate.parked_until
-    throttle.park(0)
-    assert throttle.rate.parked_until == until
-    throttle.park(2 * LONG)
-    assert throttle.rate.parked_until >= until + LONG / 2
-    until = throttle.rate.parked_until
-    throttle.push_back(monotonic(), 0)
-    assert throttle.rate.parked_until == until
+    """A shorter pause of the other kind does not end it."""
+    rate = RequestRate()
+    rate.push_back(9, 10, LONG, learn=True)
+    rate.park(11, 0)
+    assert rate.parked_until == 10 + LONG
+    rate.park(12, 2 * LONG)
+    rate.push_back(13, 14, 0, learn=True)
+    assert rate.parked_until == 12 + 2 * LONG
 
 
 def test_stopping_wakes_whoever_is_parked() -> None:
-    """As after a push-back."""
+    """A parked worker raises `Stopped`, as one does after a push-back."""
     throttle = Throttle(2)
     throttle.park(LONGEST_RETRY_AFTER)
     with ThreadPoolExecutor(1) as pool:
@@ -217,7 +193,7 @@ def test_stopping_wakes_whoever_is_parked() -> None:
 
 
 def test_the_slower_of_both_rates_holds() -> None:
-    """What the user allows, and what the service taught."""
+    """The user's rate and the learned rate both apply."""
     throttle = Throttle(8, rate=5.0)
     assert throttle.rate.interval == 1 / 5
     taught(throttle, 3)
@@ -230,16 +206,16 @@ def test_the_slower_of_both_rates_holds() -> None:
 
 @pytest.mark.parametrize(("successes", "learned"), [(0, None), (1, None), (2, None), (3, 3), (4, 4), (50, 50)])
 def test_fewer_than_three_successes_tell_no_rate(successes: int, learned: int | None) -> None:
-    """The limit halves and every worker is parked in any case."""
+    """The limit is halved and every worker is parked even if no rate is learned."""
     throttle = Throttle(8)
     taught(throttle, successes)
     assert throttle.rate.learned == (learned and pytest.approx(EASE * learned))
     assert throttle.limit == 2
-    assert throttle._delay() > LONG / 2
+    assert throttle.rate.parked_until == throttle.rate.pushed_back + LONG
 
 
 def test_successes_of_earlier_seconds_tell_no_rate() -> None:
-    """Only those of the last second are counted, however many there were."""
+    """Only successes of the last second count, however many came before."""
     throttle = Throttle(8)
     for _ in range(FEWEST - 1):
         throttle.succeeded()
@@ -252,13 +228,13 @@ def test_successes_of_earlier_seconds_tell_no_rate() -> None:
 
 
 def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
-    """It halves the limit and parks every worker; a rate that was learned stays."""
+    """It halves the limit and parks every worker; a learned rate stays."""
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
     throttle.push_back(monotonic(), LONG, learn=False)
     assert (throttle.rate.learned, throttle.limit) == (None, 2)
-    assert throttle._delay() > LONG / 2
+    assert throttle.rate.parked_until == throttle.rate.pushed_back + LONG
     throttle.push_back(monotonic(), 0)
     throttle.push_back(monotonic(), 0, learn=False)
     assert throttle.rate.learned == pytest.approx(EASE * 10)
@@ -266,7 +242,7 @@ def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
 
 
 def test_a_burst_teaches_once() -> None:
-    """Answers to requests that began before the last push-back belong to it."""
+    """Answers to requests that began before the last push-back do not change the rate."""
     throttle = Throttle(8)
     (early,) = begun(throttle, 1)
     taught(throttle, 10)
@@ -281,7 +257,7 @@ def test_a_burst_teaches_once() -> None:
 
 @pytest.mark.parametrize("limit", ["window", "parking", "rate"])
 def test_stopping_wakes_whoever_waits_for_a_turn(limit: str) -> None:
-    """Whether for a place, for the end of a pause, or for the next start."""
+    """Workers wake whether they wait for a slot, the end of a pause, or the next start."""
     throttle = Throttle(1, rate=1 / LONG if limit == "rate" else None)
     if limit == "parking":
         throttle.push_back(monotonic(), LONG)
@@ -295,7 +271,7 @@ def test_stopping_wakes_whoever_waits_for_a_turn(limit: str) -> None:
 
 
 def test_stopping_wakes_whoever_sleeps() -> None:
-    """A thread that starts to wait after the stop is woken, too."""
+    """A thread that starts to wait after the stop raises `Stopped`, too."""
     throttle = Throttle(1)
     with ThreadPoolExecutor(1) as pool:
         sleeping = pool.submit(throttle.wait, LONG)
@@ -308,7 +284,7 @@ def test_stopping_wakes_whoever_sleeps() -> None:
 
 
 def test_what_was_stopped_goes_on_with_what_it_learned() -> None:
-    """The next listing of a load does not run into the limit that the last one met."""
+    """The next listing of a load starts with the learned rate."""
     throttle = Throttle(2)
     throttle.rate.learned = 10
     throttle.stop()
@@ -320,13 +296,13 @@ def test_what_was_stopped_goes_on_with_what_it_learned() -> None:
 
 
 def test_a_sleep_ends_by_itself() -> None:
-    """Nothing else wakes it."""
+    """A wait ends after its seconds."""
     Throttle(1).wait(0)
     Throttle(1).wait(0.001)
 
 
 def test_the_longest_wish_parks_like_any_other() -> None:
-    """A Retry-After of thousands of years is cut to it, and must not break the workers that wait."""
+    """A Retry-After of thousands of years is capped, and workers that wait for it can be stopped."""
     throttle = Throttle(2)
     throttle.push_back(monotonic(), LONGEST_RETRY_AFTER)
     with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,4 @@
-"""Are only tokens sent that are fit to be sent, and are they seen nowhere else?"""
+"""Only usable tokens are sent, and they appear nowhere else."""
 
 import json
 import logging
@@ -39,7 +39,7 @@ class Vault:
 
 
 def test_a_token_that_has_expired_is_refused() -> None:
-    """The message tells when, and where to set a new one, and does not quote it."""
+    """The message gives the time and the setting, and does not quote the token."""
     for after in (timedelta(0), -timedelta(seconds=1), -timedelta(days=400)):
         old = ending(after)
         with pytest.raises(NotAuthorised) as caught:
@@ -50,7 +50,7 @@ def test_a_token_that_has_expired_is_refused() -> None:
 
 
 def test_a_token_that_ends_soon_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
-    """In less than 15 minutes."""
+    """Soon is less than 15 minutes."""
     check_expiry(ending(timedelta(minutes=14, seconds=59)), NOW)
     assert caplog.messages == ["The access token expires at 2024-05-06 07:23:08 UTC, in less than 15 minutes."]
 
@@ -61,7 +61,7 @@ def test_a_token_that_ends_soon_is_warned_about(caplog: pytest.LogCaptureFixture
      "..", "e30.e30.", "\u2603", token() + "x"],
 )  # fmt: skip
 def test_other_tokens_pass_in_silence(good: str, caplog: pytest.LogCaptureFixture) -> None:
-    """JWTs with time left, JWTs that do not say, and whatever is no JWT."""
+    """JWTs with time left or without expiry, and tokens that are not JWTs."""
     caplog.set_level(logging.DEBUG, "letters_source")
     check_expiry(good, NOW)
     assert caplog.messages == []
@@ -85,7 +85,7 @@ def test_other_tokens_pass_in_silence(good: str, caplog: pytest.LogCaptureFixtur
     ],
 )
 def test_the_expiry_is_read_from_the_claim_alone(claims: dict[str, Any], expected: datetime | None) -> None:
-    """Other claims, whatever they hold, change nothing; what is no moment is not guessed at."""
+    """Other claims change nothing, and an unusable expiry is not guessed at."""
     header, _, signature = token().split(".")
     payload = jwt.utils.base64url_encode(json.dumps(claims).encode()).decode()
     assert expiry(f"{header}.{payload}.{signature}") == expected
@@ -94,7 +94,7 @@ def test_the_expiry_is_read_from_the_claim_alone(claims: dict[str, Any], expecte
 @pytest.mark.parametrize("key", ["access", "refresh"])
 @pytest.mark.parametrize("part", [" ", "\n", "\r\n", "\t", "\x00", "\x7f", "é", "\u2603", "\ufeff"])
 def test_a_token_that_no_header_can_hold_is_refused(key: str, part: str) -> None:
-    """Before anything is sent, in words that do not quote it."""
+    """The error comes before any request, and does not quote the token."""
     tokens = {"access": "canary", "refresh": "canary", key: f"canary{part}canary"}
     with pytest.raises(SettingsError) as caught:
         check_tokens(Tokens(**tokens))
@@ -105,7 +105,7 @@ def test_a_token_that_no_header_can_hold_is_refused(key: str, part: str) -> None
 
 
 def test_tokens_are_not_represented() -> None:
-    """Neither by themselves nor inside what holds them."""
+    """Neither their own repr nor that of their owner shows them."""
     tokens = Tokens("canary-access", "canary-refresh")
     source = TokenSource(tokens, lambda: tokens)
     assert source.current() is tokens
@@ -115,33 +115,33 @@ def test_tokens_are_not_represented() -> None:
 
 @pytest.mark.parametrize("refresh", [True, False])
 def test_tokens_have_their_headers(*, refresh: bool) -> None:
-    """The refresh token only where it is asked for."""
+    """The refresh token is sent only if requested."""
     headers = Tokens("a", "r").headers(refresh=refresh)
     assert headers == {"Authorization": "Bearer a", **({"refreshtoken": "r"} if refresh else {})}
 
 
 def test_fit_tokens_are_given_back() -> None:
-    """Any printable ASCII without blanks can stand in a header, be it a JWT or not."""
+    """Any printable ASCII without spaces is valid, whether it is a JWT or not."""
     tokens = Tokens(token(sub="canary"), "!opaque~")
     assert check_tokens(tokens) is tokens
 
 
 def test_an_expired_access_token_is_refused_before_anything_is_sent() -> None:
-    """The refresh token's expiry is the service's business."""
+    """The expiry of the refresh token is left to the service."""
     with pytest.raises(NotAuthorised, match=r"^The access token expired at 1970-01-01 00:00:01 UTC; "):
         check_tokens(Tokens(token(exp=1), "r"))
     assert check_tokens(Tokens("a", token(exp=1))).access == "a"
 
 
 def test_the_tokens_given_are_kept_until_they_are_refused() -> None:
-    """Making a source and asking it read nothing."""
+    """Neither creating a source nor asking for tokens reads the secrets."""
     vault = Vault(Tokens("b", "s"))
     source = TokenSource(FIRST, vault)
     assert [source.current(), source.current(), vault.read] == [FIRST, FIRST, 0]
 
 
 def test_refused_tokens_are_renewed_from_the_secrets() -> None:
-    """Once for all workers that were refused the same ones."""
+    """Secrets are read once for all workers whose same tokens were refused."""
     second = Tokens("a", "s")
     vault = Vault(second)
     source = TokenSource(FIRST, vault)
@@ -150,7 +150,7 @@ def test_refused_tokens_are_renewed_from_the_secrets() -> None:
 
 
 def test_renewed_tokens_can_be_renewed_again() -> None:
-    """They may be rotated more than once while a run lasts."""
+    """Tokens may be rotated more than once during a run."""
     second, third = Tokens("a", "s"), Tokens("a", "t")
     source = TokenSource(FIRST, Vault(second, third))
     assert [source.renew(FIRST), source.renew(second), source.renew(third)] == [True, True, False]
@@ -158,7 +158,7 @@ def test_renewed_tokens_can_be_renewed_again() -> None:
 
 
 def test_secrets_that_stay_the_same_do_not_help() -> None:
-    """The refused tokens are all there are."""
+    """There are no other tokens than the refused ones."""
     vault = Vault(FIRST)
     source = TokenSource(FIRST, vault)
     assert source.renew(FIRST) is False
@@ -166,7 +166,7 @@ def test_secrets_that_stay_the_same_do_not_help() -> None:
 
 
 def test_secrets_that_cannot_be_read_again_do_not_help() -> None:
-    """Tokens given as arguments or set by hand are in no file."""
+    """Tokens given as arguments, or set in code, are in no file."""
 
     def read_again() -> Tokens:
         raise SettingsError("sources.letters.access_token is not set")
@@ -185,7 +185,7 @@ def test_renewed_tokens_are_checked_too() -> None:
 
 
 def test_renewed_tokens_that_no_header_can_hold_are_told() -> None:
-    """What is wrong with the new token helps more than that the old one was refused."""
+    """What is wrong with the new token is more useful than that the old one was refused."""
     source = TokenSource(FIRST, Vault(Tokens("new\ntoken", "r")))
     with pytest.raises(SettingsError, match=r"^sources\.letters\.access_token contains spaces, line breaks or "):
         source.renew(FIRST)
@@ -193,7 +193,7 @@ def test_renewed_tokens_that_no_header_can_hold_are_told() -> None:
 
 
 def test_secrets_may_be_mended_after_bad_ones_were_told() -> None:
-    """Each renewal reads again until it finds tokens that can be sent."""
+    """Each renewal reads the secrets again until it finds usable tokens."""
     second = Tokens("b", "s")
     vault = Vault(Tokens("new token", "r"), second)
     source = TokenSource(FIRST, vault)
@@ -204,7 +204,7 @@ def test_secrets_may_be_mended_after_bad_ones_were_told() -> None:
 
 
 def test_other_errors_of_the_reading_are_told() -> None:
-    """Only a reading that finds no settings counts as nothing to read again."""
+    """Only missing settings count as nothing to read; other errors are raised."""
 
     def read_again() -> Tokens:
         raise NotAuthorised("canary")

@@ -1,4 +1,4 @@
-"""Does every personal value become what its policy says, and is nothing of it left?"""
+"""Every personal value is treated by its policy, and no trace of it remains."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

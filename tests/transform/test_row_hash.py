@@ -1,4 +1,4 @@
-"""Is a row's hash another for another row, and the same for the same row whatever way it came?"""
+"""Different rows have different hashes; the same row always has the same."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -147,7 +147,7 @@ def test_a_value_that_is_gone_changes_the_hash(table: Table, column: Column, mod
     gone = row | {column.name: None}
     empty = row | {column.name: "" if column.kind in ("text", "json") else row[column.name]}
     found = hashes(arrow(table, row, gone, empty), table, mode)
-    assert found[1] not in (found[0], found[2])
+    assert len(set(found)) == (3 if empty != row else 2)
 
 
 @pytest.mark.parametrize("mode", VERSIONED)
