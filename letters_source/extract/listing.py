@@ -65,8 +65,8 @@ def offset_of(reading: Reading) -> int:
     return reading.page * (reading.size or 1)
 
 
-def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
-    """Read a listing for its ids alone: return how that went, and the ids of all rows that have one."""
+def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.ChunkedArray]:
+    """Read a listing for its ids alone: log and return how that went, and the ids of all rows that have one."""
     outcome = read_until_whole(task)
     verdict = outcome.verdict
     wanted = (
@@ -75,7 +75,7 @@ def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
     )
     keys = pa.chunked_array(wanted, pa.string())
     ids = keys.filter(pc.invert(has_no_id(keys)))
-    log_outcome(outcome, len(ids), "were left out")
+    log_outcome(outcome, len(ids), "were left out", level)
     return outcome, ids
 
 
