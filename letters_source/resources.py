@@ -80,16 +80,17 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
     windows = plan_windows(start, end, task.settings.mailings_window)
     if windows:
         check_days_honored(task)
-    together, mailed = count_together(task, windows), 0
+    together, mailed, loaded = count_together(task, windows), 0, 0
     for window in windows:
         # dlt drops items dated before its start value
         day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
         rows, audit, count = read_window(task, window)
-        mailed += count
+        mailed, loaded = mailed + count, loaded + rows.rows.num_rows
         yield {"day": day, "item": rows}
         yield {"day": day, "item": audit}
         task.context.progress(task.name, 1, 1, len(windows))
     check_days_whole(task, windows, together, mailed)
+    logger.info("%s: %d rows in %d windows from %s to %s", task.name, loaded, len(windows), start, end)
 
 
 def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:

@@ -1,6 +1,7 @@
 """Allows one load at a time per process, pipeline, folder and PostgreSQL dataset, and waits while one is in use."""
 
 import fcntl
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,7 +14,7 @@ import dlt
 from dlt.common.destination.exceptions import DestinationException
 from dlt.destinations.sql_client import SqlClientBase
 from dlt.pipeline.exceptions import PipelineStepFailed
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from letters_source.destination.cleanup import remove_truncated_files
 from letters_source.destination.kinds import engine, local_folder, table_format
@@ -23,6 +24,7 @@ from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationInUse, LoadFailed, causes, without_advice
 
 T = TypeVar("T")
+PHASES = logging.getLogger("letters_source.phases")
 PROCESS = RLock()
 # seconds between attempts; loads take seconds
 LOOK_SECONDS = 0.2
@@ -164,9 +166,16 @@ def patiently(attempt: Callable[[], T], wait: float) -> T:
         retry=retry_if_exception_type(DestinationInUse),
         stop=stop_after_delay(wait),
         wait=wait_fixed(min(LOOK_SECONDS, wait)),
+        before_sleep=log_first_wait,
         reraise=True,
     )
     return retrying(attempt)
+
+
+def log_first_wait(state: RetryCallState) -> None:
+    """Log what is waited for, once."""
+    if state.attempt_number == 1 and state.outcome:
+        PHASES.info("waiting: %s", str(state.outcome.exception()).partition("; load again")[0])
 
 
 def when_free(attempt: Callable[[], T], wait: float) -> T:

@@ -49,11 +49,13 @@ class Outcome:
         return [reading.count for reading in sorted(self.verdict.readings, key=lambda reading: reading.answered)]
 
 
-def log_outcome(outcome: Outcome, rows: int, rejected_were: str = "went to rejected_rows") -> None:
+def log_outcome(
+    outcome: Outcome, rows: int, rejected_were: str = "went to rejected_rows", level: int = logging.INFO
+) -> None:
     """Log how many rows are loaded, and warnings for rows and text that could not be loaded as they are."""
     task, notes, rejected = outcome.task, outcome.notes, outcome.verdict.rejected
     figures = rows, outcome.verdict.name, outcome.traffic["requests"], outcome.seconds
-    logger.info("%s: %d rows, %s; requests: %d, seconds: %.1f", task.title, *figures)
+    logger.log(level, "%s: %d rows, %s; requests: %d, seconds: %.1f", task.title, *figures)
     if rejected:
         logger.warning("%s: %d rows have no usable id and %s", task.title, rejected, rejected_were)
     if notes.halves:

@@ -65,8 +65,8 @@ def offset_of(reading: Reading) -> int:
     return reading.page * (reading.size or 1)
 
 
-def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
-    """Read only the ids of a listing; return the outcome and the ids, without rows that have none."""
+def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.ChunkedArray]:
+    """Read only the ids of a listing; return the outcome, which is logged, and the ids, without rows that have none."""
     outcome = read_until_whole(task)
     verdict = outcome.verdict
     wanted = (
@@ -75,7 +75,7 @@ def read_ids(task: Task) -> tuple[Outcome, pa.ChunkedArray]:
     )
     keys = pa.chunked_array(wanted, pa.string())
     ids = keys.filter(pc.invert(has_no_id(keys)))
-    log_outcome(outcome, len(ids), "were left out")
+    log_outcome(outcome, len(ids), "were left out", level)
     return outcome, ids
 
 

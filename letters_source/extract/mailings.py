@@ -119,7 +119,9 @@ def within(task: Task, window: Window) -> Task:
 def read_window(task: Task, window: Window) -> tuple[TableRows, TableRows, int]:
     """Return the mailings of one window, their audit, and the service's count."""
     detail = window.first.isoformat()
-    outcome, ids = read_ids(replace(within(task, window), context=task.context.silent(), detail=detail))
+    # years of mailings have hundreds of windows, which are logged together
+    quiet = replace(within(task, window), context=task.context.silent(), detail=detail)
+    outcome, ids = read_ids(quiet, logging.DEBUG)
     days = [pa.repeat(pa.scalar(day, pa.date32()), len(ids)) for day in (window.first, window.last)]
     rows = TableRows(MAILINGS.name, pa.Table.from_arrays([ids, *days], schema=MAILINGS.schema))
     return rows, audit_row(outcome, len(ids)), outcome.count
