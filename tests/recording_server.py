@@ -4,7 +4,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -73,8 +73,20 @@ class Handler(StreamRequestHandler):
         with recorder.lock:
             recorder.connections += 1
         if recorder.tls:
-            self.request = recorder.tls.wrap_socket(self.request, server_side=True)
+            self.request = recorder.tls.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
+            self.shake_hands()
         super().setup()
+
+    def shake_hands(self) -> None:
+        """Begin TLS; if it fails, wait until the client has read why and leaves, as a reset would lose it."""
+        try:
+            self.request.do_handshake()
+        except ssl.SSLError:
+            with suppress(OSError):
+                while socket.socket.recv(self.request, 2**16):
+                    pass
+            self.request.close()
+            raise
 
     def finish(self) -> None:
         """Close TLS, which has taken the connection from the server."""

@@ -19,7 +19,7 @@ from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.utils import deserialize_value
 from dlt.common.typing import TSecretStrValue
 
-from letters_source.config.messages import expected, is_secret, nearest, unknown, wrong
+from letters_source.config.messages import expected, is_secret, nearest, unknown, unusable, wrong
 from letters_source.config.settings import Key
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
@@ -75,6 +75,14 @@ def found_values(name: str, sections: Sequence[str], providers: Providers) -> It
             if not secret or provider.supports_secrets:
                 hint = TSecretStrValue if secret else Any
                 yield section, provider.get_value(name, hint, None, *section.split("."))[0]
+
+
+def check_secret_place(key: Key, sections: Sequence[str], providers: Providers) -> None:
+    """Raise if a secret is set where secrets are not read, and would be ignored."""
+    for section in sections:
+        for provider in providers:
+            if not provider.supports_secrets and provider.get_value(key.name, Any, None, *section.split("."))[0]:
+                raise unusable(key.name, f"is a secret, and ignored in {provider.name}")
 
 
 def check_section(section: str, providers: Providers, allowed: Sequence[str]) -> None:

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, replace
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, Literal, TypeVar, cast, get_args
-from urllib.parse import urlsplit
 
 from msgspec import Meta
 
 from letters_source.config.messages import unusable, where_to_set, wrong
+from letters_source.config.network import check_network
 from letters_source.config.providers import (
     Providers,
     check_names,
+    check_secret_place,
     check_section,
     check_spelling,
     convert,
@@ -67,6 +67,8 @@ def resolve_key(key: Key, given: Mapping[str, object], sections: Sequence[str], 
     found = look_up(key, sections, providers) if value is None else convert(sections[-1], key, value)
     if found in (None, "") and key.default is MISSING:
         raise unusable(key.name, "is not set")
+    if found is None and key.secret:
+        check_secret_place(key, sections, providers)
     return key.default if found is None else found
 
 
@@ -128,8 +130,8 @@ def resolve_privacy(
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise if settings contradict each other, or an address or account is unusable."""
-    check_base_url(settings.base_url)
+    """Raise if settings contradict each other, or an address, file or account is unusable."""
+    check_network(settings.base_url, settings.network)
     accounts = {
         "account_id": settings.account_id,
         "contacts.account_id": settings.contact_filters.account_id,
@@ -148,27 +150,6 @@ def check_settings(settings: Settings) -> None:
             f"{SECTION}.history and sync exclude each other: history keeps what sync would delete; set one.",
             key=f"{SECTION}.history",
         )
-
-
-def check_base_url(base_url: str) -> None:
-    """Raise unless base_url is https, or http to loopback, without user, query or fragment."""
-    try:
-        url = urlsplit(base_url)
-        plain = url.hostname and url.port != 0 and base_url.isprintable() and not set(base_url) & set(" ?#@\\")
-    except ValueError:
-        plain = False
-    if not plain or url.scheme not in ("http", "https"):
-        raise unusable("base_url", "must be an address such as https://host/api/v1, without user, query or fragment")
-    if url.scheme == "http" and not is_loopback(str(url.hostname)):
-        raise unusable("base_url", "must begin with https://, since tokens are sent there")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def token_source(settings: Settings, overrides: Overrides) -> TokenSource:

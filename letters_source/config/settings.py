@@ -22,6 +22,7 @@ from letters_source.service.listings import (
     Texts,
     about,
 )
+from letters_source.service.network import Network
 from letters_source.service.pacing import Rows
 from letters_source.service.tokens import Tokens
 
@@ -48,8 +49,12 @@ class Overrides(TypedDict, total=False):
     access_token: str
     refresh_token: str
     pii_key: str | None
+    proxy: str | None
     environment: Environment | None
     account_id: str | None
+    ca_bundle: str | None
+    client_cert: str | None
+    client_key: str | None
     page_size: Rows
     max_workers: int
     requests_per_second: float | None
@@ -94,8 +99,22 @@ class Settings:
     pii_key: Annotated[str | None, about("Key to hash personal data with, 16 bytes or more.")] = field(
         default=None, repr=False
     )
+    proxy: Annotated[
+        str | None, about("Proxy, such as http://host:3128; a user and a password go before the host.")
+    ] = field(default=None, repr=False)
     environment: Annotated[Environment | None, about("Section to prefer: demo or production.", "demo")] = None
     account_id: Annotated[str | None, about("Account to request; by default the token's own.", "...")] = None
+    ca_bundle: Annotated[
+        str | None,
+        about(
+            "PEM file or folder of CAs to trust instead of the public ones, relative to the working directory.",
+            "ca.pem",
+        ),
+    ] = None
+    client_cert: Annotated[
+        str | None, about("PEM file of a client certificate, relative to the working directory.", "client.pem")
+    ] = None
+    client_key: Annotated[str | None, about("PEM file of its key, unless client_cert contains it.", "key.pem")] = None
     page_size: Annotated[
         Rows, about("Rows to request per page; auto: 1,000, or 100 if such pages fail.", ge=1, le=1_000_000)
     ] = "auto"
@@ -136,6 +155,11 @@ class Settings:
     def tokens(self) -> Tokens:
         """Both tokens."""
         return Tokens(self.access_token, self.refresh_token)
+
+    @property
+    def network(self) -> Network:
+        """How to reach the service."""
+        return Network(self.proxy or "", self.ca_bundle or "", self.client_cert or "", self.client_key or "")
 
     @property
     def mode(self) -> "Mode":

@@ -55,7 +55,7 @@ def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Fin
     tokens = token_source(settings, overrides)
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
     throttle = Throttle(1, settings.requests_per_second)
-    with Client(settings.base_url, tokens, throttle, budget) as client:
+    with Client(settings.base_url, tokens, throttle, budget, settings.network) as client:
         listings = tuple(check_listing(name, settings, client, probe=probe) for name in LISTINGS)
     return Findings(expiry(tokens.current().access), listings)
 

@@ -24,7 +24,8 @@ class LoadContext:
 
     def client(self) -> Client:
         """Return a new client of the service."""
-        return Client(self.settings.base_url, self.tokens, self.throttle, self.settings.retry_budget)
+        settings = self.settings
+        return Client(settings.base_url, self.tokens, self.throttle, settings.retry_budget, settings.network)
 
     def silent(self) -> "LoadContext":
         """Return the context of tasks that report no progress."""

@@ -18,8 +18,10 @@ from urllib3.exceptions import HTTPError
 
 from letters_source.errors import MalformedResponse, NotAuthorised, ServiceUnreachable
 from letters_source.service.deadline import TimedAdapter
+from letters_source.service.failures import PROXY_AUTHENTICATION, failed, refused_by_proxy
+from letters_source.service.network import DIRECT, Network
 from letters_source.service.page_request import PageRequest
-from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown, check_status, failed, untrusted
+from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown, check_status
 from letters_source.service.retries import FIRST_WAIT_SECONDS, failure, retrying
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import Tokens, TokenSource
@@ -47,13 +49,19 @@ class OneAddress(requests.Session):
 class Client:
     """Sends requests to one service, and counts them in `traffic`: requests, retries, throttled. Thread-safe."""
 
-    def __init__(self, base_url: str, tokens: TokenSource, throttle: Throttle, retry_budget: float) -> None:
+    def __init__(
+        self, base_url: str, tokens: TokenSource, throttle: Throttle, retry_budget: float, network: Network = DIRECT
+    ) -> None:
         self.base_url, self.tokens, self.throttle, self.retry_budget = base_url, tokens, throttle, retry_budget
+        self.network = network
         self.traffic: Counter[str] = Counter()
         self._counting = Lock()
         self.session = OneAddress()
         # no proxies, netrc or certificates from the environment: tokens go to base_url and nowhere else
         self.session.trust_env = False
+        self.session.proxies = network.proxies
+        self.session.verify = network.ca_bundle or True
+        self.session.cert = network.certificate
         seconds = min(ANSWER_SECONDS, retry_budget)
         adapter = TimedAdapter(seconds, throttle.workers)
         # mounted by scheme: base_url is escaped when it is sent, and a mount of its own would not match
@@ -74,7 +82,7 @@ class Client:
         try:
             result: T = call(self._attempt, request, read)
         except Again as again:
-            raise again.error or self._gave_up(again, request) from None
+            raise self._gave_up(again, request) from None
         return result
 
     def _attempt(self, request: PageRequest, read: Callable[[bytes, PageRequest], T]) -> T:
@@ -118,14 +126,14 @@ class Client:
                 self._prepare(request, tokens),
                 allow_redirects=False,
                 stream=True,
-                timeout=(CONNECT_SECONDS, min(READ_SECONDS, self.retry_budget)),
+                timeout=(min(CONNECT_SECONDS, self.retry_budget), min(READ_SECONDS, self.retry_budget)),
             )
             with closing(response):
                 body = b"" if response.is_redirect else read_body(response, request)
-        except requests.exceptions.SSLError as error:
-            raise untrusted(request.title, error) from None
         except (requests.RequestException, HTTPError, OSError, EOFError, zlib.error) as error:
-            raise failed(error) from None
+            raise failed(error, self.base_url, self.network) from None
+        if response.status_code == PROXY_AUTHENTICATION and self.network.proxy:
+            raise refused_by_proxy(response.status_code, self.network)
         check_status(response, body, request, tokens)
         return body
 
@@ -157,12 +165,12 @@ class Client:
         logger.warning("%s: %s; trying again in %.1f s.", request.title, failure(state), state.upcoming_sleep)
 
     def _gave_up(self, again: Again, request: PageRequest) -> ServiceUnreachable:
+        """Return the error of a request that failed for good, or for as long as the retry budget lasted."""
         wish = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
-        return ServiceUnreachable(
-            f"{request.title}: {again}{wish}; gave up after {self.retry_budget:.0f} s. "
-            f"Check base_url ({self.base_url}), or raise sources.letters.retry_budget.",
-            may_be_size=again.may_be_size,
-        )
+        spent = "" if again.tries else f"{wish}; gave up after {self.retry_budget:.0f} s"
+        # without the query, whose filters may hold personal data
+        where = f"{request.title} ({self.base_url}{request.listing.path})"
+        return ServiceUnreachable(f"{where}: {again}{spent}. {again.advice}", may_be_size=again.may_be_size)
 
 
 def read_body(response: requests.Response, request: PageRequest) -> bytes:

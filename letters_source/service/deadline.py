@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from requests.adapters import HTTPAdapter
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, ProxyManager
 from urllib3.connection import HTTPConnection
+from urllib3.util.ssltransport import SSLTransport
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -63,7 +64,8 @@ class KeptConnection(HTTPConnection):
     def connect(self) -> None:
         """Connect; urllib3 calls this."""
         super().connect()
-        self.keep(self.sock)
+        # TLS to the service within TLS to a proxy is no socket
+        self.keep(self.sock.socket if isinstance(self.sock, SSLTransport) else self.sock)
 
 
 class TimedAdapter(HTTPAdapter):
@@ -82,6 +84,12 @@ class TimedAdapter(HTTPAdapter):
         kinds = {"http": HTTPConnectionPool, "https": HTTPSConnectionPool}
         timed = partial(timed_pool, seconds=self._seconds, keep=self._keep)
         self.poolmanager.pool_classes_by_scheme = {name: timed(kind) for name, kind in kinds.items()}
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> ProxyManager:
+        """Return the connection pools of a proxy; requests calls this for each request."""
+        manager: ProxyManager = super().proxy_manager_for(proxy, **options)
+        manager.pool_classes_by_scheme = self.poolmanager.pool_classes_by_scheme
+        return manager
 
     def close(self) -> None:
         """Shut down all sockets, also those still being opened: closing one does not wake a thread that waits on it."""

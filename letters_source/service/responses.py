@@ -7,7 +7,6 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 import requests
-from urllib3.exceptions import ReadTimeoutError
 
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
 from letters_source.service.page_request import PageRequest
@@ -26,6 +25,7 @@ LONGEST_MESSAGE = 200
 LONGEST_HOST = 253
 # beyond any retry budget; much longer waits overflow
 LONGEST_RETRY_AFTER = 10.0**7
+ADVICE = "Check base_url, or raise sources.letters.retry_budget."
 
 
 @dataclass(eq=False)
@@ -35,9 +35,9 @@ class Again(Exception):
     reason: str
     wait: float | None = None  # seconds the service asks to wait
     tries: int | None = None  # how often to try with such a failure; None for as long as the retry budget lasts
-    error: LettersError | None = None  # what to raise after the last try
     is_late: bool = False  # whether there was no response in time
     may_be_size: bool = False  # whether a smaller page may succeed
+    advice: str = ADVICE  # what to do once the last try has failed
 
     def __str__(self) -> str:
         return self.reason
@@ -138,27 +138,3 @@ def may_be_size(error: LettersError) -> bool:
     if isinstance(error, MalformedResponse):
         return error.is_too_large
     return isinstance(error, ServiceUnreachable) and error.may_be_size
-
-
-def untrusted(where: str, error: requests.exceptions.SSLError) -> Again:
-    """Return why there is no TLS; a retry may help if the handshake was cut short, but not with a bad certificate."""
-    is_refused = "CERTIFICATE_VERIFY_FAILED" in str(error)
-    what = "the service's certificate cannot be verified" if is_refused else "the server does not speak TLS"
-    final = ServiceUnreachable(f"{where}: no trusted TLS connection: {what}; check sources.letters.base_url.")
-    return Again("no trusted TLS connection", tries=1 if is_refused else 3, error=final)
-
-
-def failed(error: Exception) -> Again:
-    """Return what went wrong with a request that had no complete response."""
-    has_no_connection = isinstance(error, requests.exceptions.ConnectTimeout)
-    is_late = not has_no_connection and isinstance(error, requests.exceptions.Timeout | ReadTimeoutError)
-    return Again(describe(error), is_late=is_late, may_be_size=is_late)
-
-
-def describe(error: Exception) -> str:
-    """Return what went wrong with a connection, without its address or contents."""
-    if isinstance(error, requests.exceptions.Timeout | ReadTimeoutError):
-        return "no response in time"
-    if isinstance(error, requests.exceptions.ConnectionError):
-        return "no connection to the service"
-    return "a response cut short"

@@ -13,7 +13,7 @@ from dlt.common.configuration.providers import CustomLoaderDocProvider
 from dlt.common.configuration.specs import PluggableRunContext
 
 from letters_source.config.providers import look_up
-from letters_source.config.resolve import check_base_url, is_loopback, read_tokens_again, resolve_settings
+from letters_source.config.resolve import read_tokens_again, resolve_settings
 from letters_source.config.settings import SETTINGS, Overrides, Settings
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION, ContactFilters, Filters, Form, TemplateFilters
@@ -814,64 +814,3 @@ def test_secrets_are_never_quoted(resolve: Resolve) -> None:
     assert "canary" not in problem(resolve, BASE_URL="https://user:canary@letters.example.org")
     assert "canary" not in problem(resolve, BASE_URL="https://letters.example.org?token=canary")
     assert "canary" not in problem(resolve, ACCESS_TOKEN="canary", MAX_WALKS="0")
-
-
-@pytest.mark.parametrize(
-    "base_url",
-    [URL, "HTTPS://LETTERS.EXAMPLE.ORG", "https://letters.example.org:8443/api/v1", "http://localhost:8000",
-     "http://127.0.0.1:8000/api/v1", "http://127.8.9.10", "http://[::1]:8000"],
-)  # fmt: skip
-def test_addresses_that_tokens_may_go_to(base_url: str) -> None:
-    """Everything over https, and this machine over http."""
-    check_base_url(base_url)
-
-
-@pytest.mark.parametrize(
-    "base_url",
-    ["http://letters.example.org", "http://localhost.example.org", "http://127.0.0.1.example.org", "http://0.0.0.0",
-     "http://10.0.0.1", "http://127.1"],
-)  # fmt: skip
-def test_plain_http_stays_on_this_machine(base_url: str) -> None:
-    """Names that only look like this machine's are refused."""
-    with pytest.raises(SettingsError) as caught:
-        check_base_url(base_url)
-    assert str(caught.value) == (
-        f"sources.letters.base_url must begin with https://, since tokens are sent there: {where('base_url')}"
-    )
-    assert caught.value.key == "sources.letters.base_url"
-
-
-@pytest.mark.parametrize(
-    "base_url",
-    ["", "letters.example.org", "//letters.example.org", "/api/v1", "https://", "https:///api/v1", "ftp://letters.example.org",
-     "file:///etc/passwd", "https://user@letters.example.org", "https://user:pass@letters.example.org", "https://:p@h",
-     "https://good.example.org\\@letters.example.org", f"{URL}?page=1", f"{URL}#part", "https://h:0", "https://h:65536",
-     "https://h:port", "https://[::1"],
-)  # fmt: skip
-def test_addresses_that_are_not_plain_are_refused(base_url: str) -> None:
-    """User information, a query, a fragment, no host, or another scheme."""
-    with pytest.raises(SettingsError) as caught:
-        check_base_url(base_url)
-    assert str(caught.value) == (
-        "sources.letters.base_url must be an address such as https://host/api/v1, without user, query or fragment: "
-        + where("base_url")
-    )
-
-
-@pytest.mark.parametrize(
-    "base_url",
-    [f"{URL}?", f"{URL}#", "https://@letters.example.org", f" {URL}", f"{URL}\n", f"{URL} ", f"{URL}/a b",
-     "https://lett\ners.example.org", "https://letters.example.org\u2028", "https://letters.example.org\x00"],
-)  # fmt: skip
-def test_addresses_with_blanks_or_empty_parts_are_refused(base_url: str) -> None:
-    """An empty query or fragment would swallow the path, and a blank would change the host."""
-    with pytest.raises(
-        SettingsError, match=r"^sources\.letters\.base_url must be an address such as https://host/api/v1"
-    ):
-        check_base_url(base_url)
-
-
-def test_this_machine_is_known_by_name_and_address() -> None:
-    """All of 127.0.0.0/8, ::1 and localhost."""
-    hosts = ["localhost", "127.0.0.1", "127.255.0.1", "::1", "example.org", "", "::2", "192.168.0.1"]
-    assert [is_loopback(host) for host in hosts] == [True] * 4 + [False] * 4

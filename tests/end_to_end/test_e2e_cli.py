@@ -474,8 +474,8 @@ def test_a_service_that_cannot_be_reached_ends_with_5(
     expected = Outcome(
         5,
         "",
-        "letters: templates page 0: no connection to the service; gave up after 0 s. "
-        f"Check base_url ({gone}), or raise sources.letters.retry_budget.\n",
+        f"letters: templates page 0 ({gone}/templates): no connection to the service: connection refused; "
+        "gave up after 0 s. Check base_url, or raise sources.letters.retry_budget.\n",
     )
     assert letters("load") == expected
     assert letters("check") == expected

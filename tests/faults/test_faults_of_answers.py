@@ -204,8 +204,8 @@ def test_f04_a_failure_for_ever_ends_with_the_budget(world: World, status: int) 
     """The message says what failed, how long it was tried, and what to do."""
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "no"}, status))
     assert str(refused(world, ServiceUnreachable, retry_budget=1)) == (
-        f"contacts page 0: the service answered {status}; gave up after 1 s. "
-        f"Check base_url ({world.settings['base_url']}), or raise sources.letters.retry_budget."
+        f"contacts page 0 ({world.settings['base_url']}/contacts): the service answered {status}; gave up after 1 s. "
+        "Check base_url, or raise sources.letters.retry_budget."
     )
 
 
@@ -220,7 +220,8 @@ def test_f04_a_page_that_fails_for_ever_ends_the_load(world: World) -> None:
     """Nine good pages do not excuse it."""
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "no"}, 500))
     error = refused(world, ServiceUnreachable, retry_budget=1)
-    assert str(error).startswith("contacts page 2: the service answered 500;")
+    where = f"contacts page 2 ({world.settings['base_url']}/contacts)"
+    assert str(error).startswith(f"{where}: the service answered 500; gave up after ")
 
 
 def test_f04_a_service_that_is_gone_is_unreachable(world: World) -> None:
@@ -229,8 +230,8 @@ def test_f04_a_service_that_is_gone_is_unreachable(world: World) -> None:
         pass
     error = refused(world, ServiceUnreachable, retry_budget=0.001, base_url=gone)
     assert str(error) == (
-        "templates page 0: no connection to the service; gave up after 0 s. "
-        f"Check base_url ({gone}), or raise sources.letters.retry_budget."
+        f"templates page 0 ({gone}/templates): no connection to the service: connection refused; gave up after 0 s. "
+        "Check base_url, or raise sources.letters.retry_budget."
     )
 
 

@@ -2,9 +2,6 @@
 
 import gzip
 import resource
-import shutil
-import ssl
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +30,7 @@ from worlds import World
 from letters_source import LettersError, MalformedResponse, ServiceRejected, ServiceUnreachable, SettingsError
 from letters_source.service.client import CHUNK_BYTES, MAX_BODY_BYTES
 from pages import page_of
+from private_ca import Authority
 from programmable_emulator import Reply, When
 from recording_server import Recorder, answer, record
 
@@ -195,41 +193,30 @@ def test_f31_a_redirect_to_itself_is_asked_for_once(world: World) -> None:
 
 
 @pytest.fixture
-def self_signed(tmp_path: Path) -> ssl.SSLContext:
-    """TLS with a certificate that nobody vouches for."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        [shutil.which("openssl") or "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-         "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
-         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
-         "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
+def authority(tmp_path: Path) -> Authority:
+    """An authority that no machine trusts by itself."""
+    return Authority(tmp_path)
 
 
-def test_f32_a_certificate_that_nobody_vouches_for_is_refused(world: World, self_signed: ssl.SSLContext) -> None:
+def test_f32_a_certificate_that_nobody_vouches_for_is_refused(world: World, authority: Authority) -> None:
     """No request is sent, and what is wrong is told; the service never gets the tokens in plain text instead."""
-    with record(answer(ONE), tls=self_signed) as service:
+    with record(answer(ONE), tls=authority.server("service")) as service:
         message = str(refused(world, ServiceUnreachable, base_url=service.base_url, only=("contacts",)))
     assert message == (
-        "contacts page 0: no trusted TLS connection: the service's certificate cannot be verified; "
-        "check sources.letters.base_url."
+        f"contacts page 0 ({service.base_url}/contacts): the certificate of the service cannot be trusted: "
+        "unable to get local issuer certificate. "
+        "If your company issues it, set sources.letters.ca_bundle to your company's certificates."
     )
     assert (service.connections, service.sent) == (1, [])
 
 
-def test_f28_a_redirect_from_https_to_http_is_not_followed(
-    world: World, self_signed: ssl.SSLContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_f28_a_redirect_from_https_to_http_is_not_followed(world: World, authority: Authority) -> None:
     """Where the certificate is trusted too: the tokens would be readable on their way."""
-    monkeypatch.setattr("requests.adapters.DEFAULT_CA_BUNDLE_PATH", str(tmp_path / "certificate.pem"))
+    trusting = {"ca_bundle": str(authority.bundle), "only": ("contacts",)}
     with record(answer(ONE)) as target:
         moved = answer(b"", "307 Moved", Location=f"{target.base_url}/contacts")
-        with record(moved, tls=self_signed) as service:
-            message = str(refused(world, ServiceRejected, base_url=service.base_url, only=("contacts",)))
+        with record(moved, tls=authority.server("service")) as service:
+            message = str(refused(world, ServiceRejected, base_url=service.base_url, **trusting))
     assert "the service redirects (307) to 127.0.0.1; redirects are not followed" in message
     assert (len(service.sent), len(target.sent)) == (1, 0)
 

@@ -2,8 +2,10 @@
 
 import os
 import signal
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import jwt
 import pytest
@@ -16,6 +18,8 @@ from shelves import clear
 from terminals import Outcome, run_command
 from worlds import ACCESS, REFRESH, Begin, World
 
+from forward_proxy import forward_proxy, tls_front
+from private_ca import Authority
 from programmable_emulator import Emulator, Reply, When
 
 ROW = "canary-row-93f0"
@@ -123,6 +127,24 @@ def test_f77_a_broken_answer_that_repeats_what_was_sent_is_not_repeated(
     assert done.code == 5
     assert is_silent(done)
     assert list(hits(tmp_path, world.place)) == []
+
+
+@pytest.mark.parametrize(("asked", "code"), [(f"user:{ROW}", 0), ("user:other", 5)])
+def test_f77_the_password_of_a_proxy_is_told_to_the_proxy_alone(
+    begin: Begin, tmp_path: Path, asked: str, code: int
+) -> None:
+    """Whether it takes it or refuses it; of the tokens it learns nothing."""
+    world, authority = begin(Emulator(4, 1)), Authority(tmp_path)
+    plain = urlsplit(world.settings["base_url"]).port or 0
+    with tls_front(plain, authority.server("service")) as port, forward_proxy(port, credentials=asked) as proxy:
+        given = {"proxy": proxy.url_for(f"user:{ROW}"), "ca_bundle": str(authority.bundle)}
+        done = load(world, base_url=f"https://127.0.0.1:{port}/api/v1", **given)
+    assert done.code == code
+    assert (f"the proxy {proxy.url} refused the user and password (407)" in done.err) == (code == 5)
+    assert is_silent(done)
+    assert b64encode(f"user:{ROW}".encode()).decode() not in done.err
+    assert list(hits(tmp_path, world.place)) == []
+    assert not any(token.encode() in proxy.seen for token in (ACCESS, REFRESH))
 
 
 UNFIT = {

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import click
@@ -15,6 +16,7 @@ from letters_source.cli.main import cli
 from letters_source.config.resolve import resolve_settings
 from letters_source.config.settings import FILTERS, SECRETS, SETTINGS, Overrides, Settings
 from letters_source.transform.privacy import Policy, Privacy
+from private_ca import Authority
 
 README = (ROOT / "README.md").read_text()
 PAGES = {path.name: path.read_text() for path in (ROOT / DOCS).glob("*.md")}
@@ -58,7 +60,7 @@ def without_annotation(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def test_every_setting_has_a_meaning_and_every_open_default_an_example() -> None:
+def test_every_setting_has_a_meaning_and_every_open_default_an_example(tmp_path: Path) -> None:
     """The commented config.toml, uncommented, has all of them, and is valid."""
     found, secrets = example("config.toml"), example("example.secrets.toml")
     sections = {name: found.pop(name) for name in (*FILTERS, "pii", "production")}
@@ -66,7 +68,10 @@ def test_every_setting_has_a_meaning_and_every_open_default_an_example() -> None
     assert list(secrets) == SECRETS
     assert list(found) == [name for name in SETTINGS if name not in secrets]
     assert {name: list(sections[name]) for name in FILTERS} == {name: list(keys) for name, keys in FILTERS.items()}
-    values = {"sources": {"letters": {**found, **dict.fromkeys(secrets, "s" * 16), **sections}}}
+    client = str(Authority(tmp_path).issue("client"))
+    usable = {**dict.fromkeys(secrets, "s" * 16), "proxy": "http://host:3128"}
+    usable |= dict.fromkeys(("ca_bundle", "client_cert", "client_key"), client)
+    values = {"sources": {"letters": {**found, **usable, **sections}}}
     settings = resolve_settings({}, [CustomLoaderDocProvider("example", lambda: values, supports_secrets=True)])
     unset = [key.name for keys in (SETTINGS, *FILTERS.values()) for key in keys.values() if not key.about.description]
     assert unset == []

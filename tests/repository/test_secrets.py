@@ -17,7 +17,8 @@ HARMLESS = {
     ("pipelines/README.md", "Basic Auth Credentials"): 1,
     # addresses with passwords that must be refused, or not be repeated
     ("tests/service/test_responses.py", "Basic Auth Credentials"): 1,
-    ("tests/config/test_settings.py", "Basic Auth Credentials"): 2,
+    ("tests/config/test_settings.py", "Basic Auth Credentials"): 1,
+    ("tests/config/test_network_settings.py", "Basic Auth Credentials"): 1,
     # of servers that live as long as a test
     ("tests/in_use/airflows.py", "Secret Keyword"): 1,
     ("tests/in_use/postgres.py", "Secret Keyword"): 1,
