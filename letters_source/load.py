@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import dlt
 from dlt.extract import DltSource
 
-from letters_source.config.resolve import resolve_settings
+from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides
 from letters_source.destination.annotate import create_current_views, create_keys, describe_lake, describe_tables
 from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished
@@ -34,8 +34,11 @@ from letters_source.destination.publish import check_published, place_of_copy, p
 from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.errors import SettingsError
+from letters_source.extract.accounts import check_apart
+from letters_source.extract.task import LoadContext, listing_task
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.service.listings import LISTINGS
+from letters_source.service.throttle import Throttle
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
 
@@ -167,10 +170,15 @@ def run_accounts(
         **settings: as for `run`.
 
     Raises:
+        SharedIds: the service lists the same ids for two accounts; nothing is loaded.
         LettersError: as `run` does; the accounts before the failed one are loaded.
     """
     results = {}
     copy = place_of_copy(publish)
+    if len(pipelines) > 1:
+        check_accounts([*pipelines], only, **settings)
+        # they need no comparison of their own
+        settings["allow_shared_ids"] = True
     if copy:
         for pipeline in pipelines.values():
             check_published(pipeline, copy)
@@ -183,6 +191,19 @@ def run_accounts(
         if copy:
             when_free(partial(publish_copy, next(iter(pipelines.values())), copy), wait)
     return results
+
+
+def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings: Unpack[Overrides]) -> None:
+    """Raise `SharedIds` if accounts list the same ids on their first pages, unless `allow_shared_ids` is set."""
+    resolved = resolve_settings({**settings, "account_id": accounts[0]})
+    if resolved.allow_shared_ids:
+        return
+    throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
+    context = LoadContext(resolved, token_source(resolved, settings), throttle)
+    wanted = {MAILINGS.listing if part == MAILINGS.name else part for part in only} or {*LISTINGS}
+    for name, listing in LISTINGS.items():
+        if name in wanted:
+            check_apart(listing_task(listing, context), accounts)
 
 
 def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:

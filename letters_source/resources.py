@@ -8,7 +8,7 @@ from typing import Any
 
 import dlt
 
-from letters_source.compatibility import check_selection
+from letters_source.compatibility import check_new_account, check_selection
 from letters_source.config.messages import unusable, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.write_modes import check_mode
@@ -113,4 +113,6 @@ def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
     with open_held(pipeline) as client:
         audits = finished_audits(client, task.name)
         check_selection(client, str(pipeline.dataset_name), task, audits)
+    if not audits:
+        check_new_account(pipeline, task)
     return audits

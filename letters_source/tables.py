@@ -326,6 +326,7 @@ LISTING_AUDIT = Table(
             "Largest overlap of neighboring pages that was asked for, in rows; null unless pages overlapped.",
             "bigint",
         ),
+        Column("service", "", "The service that was read: scheme, host and path; null in loads of version 0.1.0."),
     ),
 )
 

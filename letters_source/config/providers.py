@@ -77,6 +77,11 @@ def found_values(name: str, sections: Sequence[str], providers: Providers) -> It
                 yield section, provider.get_value(name, hint, None, *section.split("."))[0]
 
 
+def has_value(name: str, section: str, providers: Providers) -> bool:
+    """Return whether a provider has a value for a key of a section."""
+    return any(value is not None for _, value in found_values(name, (section,), providers))
+
+
 def check_section(section: str, providers: Providers, allowed: Sequence[str]) -> None:
     """Raise if a section has an unknown key, which would be ignored, in a file or in the environment."""
     parent, _, name = section.rpartition(".")

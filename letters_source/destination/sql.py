@@ -30,18 +30,20 @@ class SqlClient(Protocol):
 
 
 @contextmanager
-def open_sql(pipeline: "dlt.Pipeline") -> Iterator[SqlClient]:
-    """Open a SQL client: dlt's own, or ours for tables in files."""
+def open_sql(pipeline: "dlt.Pipeline", dataset: str | None = None) -> Iterator[SqlClient]:
+    """Open a SQL client on the pipeline's dataset, or another one: dlt's own, or ours for tables in files."""
     # imported here, so that the report, which only quotes text, does not import dlt
     from letters_source.destination.kinds import is_files
 
     if is_files(pipeline):
         from letters_source.destination.file_tables import open_files
 
-        with open_files(pipeline.destination_client()) as files:
+        job_client: Any = pipeline.destination_client()
+        job_client.dataset_name = dataset or job_client.dataset_name
+        with open_files(job_client) as files:
             yield files
     else:
-        with pipeline.sql_client() as client:
+        with pipeline.sql_client() as client, client.with_alternative_dataset_name(dataset or client.dataset_name):
             yield client
 
 
