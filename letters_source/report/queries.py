@@ -118,7 +118,8 @@ def if_kept(column: str, listing: str) -> str:
 
 
 LABELED = f"""
-    SELECT {short(if_kept("title", "contacts"), "'label ' || id")} AS name, count(DISTINCT (account_id, contact_id)) AS number
+    SELECT {short(if_kept("title", "contacts"), "'label ' || id")} AS name,
+        count(DISTINCT (account_id, contact_id)) AS number
     FROM contacts__contact_labels GROUP BY 1
 """
 PRODUCTS = f"templates LEFT JOIN {of_parent('templates__product', 'template')}"
