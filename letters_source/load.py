@@ -175,13 +175,13 @@ def run_accounts(
     """
     results = {}
     copy = place_of_copy(publish)
-    if len(pipelines) > 1:
-        check_accounts([*pipelines], only, **settings)
-        # they need no comparison of their own
-        settings["allow_shared_ids"] = True
     if copy:
         for pipeline in pipelines.values():
             check_published(pipeline, copy)
+    if len(pipelines) > 1:
+        check_accounts([*pipelines], only, **settings)
+        # each is compared with the others, and needs no comparison of its own
+        settings["allow_shared_ids"] = True
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
@@ -193,6 +193,7 @@ def run_accounts(
     return results
 
 
+@plain_errors
 def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings: Unpack[Overrides]) -> None:
     """Raise `SharedIds` if accounts list the same ids on their first pages, unless `allow_shared_ids` is set."""
     resolved = resolve_settings({**settings, "account_id": accounts[0]})
@@ -200,7 +201,8 @@ def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings
         return
     throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
     context = LoadContext(resolved, token_source(resolved, settings), throttle)
-    wanted = {MAILINGS.listing if part == MAILINGS.name else part for part in only} or {*LISTINGS}
+    parts = parts_in(only)
+    wanted = {MAILINGS.listing if part == MAILINGS.name else part for part in parts} or {*LISTINGS}
     for name, listing in LISTINGS.items():
         if name in wanted:
             check_apart(listing_task(listing, context), accounts)
@@ -208,7 +210,13 @@ def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings
 
 def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
     """Return the source with the selected parts, unchanged if none is given, or raise `SettingsError`."""
+    parts = parts_in(only)
+    return source.with_resources(*parts) if parts else source
+
+
+def parts_in(only: Sequence[str]) -> set[str]:
+    """Return the names of the parts to load, or raise `SettingsError`."""
     parts = {only} if isinstance(only, str) else set(only)
     if unknown := parts - set(PARTS):
         raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")
-    return source.with_resources(*parts) if parts else source
+    return parts
