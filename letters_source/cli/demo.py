@@ -21,8 +21,7 @@ def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
     with emulator.serve() as base_url:
         tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
         pipeline = make_pipeline("duckdb", file, name=NAME)
-        # fewer contacts than in the last demo are no loss
-        # nor is another port another service
+        # fewer contacts than in the last demo are no loss, and each demo has another port
         guards = {"allow_empty": True, "max_shrink": 1.0, "allow_other_service": True}
         load_shown(pipeline, (), {"base_url": base_url, **tokens, **guards}, quiet=quiet)
 

@@ -93,7 +93,7 @@ class Settings:
     pii_key: Annotated[str | None, about("Key to hash personal data with, 16 bytes or more.")] = field(
         default=None, repr=False
     )
-    environment: Annotated[Environment | None, about("Section to prefer: demo or production.", "demo")] = None
+    environment: Annotated[Environment | None, about("Section to prefer: demo or production.", "production")] = None
     account_id: Annotated[str | None, about("Account to request; by default the token's own.", "...")] = None
     page_size: Annotated[
         Rows, about("Rows to request per page; auto: 1,000, or 100 if such pages fail.", ge=1, le=1_000_000)
