@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ServiceRejected,
         ServiceUnreachable,
         SettingsError,
+        SharedIds,
         WrongCount,
     )
     from letters_source.load import Result, run, run_accounts
@@ -44,6 +45,7 @@ __all__ = [
     "ServiceRejected",
     "ServiceUnreachable",
     "SettingsError",
+    "SharedIds",
     "TemplateFilters",
     "WrongCount",
     "account_pipelines",

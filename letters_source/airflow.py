@@ -5,7 +5,7 @@ DAG files import this module, so it imports dlt only when a task runs.
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,15 @@ def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
     look_up_sections_only()
     with airflow_failures(), Container().injectable_context(data_interval(get_current_context())):
         return run(make(), **{**connection_settings(), **settings})
+
+
+def compare_accounts(accounts: Sequence[str], **settings: Any) -> None:
+    """Call `check_accounts` in a task, with the connection's settings, as `load_task` calls `run`."""
+    from letters_source.load import check_accounts
+
+    look_up_sections_only()
+    with airflow_failures():
+        check_accounts(accounts, **{**connection_settings(), **settings})
 
 
 def look_up_sections_only() -> None:

@@ -1,26 +1,42 @@
-"""Refuses loads whose selection or mode differs from that of the rows in the dataset."""
+"""Refuses loads whose service, selection or mode differs from that of the rows in the dataset."""
 
 import json
 import logging
 from collections.abc import Sequence
 from typing import Any
 
+import dlt
+
 from letters_source.config.messages import where_to_set
-from letters_source.destination.audits import finished_audits, holds_rows, read_columns, unfinished_audits
+from letters_source.destination.audits import (
+    finished_audits,
+    held_service,
+    holds_rows,
+    open_held,
+    other_account,
+    read_columns,
+    unfinished_audits,
+)
+from letters_source.destination.pipeline import account_dataset
 from letters_source.destination.sql import SqlClient
 from letters_source.errors import SettingsError
+from letters_source.extract.accounts import check_apart
 from letters_source.extract.mailings import DAYS, window_of
 from letters_source.extract.task import Task
+from letters_source.service.address import service_of
 from letters_source.service.listings import SECTION, given
-from letters_source.tables import LOAD_ID, MAILINGS, MERGE, tables_of
+from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
 from letters_source.transform.row_hash import ROW_HASH
+
+WORDS = {"pii": "policies for personal values"}
+"""How a message names what is not named as its setting is."""
 
 logger = logging.getLogger("letters_source")
 
 
 def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[dict[str, Any]]) -> None:
-    """Check that the dataset was loaded with the same filters, account, environment and mode, or raise `SettingsError`.
+    """Check that the dataset was loaded with the same filters, account, environment, mode and service, or raise.
 
     The newest of the task's `audits`, which are newest first, decides; environments are compared if both loads set one.
     """
@@ -29,6 +45,7 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
         check_columns(client, dataset, task)
         # in these modes, rows of an unfinished load would stay next to this load's rows
         audits = left_behind(client, task)
+    check_service(client, dataset, task, audits)
     if not audits:
         return
     # loads without an environment may lie between loads with one
@@ -39,10 +56,49 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
     if held["mode"] == wanted["mode"] != "history":
         check_policies(task, dict(audits[0].get("pii") or {}))
     if held != wanted:
+        before, now = described(held, wanted), described(wanted, held)
         raise SettingsError(
-            f"{task.name}: the dataset {dataset} was loaded {describe(held)}, and this load is "
-            f"{describe(wanted)}; to keep both, choose another dataset with --dataset."
+            f"{task.name}: the dataset {dataset} was loaded {before}, and this load is {now}; "
+            "to keep both, choose another dataset with --dataset."
         )
+
+
+def check_service(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[dict[str, Any]]) -> None:
+    """Check that no listing of the dataset was loaded from another service, or raise `SettingsError`."""
+    held = held_service(client) or next((audit.get("service") for audit in audits), None)
+    wanted = service_of(task.settings.base_url)
+    if held not in (None, wanted) and not task.settings.allow_other_service:
+        raise SettingsError(
+            f"{task.name}: the dataset {dataset} was loaded from {held}, and base_url is {wanted}; to keep both, "
+            f"choose another dataset with --dataset. If the service moved, set {SECTION}.allow_other_service to true "
+            "for one load.",
+            key=f"{SECTION}.base_url",
+        )
+
+
+def check_new_account(pipeline: dlt.Pipeline, task: Task) -> None:
+    """Check the first load of an account into its own dataset, or raise.
+
+    Raises:
+        SettingsError: the account is in the default dataset, where earlier versions loaded a single account.
+        SharedIds: the service lists the same ids for an account in another dataset of the database.
+    """
+    account, dataset = task.filters.account_id, str(pipeline.dataset_name)
+    if account is None:
+        return
+    if dataset == account_dataset(DATASET, account):
+        with open_held(pipeline, DATASET) as client:
+            former = finished_audits(client, task.name)
+        if former and former[0]["account_id"] == account:
+            raise SettingsError(
+                f"{task.name}: the account {account} is in the dataset {DATASET}; to continue it there, load this "
+                f"account alone with --dataset {DATASET}; to load it into {dataset}, remove {DATASET} first."
+            )
+    if not task.settings.allow_shared_ids:
+        with open_held(pipeline) as client:
+            other = other_account(pipeline, client, account)
+        if other:
+            check_apart(task, (account, other))
 
 
 def left_behind(client: SqlClient | None, task: Task) -> list[dict[str, Any]]:
@@ -128,10 +184,17 @@ def selection(audit: dict[str, Any], window: int = 0) -> dict[str, Any]:
     }
 
 
-def describe(selection: dict[str, Any]) -> str:
-    """Return a selection in words, for a message."""
-    filters = ", ".join(f"{name}={json.dumps(value)}" for name, value in sorted(selection["filters"].items()))
-    words = [f"with {filters}" if filters else "without filters", f"in mode {selection['mode']}"]
-    words += [f"with personal values {json.dumps(selection['pii'])}"] if selection["pii"] else []
-    words += [f"for {key} {selection[key]}" for key in ("account_id", "environment") if selection[key]]
+def described(selection: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return in words what a selection has otherwise than another one, for a message."""
+    mine, theirs = ({**each, **each["filters"]} for each in (selection, other))
+    names = {*mine, *theirs} - {"filters"}
+    differing = sorted(name for name in names if mine.get(name) != theirs.get(name))
+    chosen = {name: mine[name] for name in differing if mine.get(name) not in (None, {})}
+    lacking = [WORDS.get(name, name) for name in differing if name not in chosen]
+    filters = ", ".join(f"{name}={json.dumps(value)}" for name, value in chosen.items() if name in mine["filters"])
+    words = [f"with {filters}"] if filters else []
+    words += [f"without {' and '.join(lacking)}"] if lacking else []
+    words += [f"in mode {chosen['mode']}"] if "mode" in chosen else []
+    words += [f"with personal values {json.dumps(chosen['pii'])}"] if "pii" in chosen else []
+    words += [f"for {key} {chosen[key]}" for key in ("account_id", "environment") if key in chosen]
     return " ".join(words)

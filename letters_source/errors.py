@@ -11,6 +11,7 @@
     │   ├── RepeatedIds             the service lists ids more than once
     │   └── WrongCount              the service lists more or fewer rows than it counts
     ├── ListingShrank               a listing lost more rows since the last load than is allowed
+    ├── SharedIds                   the service lists the same ids for two accounts
     ├── LoadFailed                  the destination failed, or does not hold what was read
     └── ServiceError                the service did not answer as documented
         ├── ServiceUnreachable      no usable response within the retry budget
@@ -143,6 +144,20 @@ class ListingShrank(LettersError):
         super().__init__(
             f"{listing}: the service lists {now} rows with an id, and the last load had {before}; nothing was loaded. "
             f"If the others are really gone, {remedy} for one load."
+        )
+
+
+class SharedIds(LettersError):
+    """The service lists the same ids for two accounts, as if it ignored the account, so nothing was loaded."""
+
+    exit_code = 4
+
+    def __init__(self, listing: str, accounts: tuple[str, str], shared: int) -> None:
+        self.listing, self.accounts, self.shared = listing, accounts, shared
+        super().__init__(
+            f"{listing}: the accounts {' and '.join(accounts)} share {shared} ids on their first pages, so the service "
+            "may ignore the account; nothing was loaded. If they really share them, set "
+            "sources.letters.allow_shared_ids to true."
         )
 
 

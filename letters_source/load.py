@@ -12,7 +12,7 @@ from dlt.common.destination import TLoaderFileFormat
 from dlt.destinations.sql_client import SqlClientBase
 from dlt.extract import DltSource
 
-from letters_source.config.resolve import resolve_settings
+from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides
 from letters_source.destination.annotate import create_current_views, create_keys, describe_lake, describe_tables
 from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished, restore_tables
@@ -36,8 +36,11 @@ from letters_source.destination.publish import check_published, place_of_copy, p
 from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.errors import SettingsError
+from letters_source.extract.accounts import check_apart
+from letters_source.extract.task import LoadContext, listing_task
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.service.listings import LISTINGS
+from letters_source.service.throttle import Throttle
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
 
@@ -173,6 +176,7 @@ def run_accounts(
         **settings: as for `run`.
 
     Raises:
+        SharedIds: the service lists the same ids for two accounts; nothing is loaded.
         LettersError: as `run` does; the accounts before the failed one are loaded.
     """
     results = {}
@@ -180,6 +184,10 @@ def run_accounts(
     if copy:
         for pipeline in pipelines.values():
             check_published(pipeline, copy)
+    if len(pipelines) > 1:
+        check_accounts([*pipelines], only, **settings)
+        # each is compared with the others, and needs no comparison of its own
+        settings["allow_shared_ids"] = True
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
         results[account] = run(pipeline, only=only, watch=watch, **settings)
@@ -191,9 +199,30 @@ def run_accounts(
     return results
 
 
+@plain_errors
+def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings: Unpack[Overrides]) -> None:
+    """Raise `SharedIds` if accounts list the same ids on their first pages, unless `allow_shared_ids` is set."""
+    resolved = resolve_settings({**settings, "account_id": accounts[0]})
+    if resolved.allow_shared_ids:
+        return
+    throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
+    context = LoadContext(resolved, token_source(resolved, settings), throttle)
+    parts = parts_in(only)
+    wanted = {MAILINGS.listing if part == MAILINGS.name else part for part in parts} or {*LISTINGS}
+    for name, listing in LISTINGS.items():
+        if name in wanted:
+            check_apart(listing_task(listing, context), accounts)
+
+
 def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
     """Return the source with the selected parts, unchanged if none is given, or raise `SettingsError`."""
+    parts = parts_in(only)
+    return source.with_resources(*parts) if parts else source
+
+
+def parts_in(only: Sequence[str]) -> set[str]:
+    """Return the names of the parts to load, or raise `SettingsError`."""
     parts = {only} if isinstance(only, str) else set(only)
     if unknown := parts - set(PARTS):
         raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")
-    return source.with_resources(*parts) if parts else source
+    return parts

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 
-from letters_source.compatibility import check_selection
+from letters_source.compatibility import check_new_account, check_selection
 from letters_source.config.messages import unusable, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.kinds import is_files, table_format
@@ -131,6 +131,8 @@ def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
     with open_held(pipeline) as client:
         audits = finished_audits(client, task.name)
         check_selection(client, str(pipeline.dataset_name), task, audits)
+    if not audits:
+        check_new_account(pipeline, task)
     return audits
 
 

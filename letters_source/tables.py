@@ -332,6 +332,7 @@ LISTING_AUDIT = Table(
             "How often a number became text because the field is documented as text; null for none.",
             "json",
         ),
+        Column("service", "", "The service that was read: scheme, host and path; null in loads of version 0.1.0."),
     ),
 )
 

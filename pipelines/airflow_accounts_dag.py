@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import dag, task, task_group
 
-from letters_source.airflow import GROUP, UNITED, accounts_of, airflow_failures, extra_of, load_task
+from letters_source.airflow import GROUP, UNITED, accounts_of, airflow_failures, compare_accounts, extra_of, load_task
 
 ACCOUNTS = {
     "to": os.environ.get("LETTERS_ACCOUNTS_FILE", "/data/letters_accounts.duckdb"),
@@ -30,7 +30,9 @@ def letters_accounts() -> None:
 
     @task
     def accounts(**context: Any) -> Any:
-        return accounts_of(context["params"])
+        found = accounts_of(context["params"])
+        compare_accounts(found)
+        return found
 
     @task(pool="letters_service")
     def load(account: str, **context: Any) -> dict[str, Any]:

@@ -81,10 +81,10 @@ def init(**options: Any) -> None:
 @path_option("--publish", words="DuckDB file for readers, replaced once the load is verified.")
 @dataset_option("Schema to load into.")
 @click.option("--only", metavar="PARTS", help="Any of templates, contacts and mailings, separated by commas.")
-@setting(SETTINGS["account_id"], multiple=True, help="Account to request; of several, each gets its own dataset.")
+@setting(SETTINGS["account_id"], multiple=True, help="Account to load, into its own dataset; may be repeated.")
 @settings_options("facets", "history", "sync", "mailings", "mailings_since")
 @click.option("--pii", metavar="POLICY", callback=not_empty, help=PII)
-@settings_options("allow_empty", "max_shrink", "lock_wait")
+@settings_options("allow_empty", "max_shrink", "allow_shared_ids", "allow_other_service", "lock_wait")
 @filter_options
 @connection_options
 @output_options
@@ -97,28 +97,31 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
     A dataset keeps its filters, account and mode. To load with other ones, use another --dataset.
     """
     from letters_source.cli.display import load_accounts_shown, load_shown, start_logging
-    from letters_source.destination.pipeline import account_pipelines, make_pipeline, schema_of_views
+    from letters_source.destination.pipeline import account_dataset, account_pipelines, make_pipeline, schema_of_views
     from letters_source.tables import DATASET
 
     start_logging(quiet=quiet, debug=debug)
     parts = listed(only)
-    dataset, accounts = options.pop("dataset") or DATASET, options.pop("account_id")
+    dataset, accounts = options.pop("dataset"), options.pop("account_id")
     settings = with_filters(without_unset(options))
     check_options_apply(settings, parts)
     if len(accounts) > 1:
-        pipelines = account_pipelines(destination, to, dataset, accounts)
-        load_accounts_shown(pipelines, parts, {**settings, "views": schema_of_views(dataset)}, quiet=quiet)
-    else:
-        settings["account_id"] = next(iter(accounts), None)
-        load_shown(make_pipeline(destination, to, dataset), parts, settings, quiet=quiet)
+        pipelines = account_pipelines(destination, to, dataset or DATASET, accounts)
+        views = schema_of_views(dataset or DATASET)
+        load_accounts_shown(pipelines, parts, {**settings, "views": views}, quiet=quiet)
+        return
+    account = settings["account_id"] = next(iter(accounts), None)
+    # an account alone goes where it goes as one of several
+    own = account_dataset(DATASET, account) if account else DATASET
+    load_shown(make_pipeline(destination, to, dataset or own), parts, settings, quiet=quiet)
 
 
 @cli.command(short_help="Show what a load would find, and how long it would take.")
-@settings_options("account_id")
+@setting(SETTINGS["account_id"], multiple=True, help="Account to request; of several, whether they share ids.")
 @click.option("--probe", is_flag=True, help="Also find the largest page size that the service returns.")
 @connection_options
 @output_options
-def check(*, probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
+def check(*, account_id: tuple[str, ...], probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
     """Request one page of each listing, and one row with each filter.
 
     Shows whether the service is reachable and accepts the tokens, how many rows there are, how long a load
@@ -128,7 +131,7 @@ def check(*, probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
     from letters_source.extract.check import check_service
 
     start_logging(quiet=quiet, debug=debug)
-    found = check_service(probe=probe, **without_unset(settings))
+    found = check_service(account_id, probe=probe, **without_unset(settings))
     if not quiet:
         show_findings(found)
 

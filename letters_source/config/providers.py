@@ -85,6 +85,11 @@ def check_secret_place(key: Key, sections: Sequence[str], providers: Providers) 
                 raise unusable(key.name, f"is a secret, and ignored in {provider.name}")
 
 
+def has_value(name: str, section: str, providers: Providers) -> bool:
+    """Return whether a provider has a value for a key of a section."""
+    return any(value is not None for _, value in found_values(name, (section,), providers))
+
+
 def check_section(section: str, providers: Providers, allowed: Sequence[str]) -> None:
     """Raise if a section has an unknown key, which would be ignored, in a file or in the environment."""
     parent, _, name = section.rpartition(".")

@@ -17,7 +17,9 @@ from letters_source.config.providers import (
     check_spelling,
     convert,
     fresh_providers,
+    has_value,
     look_up,
+    names_in,
     present_providers,
     sections_of,
 )
@@ -28,6 +30,7 @@ from letters_source.service.tokens import Tokens, TokenSource, check_tokens
 from letters_source.tables import UNDOCUMENTED
 from letters_source.transform.privacy import CHOICES, MIN_KEY_BYTES, PERSONAL, Policy, Privacy
 
+SERVICE_KEYS = ("base_url", "access_token", "refresh_token")
 F = TypeVar("F", ContactFilters, TemplateFilters)
 POLICIES = {name: Key(name, Literal[choices], Meta()) for name, choices in {**CHOICES, "all": get_args(Policy)}.items()}
 """The keys of `[sources.letters.pii]`."""
@@ -40,6 +43,8 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
     check_names(SECTION, given, Overrides.__annotations__)
     environment = cast("Environment | None", resolve_key(SETTINGS["environment"], given, (SECTION,), found))
     sections = sections_of(environment)
+    if environment:
+        check_environment(environment, given, found)
     for section in sections:
         check_spelling(section, found, (*Overrides.__annotations__, *SUBSECTIONS, *get_args(Environment)))
     values = resolve_keys(SETTINGS.values(), given, sections, found)
@@ -52,6 +57,19 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
     )
     check_settings(settings)
     return settings
+
+
+def check_environment(environment: str, given: Mapping[str, object], providers: Providers) -> None:
+    """Raise if an environment has no section of its own, unless the arguments tell which service to load."""
+    section = f"{SECTION}.{environment}"
+    is_given = all(given.get(name) for name in SERVICE_KEYS)
+    if is_given or names_in(section, providers) or any(has_value(name, section, providers) for name in SERVICE_KEYS):
+        return
+    raise SettingsError(
+        f"environment is {environment}, but the section [{section}] does not exist or is empty: "
+        f"{where_to_set(f'{environment}.base_url')}.",
+        key=f"{section}.base_url",
+    )
 
 
 def resolve_keys(

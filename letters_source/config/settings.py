@@ -66,6 +66,8 @@ class Overrides(TypedDict, total=False):
     retry_budget: float
     allow_empty: bool
     max_shrink: float
+    allow_shared_ids: bool
+    allow_other_service: bool
     lock_wait: float
     facets: bool
     last_mailed_statuses: Sequence[str]
@@ -102,7 +104,7 @@ class Settings:
     proxy: Annotated[
         str | None, about("Proxy, such as http://host:3128; a user and a password go before the host.")
     ] = field(default=None, repr=False)
-    environment: Annotated[Environment | None, about("Section to prefer: demo or production.", "demo")] = None
+    environment: Annotated[Environment | None, about("Section to prefer: demo or production.", "production")] = None
     account_id: Annotated[str | None, about("Account to request; by default the token's own.", "...")] = None
     ca_bundle: Annotated[
         str | None,
@@ -134,6 +136,10 @@ class Settings:
     retry_budget: Annotated[float, about("Seconds to keep retrying a page.", gt=0)] = 120.0
     allow_empty: Annotated[bool, about("Accept a listing that has lost all its rows since the last load.")] = False
     max_shrink: Annotated[float, about("Share of its rows that a listing may lose between loads.", ge=0, le=1)] = 0.5
+    allow_shared_ids: Annotated[bool, about("Accept accounts that list the same ids.")] = False
+    allow_other_service: Annotated[bool, about("Accept another base_url than the last load's: the service moved.")] = (
+        False
+    )
     lock_wait: Annotated[float, about("Seconds to wait for a lock on the destination.", ge=0)] = 0.0
     facets: Annotated[bool, about("Also load data that only filters reveal, such as address statuses.")] = False
     last_mailed_statuses: Annotated[Texts, about("Last mailed statuses to load as a facet.")] = LAST_MAILED_STATUSES

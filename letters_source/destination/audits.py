@@ -11,9 +11,13 @@ from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
+from letters_source.destination.kinds import engine
 from letters_source.destination.sql import SqlClient, open_sql
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS
 
+FIND_AUDITS = """
+    SELECT table_schema FROM information_schema.columns WHERE table_name = %s AND column_name = 'account_id' ORDER BY 1
+"""
 JSON_NAMES = frozenset(column.name for column in LISTING_AUDIT.columns if column.kind == "json")
 
 
@@ -27,12 +31,12 @@ def running_pipeline() -> dlt.Pipeline | None:
 
 
 @contextmanager
-def open_held(pipeline: dlt.Pipeline) -> Iterator[SqlClient | None]:
+def open_held(pipeline: dlt.Pipeline, dataset: str | None = None) -> Iterator[SqlClient | None]:
     """Open a SQL client for the functions below; None without a destination, a dataset, or SQL support."""
     client = None
     with ExitStack() as stack:
         with suppress(DestinationUndefinedEntity, SqlClientNotAvailable, PipelineConfigMissing):
-            client = stack.enter_context(open_sql(pipeline))
+            client = stack.enter_context(open_sql(pipeline, dataset))
         yield client
 
 
@@ -55,6 +59,31 @@ def read_audits(client: SqlClient | None, name: str, are: str) -> list[dict[str,
     )
     columns, rows = ask(client, query, (LISTING_AUDIT.name, LOADS), name)
     return [opened(dict(zip(columns, row, strict=True))) for row in rows]
+
+
+def held_service(client: SqlClient | None) -> str | None:
+    """Return the service that the newest finished load of any listing recorded; None if none did."""
+    if "service" not in read_columns(client, LISTING_AUDIT.name):
+        return None
+    query = (
+        f"SELECT service FROM {{}} WHERE service IS NOT NULL AND {LOAD_ID.name} IN "
+        "(SELECT load_id FROM {} WHERE status = 0) ORDER BY started_at DESC LIMIT 1"
+    )
+    _, rows = ask(client, query, (LISTING_AUDIT.name, LOADS))
+    return next((service for [service] in rows), None)
+
+
+def other_account(pipeline: dlt.Pipeline, client: SqlClient | None, account: str) -> str | None:
+    """Return an account that was loaded into another dataset of the same database; None for other destinations."""
+    if engine(pipeline) not in ("duckdb", "postgres"):
+        return None
+    _, schemas = ask(client, FIND_AUDITS, (), LISTING_AUDIT.name)
+    for [schema] in schemas:
+        query = f'SELECT account_id FROM "{schema}".{LISTING_AUDIT.name} WHERE account_id <> %s LIMIT 1'
+        _, rows = ask(client, query, (), account)
+        if rows:
+            return str(rows[0][0])
+    return None
 
 
 def read_columns(client: SqlClient | None, table: str) -> set[str]:

@@ -133,9 +133,7 @@ def account_pipelines(
     Raises:
         DestinationError: as for `make_pipeline`, or two accounts would share a dataset.
     """
-    # schedulers may pass numbers
-    names = {account: re.sub("[^0-9a-z]+", "_", str(account).lower()).strip("_") for account in accounts}
-    datasets = {account: f"{dataset}_{name}" for account, name in names.items()}
+    datasets = {account: account_dataset(dataset, account) for account in accounts}
     if len(set(datasets.values())) < len(accounts):
         shown = ", ".join(map(str, accounts))
         raise DestinationError(f"Two of the accounts {shown} would share a dataset; load one into another dataset.")
@@ -143,6 +141,13 @@ def account_pipelines(
     if kind == "duckdb" and views in (*datasets.values(), catalog_of(absolute_place(kind, to))):
         raise DestinationError(f"{views} is reserved for views over accounts: no account or file can use this name.")
     return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
+
+
+def account_dataset(dataset: str, account: str) -> str:
+    """Return the name of an account's own dataset."""
+    # schedulers may pass numbers
+    name = re.sub("[^0-9a-z]+", "_", str(account).lower()).strip("_")
+    return f"{dataset}_{name}"
 
 
 def make_destination(kind: Kind, place: str) -> AnyDestination_CO:

@@ -33,18 +33,20 @@ class SqlClient(Protocol):
 
 
 @contextmanager
-def open_sql(pipeline: "dlt.Pipeline") -> "Iterator[SqlClientBase[Any] | FilesSql]":
-    """Open a SQL client: dlt's own, or ours for tables in files."""
+def open_sql(pipeline: "dlt.Pipeline", dataset: str | None = None) -> "Iterator[SqlClientBase[Any] | FilesSql]":
+    """Open a SQL client on the pipeline's dataset, or another one: dlt's own, or ours for tables in files."""
     # imported here, so that the report, which only quotes text, does not import dlt
     from letters_source.destination.kinds import files_client, is_files
 
     if is_files(pipeline):
         from letters_source.destination.file_tables import open_files
 
-        with open_files(files_client(pipeline)) as files:
+        files_of = files_client(pipeline)
+        files_of.dataset_name = dataset or files_of.dataset_name
+        with open_files(files_of) as files:
             yield files
     else:
-        with pipeline.sql_client() as client:
+        with pipeline.sql_client() as client, client.with_alternative_dataset_name(dataset or client.dataset_name):
             yield client
 
 

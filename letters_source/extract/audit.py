@@ -14,6 +14,7 @@ import pyarrow as pa
 from letters_source.decode.row_schema import OTHERS, Notes
 from letters_source.extract.task import TableRows, Task
 from letters_source.pagination.verdicts import Verdict
+from letters_source.service.address import service_of
 from letters_source.service.listings import given
 from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE
 
@@ -108,6 +109,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "links_mended": verdict.links_mended,
         "overlap": verdict.overlap,
         "converted_fields": as_json(by_plain_name(notes.numbers)),
+        "service": service_of(settings.base_url),
     }
     return TableRows(LISTING_AUDIT.name, pa.Table.from_pylist([row], LISTING_AUDIT.schema))
 

@@ -1,6 +1,6 @@
 """Check the service without loading: one page of each listing, an estimate, and the effect of each filter."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -10,6 +10,7 @@ from typing import Unpack
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
 from letters_source.decode.page import Page
+from letters_source.extract.accounts import effect_of_account
 from letters_source.extract.listing import fetch_page, read_page
 from letters_source.extract.probe import Effect, find_largest_page, try_filters
 from letters_source.extract.task import LoadContext, Task, listing_task
@@ -46,21 +47,26 @@ class Findings:
     listings: tuple[Finding, ...]
 
 
-def check_service(*, probe: bool = False, **overrides: Unpack[Overrides]) -> Findings:
+def check_service(accounts: Sequence[str] = (), *, probe: bool = False, **overrides: Unpack[Overrides]) -> Findings:
     """Ask for page 0 of each listing, then for one row with each value of each filter.
 
-    `probe` also finds the largest page. It raises as a load does, but retries end after `PATIENCE_SECONDS`.
+    Of several `accounts` the first is checked, and its page 0 compared with those of the others. `probe` also finds the
+    largest page. It raises as a load does, but retries end after `PATIENCE_SECONDS`.
     """
+    if accounts:
+        overrides["account_id"] = accounts[0]
     settings = resolve_settings(overrides)
     tokens = token_source(settings, overrides)
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
     throttle = Throttle(1, settings.requests_per_second)
     with Client(settings.base_url, tokens, throttle, budget, settings.network) as client:
-        listings = tuple(check_listing(name, settings, client, probe=probe) for name in LISTINGS)
+        listings = tuple(check_listing(name, settings, client, accounts, probe=probe) for name in LISTINGS)
     return Findings(expiry(tokens.current().access), listings)
 
 
-def check_listing(name: str, settings: Settings, client: Client, *, probe: bool) -> Finding:
+def check_listing(
+    name: str, settings: Settings, client: Client, accounts: Sequence[str] = (), *, probe: bool
+) -> Finding:
     """Return what was found about a listing."""
     ask = partial(ask_page, LISTINGS[name], client)
     task = listing_task(LISTINGS[name], LoadContext(settings, client.tokens, client.throttle))
@@ -69,6 +75,9 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
     largest = find_largest_page(page.count, lambda rows: ask(rows, filters).rows.num_rows) if probe else None
     pages = pages_of(page.count, page.rows.num_rows)
     # the fence's readings alone prove up to three pages exact
+    effects = try_filters(name, settings, lambda chosen: ask(1, chosen).count)
+    if own := task.filters.account_id:
+        effects["account_id"] = effect_of_account(task, client, accounts or [own])
     walks = 2 if settings.proof == "exact" and pages > 3 else 1
     requests = walks * pages + 2 if pages > 1 else 1
     return Finding(
@@ -79,7 +88,7 @@ def check_listing(name: str, settings: Settings, client: Client, *, probe: bool)
         latency=latency,
         # the first and last page are read one after the other; the fence's two are counted as if they were, too
         seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
-        filters=try_filters(name, settings, lambda chosen: ask(1, chosen).count),
+        filters=effects,
         largest_page=largest,
     )
 

@@ -12,6 +12,7 @@ from letters_source.errors import SettingsError, reason
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Table
 
 STORED = "stored"
+ACCOUNT = "account_id"
 FIND_TABLES = "SELECT DISTINCT schema_name, table_name FROM duckdb_columns()"
 FINISHED = "finished_loads"
 """The view of the finished loads, as `load_id`; a single null where dlt's own list of them is missing."""
@@ -91,12 +92,18 @@ def current(connection: duckdb.DuckDBPyConnection, relation: str) -> str:
 
 
 def table_query(table: Table, found: Mapping[str, str]) -> str:
-    """Return the query of a table's rows with all its columns; columns that are not stored are null."""
+    """Return the query of a table's rows with all its columns; columns that are not stored are null.
+
+    Rows also have their account, as in the views over several, so that joins can always name it; elsewhere it is empty.
+    """
     # DuckDB has all other types under the same names
     kinds = {column.name: column.kind.replace("timestamp", "timestamptz") for column in table.loaded}
+    kinds = kinds if ACCOUNT in kinds else {ACCOUNT: "text", **kinds}
     rows = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in kinds.items())} WHERE false"
     if table.name in found:
         rows = f"{rows} UNION ALL BY NAME {found[table.name]}"
     # rows of killed loads stay in Parquet files
     is_finished = f"coalesce({LOAD_ID.name} IN (FROM {FINISHED}), true)"
-    return f"FROM ({rows}) WHERE {is_finished}" if table == LISTING_AUDIT else rows
+    if table == LISTING_AUDIT:
+        return f"FROM ({rows}) WHERE {is_finished}"
+    return f"SELECT * REPLACE (coalesce({ACCOUNT}, '') AS {ACCOUNT}) FROM ({rows})"

@@ -62,7 +62,12 @@ def short(value: str, default: str = "'none'") -> str:
 
 def facet(table: str, value: str) -> str:
     """Return the query of how many contacts have each status; no rows if no contact has any."""
-    return share(value, f"contacts LEFT JOIN {table} ON contact_id = id WHERE EXISTS (FROM {table})")
+    return share(value, f"contacts LEFT JOIN {of_parent(table, 'contact')} WHERE EXISTS (FROM {table})")
+
+
+def of_parent(table: str, parent: str) -> str:
+    """Return a child table with the condition that joins it to its parent; accounts may have the same ids."""
+    return f"{table} ON {table}.{parent}_id = {parent}s.id AND {table}.account_id = {parent}s.account_id"
 
 
 def periods(moment: str, table: str) -> str:
@@ -113,17 +118,18 @@ def if_kept(column: str, listing: str) -> str:
 
 
 LABELED = f"""
-    SELECT {short(if_kept("title", "contacts"), "'label ' || id")} AS name, count(DISTINCT contact_id) AS number
+    SELECT {short(if_kept("title", "contacts"), "'label ' || id")} AS name,
+        count(DISTINCT (account_id, contact_id)) AS number
     FROM contacts__contact_labels GROUP BY 1
 """
-PRODUCTS = "templates LEFT JOIN templates__product ON template_id = templates.id"
+PRODUCTS = f"templates LEFT JOIN {of_parent('templates__product', 'template')}"
 
 # an unknown verdict counts as weaker than the others, as in tables.weakest
 WEAKEST = f"arg_min(verdict, coalesce(list_position({list(VERDICTS)}, verdict), 0))"
 
 FIGURES = """
     SELECT (SELECT count(*) FROM contacts) AS contacts, (SELECT count(*) FROM templates) AS templates,
-        (SELECT count(DISTINCT id) FROM contacts__contact_labels) AS labels
+        (SELECT count(DISTINCT (account_id, id)) FROM contacts__contact_labels) AS labels
 """
 UNFINISHED = " UNION ALL ".join(map(unfinished, LISTINGS))
 NEWEST = f"""
@@ -144,8 +150,6 @@ LAST_LOADS = f"""
 """
 GALLERY = f"""
     SELECT title, thumbnail_url, product_type, paper_size, {if_kept("full_name", "templates")} AS creator
-    FROM templates
-    LEFT JOIN templates__product AS product ON product.template_id = templates.id
-    LEFT JOIN templates__creator AS creator ON creator.template_id = templates.id
-    ORDER BY try_cast(templates.id AS BIGINT) DESC, templates.id LIMIT 60
+    FROM {PRODUCTS} LEFT JOIN {of_parent("templates__creator", "template")}
+    ORDER BY try_cast(templates.id AS BIGINT) DESC, templates.id, templates.account_id LIMIT 60
 """

@@ -179,8 +179,10 @@ def found_templates(db):
                 AS product,
             coalesce(full_name, '') AS creator
         FROM templates
-        LEFT JOIN templates__product AS product ON product.template_id = templates.id
-        LEFT JOIN templates__creator AS creator ON creator.template_id = templates.id
+        LEFT JOIN templates__product AS product
+            ON product.template_id = templates.id AND product.account_id = templates.account_id
+        LEFT JOIN templates__creator AS creator
+            ON creator.template_id = templates.id AND creator.account_id = templates.account_id
         ORDER BY title, templates.id
         """,
         output=False,
@@ -215,9 +217,9 @@ def found_contacts(db):
         SELECT full_name, company_name, address1, city, state, zip, email, is_verified, created_at, labels
         FROM contacts
         LEFT JOIN (
-            SELECT contact_id, string_agg(title, ', ' ORDER BY position) AS labels
-            FROM contacts__contact_labels GROUP BY contact_id
-        ) ON contact_id = id
+            SELECT account_id, contact_id, string_agg(title, ', ' ORDER BY position) AS labels
+            FROM contacts__contact_labels GROUP BY account_id, contact_id
+        ) AS labeled ON labeled.contact_id = contacts.id AND labeled.account_id = contacts.account_id
         ORDER BY created_at DESC, id
         LIMIT 10000
         """,

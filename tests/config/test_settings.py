@@ -116,10 +116,28 @@ def test_an_environments_section_comes_before_the_general_one(resolve: Resolve) 
         assert (settings.access_token, settings.refresh_token) == ("demo-access", "file-refresh")
 
 
-def test_an_environment_without_a_section_uses_the_general_one(resolve: Resolve) -> None:
-    """Sections of other environments are not used."""
-    settings = resolve({"environment": "production"})
+def test_an_environment_s_section_may_leave_settings_to_the_general_one(resolve: Resolve) -> None:
+    """Nothing of the other environment's is used."""
+    settings = resolve({"environment": "production"}, PRODUCTION__MAX_WORKERS="3")
     assert (settings.environment, settings.base_url, settings.page_size) == ("production", URL, 50)
+
+
+def test_an_environment_without_a_section_is_an_error(resolve: Resolve) -> None:
+    """The message names the section; wherever the environment is named."""
+    section = "sources.letters.production"
+    expected = (
+        f"environment is production, but the section [{section}] does not exist or is empty: "
+        f"{where('base_url', section)}"
+    )
+    assert problem(resolve, {"environment": "production"}) == expected
+    assert problem(resolve, ENVIRONMENT="production") == expected
+    assert problem(resolve, {"environment": "production", "base_url": URL, "access_token": "a"}) == expected
+
+
+def test_an_environment_whose_service_is_given_needs_no_section(resolve: Resolve) -> None:
+    """Address and tokens are then not those of the general section."""
+    given: Overrides = {"environment": "production", "base_url": URL, "access_token": "a", "refresh_token": "r"}
+    assert resolve(given).environment == "production"
 
 
 def test_variables_come_before_files_of_their_section(resolve: Resolve) -> None:
@@ -430,7 +448,7 @@ def test_filters_in_a_file_have_toml_s_own_types(resolve: Resolve, project: Path
 def test_an_environment_s_filters_come_before_the_general_ones(resolve: Resolve) -> None:
     """Filter by filter, as the other settings; variables too."""
     assert resolve({"environment": "demo"}).template_filters == CONFIGURED_DEMO
-    assert resolve({"environment": "production"}).template_filters == CONFIGURED
+    assert resolve({"environment": "production"}, PRODUCTION__PAGE_SIZE="7").template_filters == CONFIGURED
     variables = {"CONTACTS__SEARCH": "all", "CONTACTS__TAGS": "4", "DEMO__CONTACTS__SEARCH": "some"}
     assert resolve(**variables).contact_filters == ContactFilters(search="all", tags=("4",))
     assert resolve(ENVIRONMENT="demo", **variables).contact_filters == ContactFilters(search="some", tags=("4",))
@@ -513,7 +531,8 @@ def test_a_wrong_filter_is_named(resolve: Resolve, listing: str, key: str, value
     """The error names the section of the filter, or that of the environment."""
     for section in (f"sources.letters.{listing}", f"sources.letters.production.{listing}"):
         variable = f"{section}.{key}".removeprefix("sources.letters.").replace(".", "__").upper()
-        assert problem(resolve, {"environment": "production"}, **{variable: value}) == (
+        variables = {"PRODUCTION__PAGE_SIZE": "7", variable: value}
+        assert problem(resolve, {"environment": "production"}, **variables) == (
             f"{section}.{key} must be {expected}, got {value!r}: {where(key, section)}"
         )
 

@@ -1,6 +1,7 @@
 """Each account has its own dataset, and views combine them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ from shelves import amend, retrait
 from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
-from letters_source import DestinationError, NotAuthorised, Result
+from letters_source import DestinationError, NotAuthorised, Result, SharedIds
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.pipeline import Kind, account_pipelines
 from letters_source.load import run_accounts
-from programmable_emulator import Emulator
+from letters_source.report.charts import CHARTS
+from letters_source.report.dataset import open_tables
+from letters_source.report.queries import FIGURES, LABELED, read
+from programmable_emulator import Behavior, Emulator, Reply, When
 
 DATASETS = {"A": "letters_data_a", "B": "letters_data_b"}
 FACETS = {
@@ -142,9 +146,13 @@ def test_the_audit_tells_account_and_environment(loaded: tuple[World, Mapping[st
 
 
 def test_every_request_names_its_account(loaded: tuple[World, Mapping[str, Result]]) -> None:
-    """One account after the other."""
+    """One account after the other, once the first pages of all were compared."""
     world, _ = loaded
     assert [(hit.path.rpartition("/")[2], hit.query[-1]) for hit in world.emulator.hits] == [
+        ("templates", "A"),
+        ("templates", "B"),
+        ("contacts", "A"),
+        ("contacts", "B"),
         ("templates", "A"),
         ("contacts", "A"),
         ("templates", "B"),
@@ -180,12 +188,113 @@ def test_the_command_takes_the_option_several_times(letters: Letters, world: Wor
     ]
 
 
-def test_one_account_alone_goes_to_the_usual_dataset(letters: Letters, world: World) -> None:
-    """There is nothing to join."""
-    assert letters("load", "--quiet", "--account-id", "A") == Outcome(0, "", "")
+def test_one_account_alone_goes_where_it_goes_as_one_of_several(letters: Letters, world: World) -> None:
+    """Its audit goes on there; another account's dataset is left alone."""
     place = Path("letters.duckdb")
-    assert schemas(place) == {"letters_data"}
-    assert {table: rows_of(place, "letters_data", table) for table in LISTED} == of_account(world.emulator, "A")
+    assert letters("load", "--quiet", "--account-id", "A") == Outcome(0, "", "")
+    assert schemas(place) == {"letters_data_a"}
+    assert dataset_rows(place, "A") == of_account(world.emulator, "A")
+    assert letters("load", "--quiet", "--account-id", "A", "--account-id", "B") == Outcome(0, "", "")
+    assert letters("load", "--quiet", "--account-id", "B") == Outcome(0, "", "")
+    assert schemas(place) == {*DATASETS.values(), "letters_data_all"}
+    loads = "select account_id, count(*) from letters_data_all.listing_audit group by all order by all"
+    assert query(place, loads) == [("A", 4), ("B", 4)]
+
+
+def test_a_dataset_that_is_named_holds_one_account_itself(letters: Letters, world: World) -> None:
+    """Its name is not extended."""
+    assert letters("load", "--quiet", "--account-id", "A", "--dataset", "mine") == Outcome(0, "", "")
+    assert schemas(Path("letters.duckdb")) == {"mine"}
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_an_account_that_is_in_the_default_dataset_is_not_begun_elsewhere(
+    letters: Letters, world: World, kind: str
+) -> None:
+    """As version 0.1.0 loaded it: one line says how to continue it, which works."""
+    former = ("load", "--quiet", "--destination", kind, "--account-id", "A", "--dataset", "letters_data")
+    assert letters(*former) == Outcome(0, "", "")
+    asked = len(world.emulator.hits)
+    words = (
+        "letters: templates: the account A is in the dataset letters_data; to continue it there, load this account "
+        "alone with --dataset letters_data; to load it into letters_data_a, remove letters_data first.\n"
+    )
+    assert letters("load", "--quiet", "--destination", kind, "--account-id", "A") == Outcome(2, "", words)
+    assert world.emulator.hits[asked:] == []
+    assert letters(*former) == Outcome(0, "", "")
+    assert letters("load", "--quiet", "--destination", kind, "--account-id", "B") == Outcome(0, "", "")
+
+
+def shared(listing: str, ids: int, one: str = "A", other: str = "B") -> str:
+    """What is said of two accounts that list the same ids."""
+    return (
+        f"letters: {listing}: the accounts {one} and {other} share {ids} ids on their first pages, so the service may "
+        "ignore the account; nothing was loaded. If they really share them, set sources.letters.allow_shared_ids to "
+        "true.\n"
+    )
+
+
+def test_accounts_are_refused_if_the_service_ignores_the_account(letters: Letters, world: World) -> None:
+    """Before anything is loaded: all rows would come in once for each."""
+    world.emulator.behavior = Behavior(ignore_account=True)
+    done = letters("load", "--account-id", "A", "--account-id", "B")
+    assert done == Outcome(4, "", shared("templates", 3))
+    assert [hit.query[-1] for hit in world.emulator.hits] == ["A", "B"]
+    assert not Path("letters.duckdb").exists()
+
+
+def test_one_account_is_compared_with_another_one_in_the_file(letters: Letters, world: World) -> None:
+    """At its first load; what is there stays."""
+    assert letters("load", "--quiet", "--account-id", "A") == Outcome(0, "", "")
+    world.emulator.behavior = Behavior(ignore_account=True)
+    done = letters("load", "--quiet", "--only", "contacts", "--account-id", "B")
+    assert done == Outcome(4, "", shared("contacts", 6, "B", "A"))
+    assert schemas(Path("letters.duckdb")) == {"letters_data_a"}
+    assert letters("load", "--quiet", "--account-id", "B", "--allow-shared-ids") == Outcome(0, "", "")
+
+
+def test_accounts_with_one_id_in_common_are_refused(world: World) -> None:
+    """However many others they have of their own."""
+    row = next(row for row in world.emulator.contacts.rows() if row.traits.account_id == "A")
+    world.emulator.contacts.insert(replace(row, traits=replace(row.traits, account_id="B")))
+    with pytest.raises(SharedIds) as caught:
+        load_accounts(world, "A", "B")
+    assert (caught.value.listing, caught.value.accounts, caught.value.shared) == ("contacts", ("A", "B"), 1)
+    load_accounts(world, "A", "B", only=("templates",))
+    load_accounts(world, "A", "B", allow_shared_ids=True)
+    counts = "select account_id, count(*) from letters_data_all.contacts group by all order by all"
+    assert query(world.place, counts) == [("A", 2), ("B", 3)]
+
+
+def test_an_account_that_the_service_refuses_is_left_to_its_own_load(world: World) -> None:
+    """Its first page tells nothing about the others."""
+    world.emulator.canned.once(When(number=2), Reply.of({"message": "no such account"}, status=404))
+    load_accounts(world, "A", "B")
+    assert {account: dataset_rows(world.place, account) for account in DATASETS} == {
+        account: of_account(world.emulator, account) for account in DATASETS
+    }
+
+
+def test_shared_ids_that_are_allowed_are_counted_by_account(letters: Letters, world: World) -> None:
+    """In the views and in the report, whose joins name the account."""
+    world.emulator.behavior = Behavior(ignore_account=True)
+    options = ("--account-id", "A", "--account-id", "B", "--allow-shared-ids")
+    assert letters("load", "--quiet", *options) == Outcome(0, "", "")
+    place = Path("letters.duckdb")
+    counts = "select account_id, count(*) from letters_data_all.{} group by all order by all"
+    assert query(place, counts.format("contacts")) == [("A", 6), ("B", 6)]
+    assert query(place, counts.format("templates")) == [("A", 3), ("B", 3)]
+    with open_tables(place, "letters_data_all") as tables:
+        figures = read(tables, FIGURES)[0]
+        drawn = {chart.name: sum(row["number"] for row in read(tables, chart.query)) for chart in CHARTS}
+        labeled = dict(tables.execute(LABELED).fetchall())
+    with open_tables(place, "letters_data_a") as tables:
+        alone, [labels] = dict(tables.execute(LABELED).fetchall()), [read(tables, FIGURES)[0]["labels"]]
+    assert figures == {"contacts": 12, "templates": 6, "labels": 2 * labels}
+    assert {name: drawn[name] for name in ("states", "paper", "envelope", "postage", "delivery")} == {
+        "states": 12, "paper": 6, "envelope": 6, "postage": 6, "delivery": 6,
+    }  # fmt: skip
+    assert labeled == {name: 2 * number for name, number in alone.items()}
 
 
 def test_accounts_that_would_share_a_dataset_are_refused(letters: Letters, world: World) -> None:
@@ -280,7 +389,7 @@ def test_accounts_before_one_that_fails_are_loaded(world: World) -> None:
     loads = len(world.emulator.hits)
 
     def refuse(emulator: Emulator, _: int) -> None:
-        if len(emulator.hits) == loads + 2:
+        if len(emulator.hits) == loads + 6:
             emulator.access_token = "another"
 
     good, world.emulator.before_answer = world.emulator.access_token, refuse

@@ -5,6 +5,7 @@ import re
 import shlex
 import signal
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
 from letters_source.cli.process import INTERRUPTED, tell_unexpected
+from letters_source.service.listings import NOBODY
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 OPTIONS = {
@@ -25,7 +27,8 @@ OPTIONS = {
         "--mailings", "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status",
         "--last-mailed-from", "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses",
         "--product-type", "--creator", "--shared", "--page-size", "--max-workers", "--requests-per-second",
-        "--environment", "--allow-empty", "--max-shrink", "--lock-wait", "--quiet", "--debug", "-h, --help",
+        "--environment", "--allow-empty", "--allow-shared-ids", "--allow-other-service", "--max-shrink", "--lock-wait",
+        "--quiet", "--debug", "-h, --help",
     },
     "check": {
         "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
@@ -254,9 +257,35 @@ def test_check_says_when_the_access_token_expires(
 
 
 def test_check_asks_for_an_account(letters: Letters, world: World) -> None:
-    """The one that is named; filters are tried within it."""
-    assert letters("check", "--account-id", "502").code == 0
-    assert all("meta.account_id=502" in hit.query for hit in world.emulator.hits)
+    """The one that is named; filters are tried within it. It is compared with an account that nobody has."""
+    done = letters("check", "--account-id", "502")
+    assert (done.code, done.err) == (0, "")
+    accounts = Counter(hit.query.rpartition("meta.account_id=")[2] for hit in world.emulator.hits)
+    assert accounts.keys() == {"502", NOBODY}
+    assert accounts[NOBODY] == 2
+    assert [line.split()[-1] for line in done.out.splitlines() if "honored:" in line] == ["account_id"] * 2
+
+
+def test_check_compares_accounts(letters: Letters, world: World) -> None:
+    """Of each, one page of each listing is requested; the rest of the check is about the first."""
+    done = letters("check", "--account-id", "501", "--account-id", "502")
+    assert (done.code, done.err) == (0, "")
+    accounts = Counter(hit.query.rpartition("meta.account_id=")[2] for hit in world.emulator.hits)
+    assert accounts.keys() == {"501", "502"}
+    assert accounts["502"] == 2
+    assert [line.split()[-1] for line in done.out.splitlines() if "honored:" in line] == ["account_id"] * 2
+
+
+@pytest.mark.parametrize("accounts", [("501",), ("501", "502")])
+def test_check_tells_that_accounts_make_no_difference(
+    letters: Letters, world: World, accounts: tuple[str, ...]
+) -> None:
+    """On a service that returns all rows for any account."""
+    world.emulator.behavior = Behavior(ignore_account=True)
+    done = letters("check", *(word for account in accounts for word in ("--account-id", account)))
+    assert (done.code, done.err) == (0, "")
+    lines = [line for line in done.out.splitlines() if "no difference:" in line]
+    assert [line.split()[-1] for line in lines] == ["account_id"] * 2
 
 
 def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:

@@ -407,13 +407,13 @@ def test_history_with_another_policy_is_refused(
     assert letters("load", "--quiet", "--history", "--pii", "mask").code == 0
     before, asked = everything(world.place), len(world.emulator.hits)
     masked, dropped = (json.dumps(dict.fromkeys(PERSONAL, policy)) for policy in ("mask", "drop"))
-    mode = "without filters in mode history"
-    for arguments, words in ((("--pii", "drop"), f" with personal values {dropped}"), ((), "")):
+    lacking = "without policies for personal values"
+    for arguments, words in ((("--pii", "drop"), f"with personal values {dropped}"), ((), lacking)):
         done = letters("load", "--history", *arguments)
         assert (done.code, done.out) == (2, "")
         assert done.err == (
-            f"letters: templates: the dataset letters_data was loaded {mode} with personal values {masked}, and this "
-            f"load is {mode}{words}; to keep both, choose another dataset with --dataset.\n"
+            f"letters: templates: the dataset letters_data was loaded with personal values {masked}, and this "
+            f"load is {words}; to keep both, choose another dataset with --dataset.\n"
         )
     assert everything(world.place) == before
     assert world.emulator.hits[asked:] == []
@@ -428,9 +428,8 @@ def test_history_that_kept_everything_refuses_a_policy(begin: Begin) -> None:
     with pytest.raises(SettingsError) as caught:
         world.load(history=True, pii={"email": "drop"})
     assert str(caught.value) == (
-        "templates: the dataset letters_data was loaded without filters in mode history, and this load is without "
-        'filters in mode history with personal values {"email": "drop"}; to keep both, choose another dataset with '
-        "--dataset."
+        "templates: the dataset letters_data was loaded without policies for personal values, and this load is with "
+        'personal values {"email": "drop"}; to keep both, choose another dataset with --dataset.'
     )
 
 

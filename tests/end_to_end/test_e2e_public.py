@@ -10,7 +10,8 @@ import letters_source
 ERRORS = {
     "DestinationError", "DestinationInUse", "DestinationUnreachable", "IncompleteListing", "LettersError",
     "ListingShrank", "ListingUnpaged", "LoadFailed", "MalformedResponse", "NotAuthorised", "RepeatedIds",
-    "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError", "WrongCount",
+    "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError", "SharedIds",
+    "WrongCount",
 }  # fmt: skip
 PUBLIC = ERRORS | {
     "ContactFilters", "Result", "TemplateFilters", "account_pipelines", "letters", "make_pipeline", "run",
@@ -53,6 +54,7 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
         "IncompleteListing": ("LettersError", 4),
         "ListingShrank": ("LettersError", 4),
         "ListingUnpaged": ("IncompleteListing", 4),
+        "SharedIds": ("LettersError", 4),
         "RepeatedIds": ("IncompleteListing", 4),
         "WrongCount": ("IncompleteListing", 4),
         "LoadFailed": ("LettersError", 1),

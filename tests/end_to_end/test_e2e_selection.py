@@ -60,36 +60,44 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+OTHERS: dict[str, tuple[dict[str, Any], str, str]] = {
     "filters of contacts": (
         {"only": ("contacts",), "contact_filters": ContactFilters(search="smith", tags=("7",))},
-        'with search="smith", tags=["7"] in mode replace for environment demo',
+        "without search and tags",
+        'with search="smith", tags=["7"]',
     ),
     "filters of templates": (
         {"template_filters": TemplateFilters(is_shared=False)},
-        "with is_shared=false in mode replace for environment demo",
+        "without is_shared",
+        "with is_shared=false",
     ),
-    "account": ({"account_id": "502"}, "without filters in mode replace for account_id 502 for environment demo"),
+    "account": ({"account_id": "502"}, "without account_id", "for account_id 502"),
     "account of a listing": (
         {"template_filters": TemplateFilters(account_id="502")},
-        "without filters in mode replace for account_id 502 for environment demo",
+        "without account_id",
+        "for account_id 502",
     ),
-    "environment": ({"environment": "production"}, "without filters in mode replace for environment production"),
-    "history": ({"history": True}, "without filters in mode history for environment demo"),
-    "sync": ({"sync": True}, "without filters in mode sync for environment demo"),
+    "environment": ({"environment": "production"}, "for environment demo", "for environment production"),
+    "history": ({"history": True}, "in mode replace", "in mode history"),
+    "sync": ({"sync": True}, "in mode replace", "in mode sync"),
+    "several": (
+        {"history": True, "account_id": "502", "template_filters": TemplateFilters(search=1)},
+        "without account_id and search in mode replace",
+        "with search=1 in mode history for account_id 502",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_rows_of_another_choice_are_refused(full: World, name: str) -> None:
-    """The line says what the dataset was loaded with, what this load is, and what to do; the service is not asked."""
-    changes, words = OTHERS[name]
+    """The line says what differs, of both loads, and what to do; the service is not asked."""
+    changes, before, words = OTHERS[name]
     asked = len(full.emulator.hits)
     message = refused(full, **{"environment": "demo", **changes})
     listing = "contacts" if "only" in changes else "templates"
     assert message == (
-        f"{listing}: the dataset letters_data was loaded without filters in mode replace for environment demo, "
-        f"and this load is {words}; to keep both, choose another dataset with --dataset."
+        f"{listing}: the dataset letters_data was loaded {before}, and this load is {words}; "
+        "to keep both, choose another dataset with --dataset."
     )
     assert full.emulator.hits[asked:] == []
 
@@ -122,7 +130,7 @@ def test_a_plain_pipeline_refuses_too(full: World) -> None:
         full.pipeline.run(letters_source.letters(**full.settings, account_id="502"))
     assert caught.value.step == "extract"
     [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
-    assert str(error).startswith("templates: the dataset letters_data was loaded without filters in mode replace")
+    assert str(error).startswith("templates: the dataset letters_data was loaded without account_id, and")
     assert contents(full.place) == before
     assert not full.pipeline.has_pending_data
 
@@ -151,9 +159,8 @@ def test_the_same_again_is_loaded(begin: Begin, kind: Kind) -> None:
     message = refused(world, account_id="501", environment="demo", template_filters=templates, only=("contacts",))
     assert message == (
         'contacts: the dataset letters_data was loaded with address_status=["Failed", "Verified"], '
-        'last_mailed_status=["Mailed"], search="a", tags=["4", "house"] in mode replace for account_id 501 for '
-        "environment demo, and this load is without filters in mode replace for account_id 501 for environment demo; "
-        "to keep both, choose another dataset with --dataset."
+        'last_mailed_status=["Mailed"], search="a", tags=["4", "house"], and this load is without address_status and '
+        "last_mailed_status and search and tags; to keep both, choose another dataset with --dataset."
     )
 
 
@@ -182,8 +189,8 @@ def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
     world.load(**{mode: True})
     wanted = next(iter(other), "replace")
     assert refused(world, **other) == (
-        f"templates: the dataset letters_data was loaded without filters in mode {mode}, and this load is "
-        f"without filters in mode {wanted}; to keep both, choose another dataset with --dataset."
+        f"templates: the dataset letters_data was loaded in mode {mode}, and this load is in mode {wanted}; "
+        "to keep both, choose another dataset with --dataset."
     )
 
 
@@ -247,9 +254,8 @@ def test_an_environment_that_is_not_named_is_any(begin: Begin) -> None:
     world.load(environment="demo")
     world.load()
     assert refused(world, environment="production") == (
-        "templates: the dataset letters_data was loaded without filters in mode replace for environment demo, and this "
-        "load is without filters in mode replace for environment production; to keep both, choose another dataset with "
-        "--dataset."
+        "templates: the dataset letters_data was loaded for environment demo, and this load is for environment "
+        "production; to keep both, choose another dataset with --dataset."
     )
 
 
@@ -270,7 +276,7 @@ def test_a_lost_working_folder_forgets_nothing(begin: Begin) -> None:
         world = begin(Emulator(3, 2), kind)
         world.load(account_id="501")
         world.pipeline.drop()
-        assert "for account_id 501, and this load is without filters" in refused(world)
+        assert "for account_id 501, and this load is without account_id" in refused(world)
 
 
 def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -> None:
@@ -321,8 +327,8 @@ def test_a_dataset_of_the_first_release_is_loaded_on(begin: Begin) -> None:
     world.load()
     change(world.place, "alter table letters_data.listing_audit drop mode")
     assert refused(world, history=True) == (
-        "templates: the dataset letters_data was loaded without filters in mode replace, and this load is "
-        "without filters in mode history; to keep both, choose another dataset with --dataset."
+        "templates: the dataset letters_data was loaded in mode replace, and this load is in mode history; "
+        "to keep both, choose another dataset with --dataset."
     )
 
 
@@ -362,8 +368,8 @@ def test_the_command_refuses_in_one_line(letters: Letters, begin: Begin, monkeyp
     done = letters("load", "--search", "smith", "--only", "contacts")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "letters: contacts: the dataset letters_data was loaded without filters in mode replace, and this load is "
-        'with search="smith" in mode replace; to keep both, choose another dataset with --dataset.\n'
+        "letters: contacts: the dataset letters_data was loaded without search, and this load is "
+        'with search="smith"; to keep both, choose another dataset with --dataset.\n'
     )
     assert contents(world.place) == before
     assert world.emulator.hits[asked:] == []

@@ -161,7 +161,9 @@ def test_a_dataset_remembers_what_it_was_loaded_with(begin: Begin, form: Form) -
     world = begin(Emulator(9, 3), form)
     world.load(contact_filters=ContactFilters(search="a"))
     asked = len(world.emulator.hits)
-    with pytest.raises(SettingsError, match=r'^contacts: the dataset letters_data was loaded with search="a" in mode'):
+    with pytest.raises(
+        SettingsError, match=r'^contacts: the dataset letters_data was loaded with search="a", and this'
+    ):
         run(make_pipeline(form, world.place), **world.settings)
     assert world.emulator.hits[asked:] == []
 

@@ -116,7 +116,7 @@ def test_loads_go_to_a_bucket_and_replace_what_is_there(
         [(name, "VARCHAR" if kind == "JSON" else kind) for name, kind in typed_columns(table)] for table in COLUMNS
     ]
     asked = len(world.emulator.hits)
-    with pytest.raises(SettingsError, match=r"^contacts: the dataset letters_data was loaded without filters"):
+    with pytest.raises(SettingsError, match=r"^contacts: the dataset letters_data was loaded without search, and this"):
         load(world, kind, place, contact_filters=ContactFilters(search="a"))
     assert world.emulator.hits[asked:] == []
 

@@ -3,8 +3,9 @@
 import asyncio
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -83,6 +84,9 @@ class Emulator(shipped.Emulator):
         behavior, listing = self.behavior, self.contacts if name == "contacts" else self.templates
         for drift in behavior.drift:
             listing.drift(drift, self._random[name])
+        if behavior.ignore_account and match:
+            own: Any = match
+            match = replace(own, account_id="")
         number, size = 0 if behavior.ignore_page else number, min(size, behavior.max_page_size or size)
         return listing.page(number, size, match, behavior.extra_fields)
 

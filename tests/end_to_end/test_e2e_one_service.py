@@ -1,0 +1,127 @@
+"""Does a dataset remember which service it was loaded from, and refuse another one?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from holdings import change, query
+from terminals import Letters, Outcome
+from worlds import ACCESS, REFRESH, Begin, World
+
+from letters_source import SettingsError
+from letters_source.destination.pipeline import Kind
+from programmable_emulator import Emulator
+
+
+@pytest.fixture
+def other() -> Iterator[str]:
+    """The address of another service, which takes the same tokens."""
+    emulator = Emulator(5, 2)
+    emulator.access_token, emulator.refresh_token = ACCESS, REFRESH
+    with emulator.serve() as base_url:
+        yield base_url
+
+
+def refusal(world: World, **changes: Any) -> str:
+    """What is said of a load that is refused before the service is asked."""
+    asked = len(world.emulator.hits)
+    with pytest.raises(SettingsError) as caught:
+        world.load(**changes)
+    assert world.emulator.hits[asked:] == []
+    assert caught.value.key == "sources.letters.base_url"
+    return str(caught.value)
+
+
+def words(listing: str, held: str, wanted: str) -> str:
+    """The line that names both services, and what to do."""
+    return (
+        f"{listing}: the dataset letters_data was loaded from {held}, and base_url is {wanted}; to keep both, choose "
+        "another dataset with --dataset. If the service moved, set sources.letters.allow_other_service to true for one "
+        "load."
+    )
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_another_service_is_refused(begin: Begin, other: str, kind: Kind) -> None:
+    """No environment is named; what is there stays."""
+    world = begin(Emulator(9, 3), kind)
+    world.load()
+    assert refusal(world, base_url=other) == words("templates", world.settings["base_url"], other)
+    assert world.is_exact()
+
+
+def test_a_service_that_moved_is_accepted_once(begin: Begin, other: str) -> None:
+    """From then on, the former address is the other one."""
+    world = begin(Emulator(9, 3))
+    world.load(history=True)
+    world.load(history=True, base_url=other, allow_other_service=True)
+    world.load(history=True, base_url=other)
+    assert refusal(world, history=True) == words("templates", other, world.settings["base_url"])
+    services = "select service, count(*) from letters_data.listing_audit group by all order by min(started_at)"
+    assert query(world.place, services) == [(world.settings["base_url"], 2), (other, 4)]
+
+
+def test_another_spelling_is_the_same_service(begin: Begin) -> None:
+    """The audit has one spelling of it."""
+    world = begin(Emulator(9, 3))
+    world.load()
+    world.load(base_url=world.settings["base_url"].replace("http:", "HTTP:") + "/")
+    assert query(world.place, "select distinct service from letters_data.listing_audit") == [
+        (world.settings["base_url"],)
+    ]
+
+
+def test_a_listing_that_was_not_loaded_before_is_refused_too(begin: Begin, other: str) -> None:
+    """Contacts of one service would lie beside templates of another."""
+    world = begin(Emulator(9, 3))
+    world.load(only=("templates",))
+    assert refusal(world, only=("contacts",), base_url=other) == words("contacts", world.settings["base_url"], other)
+
+
+def test_a_dataset_of_the_first_release_takes_any_service(begin: Begin, other: str) -> None:
+    """It does not say which it was loaded from; the next load does."""
+    world = begin(Emulator(9, 3))
+    world.load()
+    change(world.place, "update letters_data.listing_audit set service = null")
+    world.load(base_url=other)
+    assert refusal(world) == words("templates", other, world.settings["base_url"])
+
+
+def test_what_stays_of_a_history_that_was_killed_is_not_mixed_with_another_service(begin: Begin, other: str) -> None:
+    """Its rows are there, though dlt had not noted the load."""
+    world = begin(Emulator(9, 3))
+    world.load(history=True)
+    change(world.place, "delete from letters_data._dlt_loads")
+    assert refusal(world, history=True, base_url=other) == words("templates", world.settings["base_url"], other)
+
+
+def test_the_command_takes_the_option(
+    letters: Letters, begin: Begin, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it the load ends with 2, in one line."""
+    world = begin(Emulator(9, 3))
+    world.configure(monkeypatch)
+    assert letters("load", "--quiet") == Outcome(0, "", "")
+    monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", other)
+    line = f"letters: {words('templates', world.settings['base_url'], other)}\n"
+    assert letters("load", "--quiet") == Outcome(2, "", line)
+    assert letters("load", "--quiet", "--allow-other-service") == Outcome(0, "", "")
+
+
+def test_an_environment_without_a_section_ends_with_2(
+    letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The general tokens are not sent; a section with any setting is enough."""
+    world = begin(Emulator(9, 3))
+    world.configure(monkeypatch)
+    done = letters("load", "--quiet", "--environment", "production")
+    assert done == Outcome(
+        2,
+        "",
+        "letters: environment is production, but the section [sources.letters.production] does not exist or is empty: "
+        "set SOURCES__LETTERS__PRODUCTION__BASE_URL in the environment, or base_url under "
+        "[sources.letters.production] in .dlt/config.toml.\n",
+    )
+    assert world.emulator.hits == []
+    monkeypatch.setenv("SOURCES__LETTERS__PRODUCTION__BASE_URL", world.settings["base_url"])
+    assert letters("load", "--quiet", "--environment", "production") == Outcome(0, "", "")
