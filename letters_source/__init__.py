@@ -22,7 +22,8 @@ if TYPE_CHECKING:
         SettingsError,
         WrongCount,
     )
-    from letters_source.load import Result, run, run_accounts
+    from letters_source.load import run, run_accounts
+    from letters_source.results import Result
     from letters_source.service.listings import ContactFilters, TemplateFilters
     from letters_source.source import letters
 
@@ -55,7 +56,7 @@ __all__ = [
 
 _HOMES = {
     "ContactFilters": "service.listings",
-    "Result": "load",
+    "Result": "results",
     "TemplateFilters": "service.listings",
     "account_pipelines": "destination.pipeline",
     "letters": "source",

@@ -15,8 +15,9 @@ from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, 
 from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
-from letters_source.cli.main import INTERRUPTED, tell_unexpected
+from letters_source.cli.main import tell_unexpected
 from letters_source.config.messages import config_toml
+from letters_source.errors import INTERRUPTED
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 OPTIONS = {
