@@ -1,5 +1,6 @@
 """How a load ended: as Python gets it, as programs read it in JSON, and as the ledger of runs keeps it."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -60,7 +61,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """What the result of a load and its record in the ledger have in common."""
+    """Where a load went, and what is there: what its result and its record in the ledger have in common."""
 
     load_id: Annotated[str | None, Meta(description="_dlt_load_id of the load's rows; null if it failed.")]
     destination: Annotated[str, Meta(description="The kind of destination, as --destination names it.")]
@@ -68,12 +69,12 @@ class Load(Struct, frozen=True, kw_only=True):
     dataset: Annotated[str, Meta(description="The schema or folder of the tables.")]
     tables: Annotated[dict[str, int], Meta(description="The number of rows in each table; empty if the load failed.")]
     seconds: Annotated[float, Meta(description="The duration.")]
-    error: Annotated[Failure | UnsetType, Meta(description="Why it failed; absent from a verified load.")] = UNSET
 
 
 class LoadResult(Load, frozen=True, kw_only=True):
     """A load into one dataset, verified or failed."""
 
+    error: Annotated[Failure | UnsetType, Meta(description="Why it failed; absent from a verified load.")] = UNSET
     listings: Annotated[
         tuple[Listing, ...], Meta(description="The load's rows of listing_audit; empty if the load failed.")
     ]
@@ -87,12 +88,20 @@ class AccountsResult(Struct, frozen=True, kw_only=True):
     error: Annotated[Failure | UnsetType, Meta(description="Why the command failed; absent if it did not.")] = UNSET
 
 
+class RunError(Struct, frozen=True, kw_only=True):
+    """Why a run failed; without the message, which can quote a filter."""
+
+    kind: str
+    exit_code: int
+
+
 class Run(Load, frozen=True, kw_only=True):
-    """A load in the ledger of runs."""
+    """A load in the ledger of runs: no row, no filter, no account and no message."""
 
     started_at: datetime
     verdicts: dict[str, list[str]]
     """The verdicts of each listing, facet or window of mailings that was read."""
+    error: RunError | UnsetType = UNSET
 
     @property
     def rows(self) -> int:
@@ -102,8 +111,8 @@ class Run(Load, frozen=True, kw_only=True):
     @property
     def ending(self) -> str:
         """The verdicts, or the error."""
-        if isinstance(self.error, Failure):
-            return f"{self.error.kind}: {self.error.message}"
+        if isinstance(self.error, RunError):
+            return f"{self.error.kind} (exit code {self.error.exit_code})"
         return ", ".join(sorted({verdict for found in self.verdicts.values() for verdict in found}))
 
 
@@ -120,13 +129,18 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def run_of(load: LoadResult, started_at: datetime) -> Run:
-    """Return what the ledger keeps of a load: no filter, no account and no row."""
+    """Return what the ledger keeps of a load."""
     common = {name: getattr(load, name) for name in Load.__struct_fields__}
-    verdicts: dict[str, set[str]] = {}
+    verdicts = defaultdict[str, set[str]](set)
     for audit in map(msgspec.structs.asdict, load.listings):
-        verdicts.setdefault(audit["listing"], set()).add(audit["verdict"])
-    sorted_verdicts = {listing: sorted(found) for listing, found in verdicts.items()}
-    return Run(**common, started_at=started_at, verdicts=sorted_verdicts)
+        verdicts[audit["listing"]].add(audit["verdict"])
+    error = load.error
+    return Run(
+        **common,
+        started_at=started_at,
+        verdicts={listing: sorted(found) for listing, found in verdicts.items()},
+        error=RunError(kind=error.kind, exit_code=error.exit_code) if isinstance(error, Failure) else UNSET,
+    )
 
 
 def result_schema() -> dict[str, Any]:

@@ -38,7 +38,9 @@ def is_wanted(signal: str) -> bool:
     names = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = next(filter(None, map(os.environ.get, names)), "http/protobuf")
     if protocol != "http/protobuf":
-        logger.warning("%s are not exported: OTLP over %s is not supported, only http/protobuf.", signal, protocol)
+        logger.warning(
+            "%s are not exported: OTLP over %s is not supported, only http/protobuf.", signal.capitalize(), protocol
+        )
     return protocol == "http/protobuf" and os.environ.get(f"OTEL_{signal}_EXPORTER", "otlp") == "otlp"
 
 

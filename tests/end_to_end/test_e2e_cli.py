@@ -27,8 +27,10 @@ OPTIONS = {
         "--mailings", "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status",
         "--last-mailed-from", "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses",
         "--product-type", "--creator", "--shared", "--page-size", "--max-workers", "--requests-per-second",
-        "--environment", "--allow-empty", "--max-shrink", "--lock-wait", "--quiet", "--debug", "-h, --help",
+        "--environment", "--allow-empty", "--max-shrink", "--lock-wait", "--json", "--on-failure", "--quiet", "--debug",
+        "-h, --help",
     },
+    "runs": {"--to", "--dataset", "--last", "--json", "--debug", "-h, --help"},
     "check": {
         "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
         "--debug", "-h, --help",
