@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from letters_source.errors import reason
-
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
@@ -26,14 +24,14 @@ def is_in_use() -> bool:
 
 @contextmanager
 def span(name: str, **attributes: str) -> Iterator[None]:
-    """Run the block in a span of this name; an error sets its status and `error.type`."""
+    """Run the block in a span of this name; an error sets its status and `error.type`, without a message."""
     if not is_in_use():
         yield
         return
     from opentelemetry import trace
 
     tracer = trace.get_tracer(NAME)
-    # our message instead of the traceback, which could hold values
+    # messages and tracebacks can quote a filter or a value
     with tracer.start_as_current_span(
         f"letters.{name}",
         attributes=named({**shared_attributes(), **attributes}),
@@ -51,7 +49,7 @@ def mark_failed(current: "Span", error: BaseException) -> None:
     """Set the status of a span whose block raised."""
     from opentelemetry.trace import StatusCode
 
-    current.set_status(StatusCode.ERROR, reason(error))
+    current.set_status(StatusCode.ERROR)
     current.set_attribute("error.type", type(error).__name__)
 
 

@@ -87,12 +87,12 @@ def print_json(result: bytes, *, wanted: bool) -> None:
         click.echo(result.decode())
 
 
-def call(command: str, result: bytes) -> None:
+def call(command: str, result: bytes, seconds: float = SECONDS_FOR_COMMAND) -> None:
     """Run a shell command with the result on stdin; its own failure is a line on stderr and nothing more."""
     try:
-        code = run_shell(command, result)
+        code = run_shell(command, result, seconds)
     except subprocess.TimeoutExpired:
-        click.echo(f"letters: the --on-failure command was stopped after {SECONDS_FOR_COMMAND} s", err=True)
+        click.echo(f"letters: the --on-failure command was stopped after {seconds} s", err=True)
     except OSError as error:
         click.echo(f"letters: the --on-failure command could not be started: {error.strerror}", err=True)
     else:
@@ -100,7 +100,7 @@ def call(command: str, result: bytes) -> None:
             click.echo(f"letters: the --on-failure command ended with exit code {code}", err=True)
 
 
-def run_shell(command: str, stdin: bytes) -> int:
+def run_shell(command: str, stdin: bytes, seconds: float) -> int:
     """Run a shell command; return its exit code. One that takes too long ends with all that it started."""
     # stdout holds nothing but our result; stderr may be closed
     stdout = sys.__stderr__ or subprocess.DEVNULL
@@ -108,7 +108,7 @@ def run_shell(command: str, stdin: bytes) -> int:
     # the command comes from the same hand as ours
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=stdout, start_new_session=True) as process:  # noqa: S603  # nosec B603
         try:
-            process.communicate(stdin, timeout=SECONDS_FOR_COMMAND)
+            process.communicate(stdin, timeout=seconds)
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

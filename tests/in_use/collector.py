@@ -10,18 +10,19 @@ from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 MESSAGES: dict[str, Any] = {"/v1/traces": ExportTraceServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
 
 
 @dataclass(frozen=True)
 class Span:
-    """A span: its name, the name of its parent, its attributes, and its error."""
+    """A span: its name, the name of its parent, its attributes, and whether it failed."""
 
     name: str
     parent: str
     attributes: dict[str, str]
-    error: str
+    failed: bool
 
 
 @dataclass
@@ -53,7 +54,12 @@ class Collector:
         found = [span for group in groups for scope in group.scope_spans for span in scope.spans]
         names = {span.span_id: span.name for span in found}
         return [
-            Span(span.name, names.get(span.parent_span_id, ""), attributes_of(span), span.status.message)
+            Span(
+                span.name,
+                names.get(span.parent_span_id, ""),
+                attributes_of(span),
+                span.status.code == Status.STATUS_CODE_ERROR,
+            )
             for span in sorted(found, key=lambda span: span.start_time_unix_nano)
         ]
 
