@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -30,7 +31,7 @@ from letters_source.cli.options import (
     without_unset,
 )
 from letters_source.config.settings import PII, SETTINGS
-from letters_source.errors import INTERRUPTED, INTERRUPTION, LettersError, importing_extra
+from letters_source.errors import INTERRUPTED, INTERRUPTION, LettersError, SettingsError, importing_extra
 
 RUNS_SHOWN = 10
 """How many runs the report lists."""
@@ -198,7 +199,11 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
         from letters_source.report.page import write_report
 
     dataset = dataset or DATASET
-    size = write_report(page, source, dataset, last_runs(RUNS_SHOWN, place=path_or_url(str(source)), dataset=dataset))
+    found = []
+    # a report needs no configuration of dlt's
+    with suppress(SettingsError):
+        found = last_runs(RUNS_SHOWN, place=path_or_url(str(source)), dataset=dataset)
+    size = write_report(page, source, dataset, found)
     if not quiet:
         click.echo(f"{page.absolute()}: {size / 1000:,.0f} kB, to open in a browser.")
 

@@ -12,11 +12,10 @@ from typing import Any
 import click
 import dlt
 import msgspec
-from dlt.common.pipeline import get_dlt_pipelines_dir
 
-from letters_source.destination.ledger import Stopwatch, described, failed_load, finished_load, record
+from letters_source.destination.ledger import Stopwatch, described, failed_load, finished_load, record, usual_folder
 from letters_source.destination.pipeline import Kind, absolute_place
-from letters_source.errors import DestinationError
+from letters_source.errors import DestinationError, SettingsError
 from letters_source.results import AccountsResult, LoadResult, Result, failure_of
 
 SECONDS_FOR_COMMAND = 60
@@ -47,7 +46,9 @@ class Loads:
         place = described(self.pipelines[account]) if self.pipelines else self.asked()
         self.ended[account] = failed_load(place, error, self.clock.seconds - before)
         if not self.pipelines:
-            record(self.ended[account], self.clock.started_at, get_dlt_pipelines_dir())
+            # what dlt's configuration is wrong about may be the folder
+            with suppress(SettingsError):
+                record(self.ended[account], self.clock.started_at, usual_folder())
 
     def asked(self) -> dict[str, Any]:
         """Return where the options say to load, as `described` does for a pipeline."""

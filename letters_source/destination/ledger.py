@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from fcntl import LOCK_EX, flock
@@ -16,6 +16,7 @@ import msgspec
 from dlt.common.exceptions import DltException
 from dlt.common.pipeline import get_dlt_pipelines_dir
 
+from letters_source.config.providers import readable_files
 from letters_source.destination.audits import opened
 from letters_source.destination.kinds import kind_of, shown_place
 from letters_source.destination.pipeline import unusable
@@ -136,10 +137,16 @@ def keep_newest(file: Path) -> None:
     partial.replace(file)
 
 
-def read_runs(folder: Path | str | None = None) -> Iterator[Run]:
-    """Yield the runs of a ledger, oldest first; by default of dlt's folder of pipelines."""
+@readable_files()
+def usual_folder() -> Path:
+    """Return dlt's folder of pipelines, or raise `SettingsError`: dlt reads its configuration to find it."""
+    return Path(get_dlt_pipelines_dir())
+
+
+def read_runs(folder: Path) -> Iterator[Run]:
+    """Yield the runs of a ledger, oldest first."""
     try:
-        lines = (Path(folder or get_dlt_pipelines_dir()) / LEDGER).read_bytes().splitlines()
+        lines = (folder / LEDGER).read_bytes().splitlines()
     except FileNotFoundError:
         return
     except OSError as error:
@@ -150,7 +157,8 @@ def read_runs(folder: Path | str | None = None) -> Iterator[Run]:
             yield msgspec.json.decode(line, type=Run)
 
 
-def last_runs(number: int, place: str | None = None, dataset: str | None = None) -> Sequence[Run]:
+def last_runs(number: int, place: str | None = None, dataset: str | None = None) -> list[Run]:
     """Return the last runs of the ledger, newest first; only those into a place and a dataset, where given."""
-    runs = [run for run in read_runs() if run.place == (place or run.place) and run.dataset == (dataset or run.dataset)]
-    return runs[: -number - 1 : -1]
+    runs = read_runs(usual_folder())
+    wanted = [run for run in runs if run.place == (place or run.place) and run.dataset == (dataset or run.dataset)]
+    return wanted[: -number - 1 : -1]

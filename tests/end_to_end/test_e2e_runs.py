@@ -135,7 +135,7 @@ def test_run_from_python_is_listed(world: World) -> None:
     run(make_pipeline(), **world.settings)
     with pytest.raises(LettersError):
         run(make_pipeline(), **{**world.settings, "page_size": -1})
-    good, failed = read_runs()
+    good, failed = read_runs(ledger().parent)
     assert (good.rows, good.error is failed.error) == (52, False)
     assert isinstance(failed.error, RunError)
     assert (failed.error.kind, failed.error.exit_code) == ("SettingsError", 2)
@@ -173,3 +173,12 @@ def test_an_interrupted_run_is_listed(letters: Letters, world: World) -> None:
     world.emulator.before_answer = interrupt
     letters("load", "--quiet")
     assert ending(listed(letters)[0]) == ("KeyboardInterrupt", 130)
+
+
+@pytest.mark.usefixtures("project")
+def test_settings_that_cannot_be_read_are_one_error() -> None:
+    """dlt's configuration tells where the ledger is: the load's error is shown, and `runs` has the same."""
+    Path(".dlt/config.toml").write_text("[sources.letters\nbase_url = 1\n")
+    for command in ("load", "runs"):
+        done = run_command(command)
+        assert (done.code, done.out, done.err.count("\n"), "config.toml" in done.err) == (2, "", 1, True)
