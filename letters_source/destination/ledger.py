@@ -13,7 +13,6 @@ from typing import Any
 
 import dlt
 import msgspec
-from dlt.common.exceptions import DltException
 from dlt.common.pipeline import get_dlt_pipelines_dir
 
 from letters_source.config.providers import readable_files
@@ -47,14 +46,17 @@ class Stopwatch:
 def described(pipeline: dlt.Pipeline) -> dict[str, Any]:
     """Return a pipeline's kind of destination, place and dataset; the place is null where it is not configured."""
     place = None
-    with suppress(DltException, OSError):
-        place = shown_place(pipeline) if pipeline.destination else None
+    # whatever a destination raises must not take the place of the load's own error
+    with suppress(Exception):
+        place = shown_place(pipeline)
     return {"destination": shown_kind(pipeline), "place": place, "dataset": str(pipeline.dataset_name)}
 
 
 def shown_kind(pipeline: dlt.Pipeline) -> str:
-    """Return the kind of destination; empty without one."""
-    return kind_of(pipeline) if pipeline.destination else ""
+    """Return the kind of destination; empty where the pipeline has none, or none that can be used."""
+    with suppress(Exception):
+        return kind_of(pipeline)
+    return ""
 
 
 def finished_load(pipeline: dlt.Pipeline, result: Result) -> LoadResult:

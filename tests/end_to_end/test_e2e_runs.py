@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import dlt
 import pytest
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from terminals import Letters, Outcome, run_command
 from worlds import ACCESS, REFRESH, Begin, World
 
-from letters_source import LettersError, make_pipeline, run
+from letters_source import DestinationError, LettersError, make_pipeline, run
 from letters_source.destination.ledger import LEDGER, read_runs
 from letters_source.results import RunError
 from programmable_emulator import Emulator, Reply, When
@@ -182,3 +183,11 @@ def test_settings_that_cannot_be_read_are_one_error() -> None:
     for command in ("load", "runs"):
         done = run_command(command)
         assert (done.code, done.out, done.err.count("\n"), "config.toml" in done.err) == (2, "", 1, True)
+
+
+def test_a_destination_that_cannot_be_opened_is_listed_without_its_place(letters: Letters, world: World) -> None:
+    """The error is the load's own."""
+    with pytest.raises(DestinationError):
+        run(dlt.pipeline("letters", destination="postgres", dataset_name="spring"), **world.settings)
+    [failed] = listed(letters)
+    assert (failed["destination"], failed["place"], failed["dataset"]) == ("postgres", None, "spring")
