@@ -23,7 +23,8 @@ if TYPE_CHECKING:
         SharedIds,
         WrongCount,
     )
-    from letters_source.load import Result, run, run_accounts
+    from letters_source.load import run, run_accounts
+    from letters_source.results import Result
     from letters_source.service.listings import ContactFilters, TemplateFilters
     from letters_source.source import letters
 
@@ -57,7 +58,7 @@ __all__ = [
 
 _HOMES = {
     "ContactFilters": "service.listings",
-    "Result": "load",
+    "Result": "results",
     "TemplateFilters": "service.listings",
     "account_pipelines": "destination.pipeline",
     "letters": "source",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import dlt
     from dlt.extract.incremental.context import TimeIntervalContext
 
-    from letters_source.load import Result
+    from letters_source.results import Result
 
 logger = logging.getLogger("letters_source")
 

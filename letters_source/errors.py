@@ -30,6 +30,9 @@ QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose text quotes the value that they are about."""
 DUCKDB_KIND = re.compile(r"^(?:[A-Za-z]+ )+Error: ")
 """The kind of error that DuckDB puts before its text."""
+INTERRUPTED = 130
+"""The exit code of an interrupted command: 128 and the number of SIGINT."""
+INTERRUPTION = "interrupted; if tables were being written, run the load again"
 
 
 class LettersError(Exception):

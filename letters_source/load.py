@@ -1,10 +1,8 @@
 """Runs a load, from settings to a verified destination. The command, scripts and orchestrators call it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, Unpack
 
 import dlt
@@ -20,6 +18,7 @@ from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.file_tables import FilesSql
 from letters_source.destination.kinds import engine, is_duckdb
+from letters_source.destination.ledger import Stopwatch, failures_recorded, finished_load, record, shown_kind
 from letters_source.destination.loading import (
     enforced,
     for_loading,
@@ -39,32 +38,16 @@ from letters_source.errors import SettingsError
 from letters_source.extract.accounts import check_apart
 from letters_source.extract.task import LoadContext, listing_task
 from letters_source.pagination.reader import ProgressCallback, no_progress
+from letters_source.results import Result
 from letters_source.service.listings import LISTINGS
 from letters_source.service.throttle import Throttle
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
+from letters_source.telemetry import count, entered, shared, span
 
 PARTS = (*LISTINGS, MAILINGS.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A finished, verified load.
-
-    Args:
-        load_id: dlt's id of the load, `_dlt_load_id` of its rows.
-        tables: the number of rows in each table.
-        audits: the load's rows of `listing_audit`, one for each listing, value of a facet, and window of mailings.
-        seconds: the duration of the load.
-    """
-
-    load_id: str
-    tables: Mapping[str, int]
-    audits: tuple[Mapping[str, Any], ...]
-    seconds: float
-
-
-@plain_errors
 def run(
     pipeline: dlt.Pipeline | None = None,
     *,
@@ -92,26 +75,40 @@ def run(
     Raises:
         LettersError: see `letters_source.errors`.
     """
-    start = monotonic()
+    pipeline, clock = pipeline or make_pipeline(), Stopwatch()
+    attributes = {"dataset": str(pipeline.dataset_name), "destination": shown_kind(pipeline)}
+    with failures_recorded(pipeline, clock), shared(**attributes), span("load"):
+        load_id, counts, audits = load_verified(pipeline, only, place_of_copy(publish), watch, settings)
+    result = Result(load_id, counts, audits, clock.seconds)
+    record(finished_load(pipeline, result), clock.started_at, pipeline.pipelines_dir)
+    return result
+
+
+@plain_errors
+def load_verified(
+    pipeline: dlt.Pipeline, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
+) -> tuple[str, Mapping[str, int], tuple[Mapping[str, Any], ...]]:
+    """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
     source = choose_parts(letters(watch, **settings), only)
     names = {resource.table_name for resource in source.selected_resources.values()}
     tables = [table for table in TABLES if table.name in names]
-    pipeline = pipeline or make_pipeline()
-    copy = place_of_copy(publish)
     wait = resolve_settings(settings).lock_wait
-    with one_at_a_time(), prepared(pipeline, wait) as lock_check:
+    with one_at_a_time(), entered("preflight", prepared(pipeline, wait)) as lock_check:
         name, strategy = str(pipeline.pipeline_name), replace_strategy(pipeline)
         with enforced(load_config(pipeline), name), without_false_alarms(), hold_open(pipeline, wait):
             if copy:
                 check_published(pipeline, copy)
             load_id = load_source(pipeline, source, strategy, lock_check)
-            with open_sql(pipeline) as client:
+            with span("verify"), open_sql(pipeline) as client:
                 audits = settle(pipeline, client, load_id, tables)
                 counts = count_rows(client, tables)
         # outside `hold_open`, which would remove a new file if its copy fails
         if copy:
-            when_free(partial(publish_copy, pipeline, copy), wait)
-    return Result(load_id, counts, audits, monotonic() - start)
+            with span("publish"):
+                when_free(partial(publish_copy, pipeline, copy), wait)
+    for audit in audits:
+        count("rows", audit["rows_yielded"], listing=audit["listing"])
+    return load_id, counts, audits
 
 
 def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_check: str) -> str:
@@ -121,13 +118,16 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
         pipeline.sync_destination()
     # dlt's default for PostgreSQL, CSV, would turn empty text into null
     files: TLoaderFileFormat | None = "insert_values" if engine(pipeline) == "postgres" else None
-    pipeline.extract(source, loader_file_format=files, refresh=pipeline.refresh)
-    pipeline.normalize()
+    with span("read"):
+        pipeline.extract(source, loader_file_format=files, refresh=pipeline.refresh)
+    with span("normalize"):
+        pipeline.normalize()
     names = [str(resource.table_name) for resource in source.selected_resources.values()]
     restore_tables(pipeline, names)
     memory = memory_for(package_files(pipeline)) if is_duckdb(pipeline) else 0
     destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
-    return str(pipeline.load(destination).loads_ids[-1])
+    with span("write"):
+        return str(pipeline.load(destination).loads_ids[-1])
 
 
 def settle(
@@ -155,7 +155,6 @@ def settle(
     return audits
 
 
-@plain_errors
 def run_accounts(
     pipelines: Mapping[str, dlt.Pipeline],
     *,
@@ -179,24 +178,44 @@ def run_accounts(
         SharedIds: the service lists the same ids for two accounts; nothing is loaded.
         LettersError: as `run` does; the accounts before the failed one are loaded.
     """
-    results = {}
-    copy = place_of_copy(publish)
+    return dict(each_account(pipelines, only=only, publish=publish, watch=watch, views=views, **settings))
+
+
+def each_account(
+    pipelines: Mapping[str, dlt.Pipeline],
+    *,
+    only: Sequence[str],
+    publish: Path | str | None = None,
+    watch: ProgressCallback,
+    views: str,
+    **settings: Unpack[Overrides],
+) -> Iterator[tuple[str, Result]]:
+    """Load accounts as `run_accounts` does; yield each one with its result as soon as it is loaded."""
+    copy, clock = place_of_copy(publish), Stopwatch()
+    recorded = partial(failures_recorded, next(iter(pipelines.values())), clock, dataset=views)
     if copy:
-        for pipeline in pipelines.values():
-            check_published(pipeline, copy)
+        with recorded():
+            for pipeline in pipelines.values():
+                check_published(pipeline, copy)
     if len(pipelines) > 1:
-        check_accounts([*pipelines], only, **settings)
+        with recorded():
+            check_accounts([*pipelines], only, **settings)
         # each is compared with the others, and needs no comparison of its own
         settings["allow_shared_ids"] = True
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
-        results[account] = run(pipeline, only=only, watch=watch, **settings)
-    wait = resolve_settings(settings).lock_wait
+        yield account, run(pipeline, only=only, watch=watch, **settings)
+    with recorded():
+        combine_accounts(pipelines, views, copy, resolve_settings(settings).lock_wait)
+
+
+@plain_errors
+def combine_accounts(pipelines: Mapping[str, dlt.Pipeline], views: str, copy: Path | None, wait: float) -> None:
+    """Combine loaded accounts by views, and publish a copy if asked."""
     with one_at_a_time():
         when_free(partial(create_account_views, pipelines, views), wait)
         if copy:
             when_free(partial(publish_copy, next(iter(pipelines.values())), copy), wait)
-    return results
 
 
 @plain_errors

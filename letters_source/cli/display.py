@@ -8,15 +8,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+import click
 import dlt
+import msgspec
 
+from letters_source.cli.outcomes import Loads
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
 from letters_source.extract.check import Findings
-from letters_source.load import Result, run, run_accounts
+from letters_source.load import each_account, run
 from letters_source.pagination.reader import ProgressCallback, no_progress
+from letters_source.results import Result, Run
 
 if TYPE_CHECKING:
     # imported at run time, a web server and rich would delay every load
@@ -59,26 +63,32 @@ def log_handler(*, show_time: bool) -> logging.Handler:
     return handler
 
 
-def load_shown(pipeline: dlt.Pipeline, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool) -> None:
+def load_shown(
+    pipeline: dlt.Pipeline, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool, as_table: bool = True
+) -> Result:
     """Load with progress, then show the tables."""
     with progress(quiet=quiet) as watch:
         result = run(pipeline, only=only, watch=watch, **settings)
-    if not quiet:
+    if as_table and not quiet:
         show_result(result, pipeline)
         show_published(settings)
+    return result
 
 
 def load_accounts_shown(
-    pipelines: Mapping[str, dlt.Pipeline], only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool
+    loads: Loads, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool, as_table: bool
 ) -> None:
     """Load accounts with progress, then show the tables of each."""
+    results = {}
     with progress(quiet=quiet) as watch:
-        results = run_accounts(pipelines, only=only, watch=watch, **settings)
-    if quiet:
+        for account, result in each_account(loads.pipelines, only=only, watch=watch, **settings):
+            loads.finish(account, result)
+            results[account] = result
+    if quiet or not as_table:
         return
     for account, result in results.items():
         console().print(f"Account {account}:")
-        show_result(result, pipelines[account])
+        show_result(result, loads.pipelines[account])
     show_published(settings)
 
 
@@ -181,6 +191,22 @@ def show_findings(findings: Findings) -> None:
     console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")
 
 
+def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
+    """Print runs of the ledger, as a JSON array or a table."""
+    if as_json:
+        click.echo(msgspec.json.encode(runs).decode())
+        return
+    table = make_table("started (UTC)", "rows", "seconds")
+    for name in ("where", "dataset", "verdict or error"):
+        table.add_column(name, overflow="fold")
+    for each in runs:
+        rows = f"{each.rows:,}" if each.load_id else ""
+        where = PurePath(each.place or each.destination).name
+        started = f"{each.started_at:%Y-%m-%d %H:%M}"
+        table.add_row(started, rows, f"{each.seconds:.1f}", where, each.dataset, each.ending)
+    console().print(table)
+
+
 def show_service(base_url: str, emulator: "Emulator") -> None:
     """Print how to use the emulator, as lines to paste into a shell."""
     console().print(
@@ -196,7 +222,8 @@ def make_table(first: str, *figures: str) -> "Table":
     """Return a table with names in the first column and right-aligned figures in the others."""
     from rich.table import Table
 
-    table = Table(first)
+    table = Table()
+    table.add_column(first, no_wrap=True)
     for name in figures:
         table.add_column(name, justify="right")
     return table

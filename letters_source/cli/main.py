@@ -1,7 +1,9 @@
 """The `letters` command and its subcommands."""
 
+import json
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,8 +16,10 @@ from letters_source.cli.options import (
     filter_options,
     listed,
     not_empty,
+    outcome_options,
     output_options,
     path_option,
+    path_or_url,
     quiet_option,
     setting,
     settings_options,
@@ -23,12 +27,15 @@ from letters_source.cli.options import (
     without_unset,
 )
 from letters_source.config.settings import PII, SETTINGS
-from letters_source.errors import importing_extra
+from letters_source.errors import SettingsError, importing_extra
 
 if TYPE_CHECKING:
     # imported at run time, they would delay --help
     from letters_source.cli.dictionary import Form
     from letters_source.destination.pipeline import Kind
+
+RUNS_SHOWN = 10
+"""How many runs the report lists."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -87,6 +94,7 @@ def init(**options: Any) -> None:
 @settings_options("allow_empty", "max_shrink", "allow_shared_ids", "allow_other_service", "lock_wait")
 @filter_options
 @connection_options
+@outcome_options
 @output_options
 def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
     """Load both listings, verify them, and show the tables.
@@ -97,23 +105,46 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
     A dataset keeps its filters, account and mode. To load with other ones, use another --dataset.
     """
     from letters_source.cli.display import load_accounts_shown, load_shown, start_logging
+    from letters_source.cli.exporting import start_exporting
+    from letters_source.cli.outcomes import Loads, told
     from letters_source.destination.pipeline import account_dataset, account_pipelines, make_pipeline, schema_of_views
     from letters_source.tables import DATASET
 
     start_logging(quiet=quiet, debug=debug)
-    parts = listed(only)
+    start_exporting()
+    as_json, on_failure = options.pop("as_json"), options.pop("on_failure")
     dataset, accounts = options.pop("dataset"), options.pop("account_id")
-    settings = with_filters(without_unset(options))
-    check_options_apply(settings, parts)
-    if len(accounts) > 1:
-        pipelines = account_pipelines(destination, to, dataset or DATASET, accounts)
-        views = schema_of_views(dataset or DATASET)
-        load_accounts_shown(pipelines, parts, {**settings, "views": views}, quiet=quiet)
-        return
-    account = settings["account_id"] = next(iter(accounts), None)
     # an account alone goes where it goes as one of several
-    own = account_dataset(DATASET, account) if account else DATASET
-    load_shown(make_pipeline(destination, to, dataset or own), parts, settings, quiet=quiet)
+    own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
+    loads = Loads(destination, to, dataset or own, accounts)
+    with told(loads, as_json=as_json, on_failure=on_failure):
+        parts = listed(only)
+        settings = with_filters(without_unset(options))
+        check_options_apply(settings, parts)
+        if len(accounts) > 1:
+            loads.pipelines = account_pipelines(destination, to, loads.dataset, accounts)
+            settings["views"] = schema_of_views(loads.dataset)
+            load_accounts_shown(loads, parts, settings, quiet=quiet, as_table=not as_json)
+        else:
+            settings["account_id"] = account = next(iter(accounts), None)
+            loads.pipelines = {account or "": make_pipeline(destination, to, loads.dataset)}
+            result = load_shown(loads.pipelines[account or ""], parts, settings, quiet=quiet, as_table=not as_json)
+            loads.finish(account or "", result)
+
+
+@cli.command(short_help="List the last loads, failed ones too.")
+@click.option("--to", metavar="PLACE", callback=not_empty, help="Only loads into this place, as of load.")
+@click.option("--dataset", metavar="NAME", callback=not_empty, help="Only loads into this dataset.")
+@click.option("--last", metavar="N", type=click.IntRange(1), default=20, show_default=True, help="How many.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, the newest run first.")
+@debug_option
+def runs(to: str | None, dataset: str | None, last: int, *, as_json: bool) -> None:
+    """List the last loads on this machine, the newest first: when, into what, verdict or error, rows, duration."""
+    from letters_source.cli.display import show_runs
+    from letters_source.destination.ledger import last_runs
+
+    found = last_runs(last, place=to and path_or_url(to), dataset=dataset)
+    show_runs(found, as_json=as_json)
 
 
 @cli.command(short_help="Show what a load would find, and how long it would take.")
@@ -140,17 +171,18 @@ def check(*, account_id: tuple[str, ...], probe: bool, quiet: bool, debug: bool,
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "json", "mermaid", "dbml", "dbt"]),
+    type=click.Choice(["text", "markdown", "json", "mermaid", "dbml", "dbt", "result"]),
     default="text",
     show_default=True,
-    help="json for programs; mermaid and dbml for diagrams; dbt for its sources.",
+    help="json for programs; mermaid and dbml for diagrams; dbt for its sources; result: JSON Schema of load --json.",
 )
 @debug_option
-def schema(form: "Form") -> None:
+def schema(form: "Form | Literal['result']") -> None:
     """Print every table and column: type, key, meaning, and whether it is personal data."""
     from letters_source.cli.dictionary import render
+    from letters_source.results import result_schema
 
-    click.echo(render(form))
+    click.echo(json.dumps(result_schema(), indent=2) if form == "result" else render(form))
 
 
 @cli.command(short_help="Write an HTML report about loaded data.")
@@ -161,12 +193,18 @@ def schema(form: "Form") -> None:
 @debug_option
 def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> None:
     """Draw charts of contacts, templates and loads on one self-contained HTML page."""
+    from letters_source.destination.ledger import last_runs
     from letters_source.tables import DATASET
 
     with importing_extra("report"):
         from letters_source.report.page import write_report
 
-    size = write_report(page, source, dataset or DATASET)
+    dataset = dataset or DATASET
+    found = []
+    # a report needs no configuration of dlt's
+    with suppress(SettingsError):
+        found = last_runs(RUNS_SHOWN, place=path_or_url(str(source)), dataset=dataset)
+    size = write_report(page, source, dataset, found)
     if not quiet:
         click.echo(f"{page.absolute()}: {size / 1000:,.0f} kB, to open in a browser.")
 

@@ -1,5 +1,6 @@
 """The options that commands share; those that mirror a setting are made from its declaration."""
 
+import os
 from collections.abc import Callable, Collection
 from datetime import date
 from pathlib import Path
@@ -129,6 +130,16 @@ output_options = together(
     quiet_option, click.option("--debug", is_flag=True, help="Log every page; show the traceback of an error.")
 )
 
+outcome_options = together(
+    click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object, instead of tables."),
+    click.option(
+        "--on-failure",
+        metavar="COMMAND",
+        callback=not_empty,
+        help="Shell command to run if the load fails; gets the JSON object on stdin.",
+    ),
+)
+
 
 def dataset_option(words: str) -> Option:
     """Return the option of the dataset; its default is not declared here, in a module that imports Arrow."""
@@ -138,6 +149,11 @@ def dataset_option(words: str) -> Option:
 def path_option(name: str, *names: str, words: str, **more: Any) -> Option:
     """Return an option that is a path; its default, if any, is shown."""
     return click.option(name, *names, type=click.Path(path_type=Path), show_default=True, help=words, **more)
+
+
+def path_or_url(place: str) -> str:
+    """Return a place as the ledger of runs has it: a path without links, or a URL unchanged."""
+    return place if "://" in place else os.path.realpath(place)
 
 
 def without_unset(settings: dict[str, Any]) -> dict[str, Any]:

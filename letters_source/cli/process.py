@@ -9,9 +9,7 @@ from typing import NoReturn
 import click
 
 from letters_source.cli.main import cli
-from letters_source.errors import LettersError
-
-INTERRUPTED = 130
+from letters_source.errors import INTERRUPTED, INTERRUPTION, LettersError
 
 
 def set_up(*, debug: bool) -> None:
@@ -44,7 +42,7 @@ def main() -> NoReturn:
         tell_usage(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        tell("interrupted; if tables were being written, run the load again")
+        tell(INTERRUPTION)
         code = INTERRUPTED
     except LettersError as error:
         if debug:

@@ -16,7 +16,8 @@ from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import kind_of, shown_place
 from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LettersError, LoadFailed
-from letters_source.load import Result, run
+from letters_source.load import run
+from letters_source.results import Result
 from letters_source.tables import DATASET, MAILINGS, Table
 
 

@@ -29,6 +29,7 @@ from letters_source.service.client import Client
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
 from letters_source.service.page_request import PageRequest
 from letters_source.service.responses import may_be_size
+from letters_source.telemetry import counted, span
 
 logger = logging.getLogger("letters_source")
 
@@ -83,9 +84,12 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
     """Read the listing until it is proven complete; write the rows to the spool, or keep only ids if there is none."""
     settings = task.settings
     started_at, start = datetime.now(UTC), monotonic()
+    client = task.context.client()
     with (
+        span("listing", listing=task.name),
+        counted(client.traffic, listing=task.name),
         ThreadPoolExecutor(settings.max_workers, f"letters-{task.name}") as pool,
-        task.context.client() as client,
+        client,
     ):
         reader = PageReader(
             listing=task.title,

@@ -4,7 +4,7 @@ import os
 import re
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -20,6 +20,7 @@ from letters_source.errors import SettingsError
 from letters_source.report.charts import CHARTS, HISTORY, Chart
 from letters_source.report.dataset import open_tables
 from letters_source.report.queries import FIGURES, GALLERY, LAST_LOADS, NEWEST, UNFINISHED, Rows, read
+from letters_source.results import Run
 from letters_source.tables import DATASET, weakest
 
 VERDICTS = {"continuous": "Complete, changing", "stable": "Complete, unchanged", "exact": "Complete, proven"}
@@ -57,12 +58,15 @@ STYLE = {
 }
 
 
-def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
-    """Write the page of a dataset in a DuckDB file or folder; return its size in bytes, or raise `SettingsError`."""
+def write_report(file: Path, source: Path | str, dataset: str = DATASET, runs: Sequence[Run] = ()) -> int:
+    """Write the page of a dataset in a DuckDB file or folder; return its size in bytes, or raise `SettingsError`.
+
+    `runs` are the last runs of the ledger, the newest first.
+    """
     if os.path.exists(file) and not (file.is_file() and file.read_bytes().startswith(PAGE)):
         raise SettingsError(f"{file} exists and is not an HTML page; choose another --html.")
     with open_tables(source, dataset) as connection:
-        page = render(connection, Path(source).name, dataset)
+        page = render({"source": Path(source).name, "dataset": dataset, "runs": runs, **contents(connection)})
     partial = file.with_name(f".{file.name}.partial")
     try:
         size = partial.write_bytes(page.encode())
@@ -72,16 +76,14 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET) -> int:
     return size
 
 
-def render(connection: duckdb.DuckDBPyConnection, source: str, dataset: str) -> str:
+def render(contents: Mapping[str, Any]) -> str:
     """Return the page as HTML; every value is escaped, and a missing one is an error."""
     page, style = ((files(__package__) / f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
     # browsers apply only this style, whatever a text on the page contains
     digest = b64encode(sha256(style.encode()).digest()).decode()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["digits"] = lambda number: "\u2013" if number is None else f"{number:,}"
-    return environment.from_string(page).render(
-        source=source, dataset=dataset, style=style, style_hash=digest, **contents(connection)
-    )
+    return environment.from_string(page).render(style=style, style_hash=digest, verdicts=VERDICTS, **contents)
 
 
 def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
@@ -98,7 +100,6 @@ def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
         "absent": sorted({(chart.group, chart.option) for chart, rows in found if chart.option and not rows}),
         "gallery": [thumbnail(row) for row in read(connection, GALLERY)],
         "loads": read(connection, LAST_LOADS),
-        "verdicts": VERDICTS,
     }
 
 

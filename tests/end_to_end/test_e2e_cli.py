@@ -16,7 +16,8 @@ from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, 
 from worlds import ACCESS, Begin, World
 
 from letters_source import Result, make_pipeline, run
-from letters_source.cli.process import INTERRUPTED, tell_unexpected
+from letters_source.cli.process import tell_unexpected
+from letters_source.errors import INTERRUPTED
 from letters_source.service.listings import NOBODY
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
@@ -28,8 +29,9 @@ OPTIONS = {
         "--last-mailed-from", "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses",
         "--product-type", "--creator", "--shared", "--page-size", "--max-workers", "--requests-per-second",
         "--environment", "--allow-empty", "--allow-shared-ids", "--allow-other-service", "--max-shrink", "--lock-wait",
-        "--quiet", "--debug", "-h, --help",
+        "--json", "--on-failure", "--quiet", "--debug", "-h, --help",
     },
+    "runs": {"--to", "--dataset", "--last", "--json", "--debug", "-h, --help"},
     "check": {
         "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
         "--debug", "-h, --help",

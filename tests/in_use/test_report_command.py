@@ -6,16 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from looks import look_at
+from looks import PHONE, look_at
 from playwright.sync_api import Browser
 from terminals import Letters, open_process, run_python
 from worlds import Begin, World
 
-from letters_source import account_pipelines, make_pipeline, run, run_accounts
+from letters_source import LettersError, account_pipelines, make_pipeline, run, run_accounts
 from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 
 WITHOUT = "import sys; sys.modules[sys.argv.pop(1)] = None; from letters_source.cli.process import main; main()"
+NONE = "\u2013"
 HOLDER = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
 
 
@@ -38,6 +39,27 @@ def test_it_writes_the_page_and_says_where(world: World, letters: Letters, brows
     with look_at(browser, file) as look:
         assert look.text("#contacts") == "30"
     assert letters("report", "--html", "letters.html", "--quiet").out == ""
+
+
+def test_it_shows_the_last_runs_of_its_file(world: World, letters: Letters, browser: Browser) -> None:
+    """Failed ones too, the newest first; neither those of other files, nor any where the ledger has none."""
+    for settings in ({"access_token": "another"}, {"page_size": -1}):
+        with pytest.raises(LettersError):
+            world.load(**settings)
+    world.load(only=("templates",), publish="readers.duckdb")
+    run(make_pipeline("duckdb", "other.duckdb"), **world.settings)
+    assert letters("report", "--html", "letters.html").code == 0
+    with look_at(browser, Path.cwd() / "letters.html", PHONE) as look:
+        assert look.texts("#runs td:last-child") == [
+            "exact",
+            "SettingsError (exit code 2)",
+            "NotAuthorised (exit code 3)",
+            "exact",
+        ]
+        assert look.texts("#runs td:nth-child(2)") == ["5", NONE, NONE, "35"]
+    assert letters("report", "--html", "letters.html", "--from", "readers.duckdb").code == 0
+    with look_at(browser, Path.cwd() / "letters.html") as look:
+        assert look.texts("#runs") == []
 
 
 def test_it_reads_a_published_copy(world: World, letters: Letters, browser: Browser) -> None:

@@ -1,0 +1,117 @@
+"""Tells programs how `letters load` ended: one JSON object on stdout, and after a failure on a command's stdin."""
+
+import os
+import signal
+import subprocess  # nosec B404
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+import dlt
+import msgspec
+
+from letters_source.destination.ledger import Stopwatch, described, failed_load, finished_load, record, usual_folder
+from letters_source.destination.pipeline import Kind, absolute_place
+from letters_source.errors import DestinationError, SettingsError
+from letters_source.results import AccountsResult, LoadResult, Result, failure_of
+
+SECONDS_FOR_COMMAND = 60
+
+
+@dataclass
+class Loads:
+    """The loads of one command: what was asked for, and how those ended that were started."""
+
+    destination: Kind
+    to: str | None
+    dataset: str
+    accounts: Sequence[str]
+    clock: Stopwatch = field(default_factory=Stopwatch)
+    pipelines: Mapping[str, dlt.Pipeline] = field(default_factory=dict)
+    ended: dict[str, LoadResult] = field(default_factory=dict)
+
+    def finish(self, account: str, result: Result) -> None:
+        """Note that the load of an account is verified."""
+        self.ended[account] = finished_load(self.pipelines[account], result)
+
+    def fail(self, error: BaseException) -> None:
+        """Note the error of the load that was running, if one was; record it if no load had begun."""
+        account = next((name for name in self.pipelines or self.accounts or ("",) if name not in self.ended), None)
+        if account is None:
+            return
+        before = sum(load.seconds for load in self.ended.values())
+        place = described(self.pipelines[account]) if self.pipelines else self.asked()
+        self.ended[account] = failed_load(place, error, self.clock.seconds - before)
+        if not self.pipelines:
+            # what dlt's configuration is wrong about may be the folder
+            with suppress(SettingsError):
+                record(self.ended[account], self.clock.started_at, usual_folder())
+
+    def asked(self) -> dict[str, Any]:
+        """Return where the options say to load, as `described` does for a pipeline."""
+        place = None
+        with suppress(DestinationError):
+            place = absolute_place(self.destination, self.to) or None
+        return {"destination": self.destination, "place": place, "dataset": self.dataset}
+
+    def result(self, error: BaseException | None = None) -> LoadResult | AccountsResult:
+        """Return how the command ended: one load, or with several accounts the loads that were started."""
+        failure = failure_of(error) if error else msgspec.UNSET
+        if len(self.accounts) < 2:
+            [load] = self.ended.values()
+            return msgspec.structs.replace(load, error=failure)
+        return AccountsResult(accounts=self.ended, seconds=self.clock.seconds, error=failure)
+
+
+@contextmanager
+def told(loads: Loads, *, as_json: bool, on_failure: str | None) -> Iterator[None]:
+    """Print how the block's loads ended as JSON, if asked, and give it to a command if they failed."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        loads.fail(error)
+        result = msgspec.json.encode(loads.result(error))
+        # whoever interrupts a load knows
+        if on_failure and not isinstance(error, KeyboardInterrupt):
+            call(on_failure, result)
+        print_json(result, wanted=as_json)
+        raise
+    print_json(msgspec.json.encode(loads.result()), wanted=as_json)
+
+
+def print_json(result: bytes, *, wanted: bool) -> None:
+    """Print a result on a line of stdout, if it is wanted."""
+    if wanted:
+        click.echo(result.decode())
+
+
+def call(command: str, result: bytes, seconds: float = SECONDS_FOR_COMMAND) -> None:
+    """Run a shell command with the result on stdin; its own failure is a line on stderr and nothing more."""
+    try:
+        code = run_shell(command, result, seconds)
+    except subprocess.TimeoutExpired:
+        click.echo(f"letters: the --on-failure command was stopped after {seconds} s", err=True)
+    except OSError as error:
+        click.echo(f"letters: the --on-failure command could not be started: {error.strerror}", err=True)
+    else:
+        if code:
+            click.echo(f"letters: the --on-failure command ended with exit code {code}", err=True)
+
+
+def run_shell(command: str, stdin: bytes, seconds: float) -> int:
+    """Run a shell command; return its exit code. One that takes too long ends with all that it started."""
+    # stdout holds nothing but our result; stderr may be closed
+    stdout = sys.__stderr__ or subprocess.DEVNULL
+    arguments = ["/bin/sh", "-c", command]
+    # the command comes from the same hand as ours
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=stdout, start_new_session=True) as process:  # noqa: S603  # nosec B603
+        try:
+            process.communicate(stdin, timeout=seconds)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode

@@ -1,0 +1,166 @@
+"""Keeps the ledger of runs: one line of JSON for each load, verified or failed, in dlt's folder of pipelines."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from fcntl import LOCK_EX, flock
+from io import FileIO
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import dlt
+import msgspec
+from dlt.common.pipeline import get_dlt_pipelines_dir
+
+from letters_source.config.providers import readable_files
+from letters_source.destination.audits import opened
+from letters_source.destination.kinds import kind_of, shown_place
+from letters_source.destination.pipeline import unusable
+from letters_source.errors import reason
+from letters_source.results import Listing, LoadResult, Result, Run, failure_of, run_of
+from letters_source.tables import LISTING_AUDIT
+
+logger = logging.getLogger("letters_source")
+
+LEDGER = "letters_runs.jsonl"
+# a year of nightly loads; a line takes about half a kilobyte
+KEPT_RUNS = 500
+LARGEST_BYTES = 2**19
+
+
+class Stopwatch:
+    """When a load began, and how long ago that is."""
+
+    def __init__(self) -> None:
+        self.started_at, self._start = datetime.now(UTC), monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the load began."""
+        return monotonic() - self._start
+
+
+def described(pipeline: dlt.Pipeline) -> dict[str, Any]:
+    """Return a pipeline's kind of destination, place and dataset; the place is null where it is not configured."""
+    place = None
+    # whatever a destination raises must not take the place of the load's own error
+    with suppress(Exception):
+        place = shown_place(pipeline)
+    return {"destination": shown_kind(pipeline), "place": place, "dataset": str(pipeline.dataset_name)}
+
+
+def shown_kind(pipeline: dlt.Pipeline) -> str:
+    """Return the kind of destination; empty where the pipeline has none, or none that can be used."""
+    with suppress(Exception):
+        return kind_of(pipeline)
+    return ""
+
+
+def finished_load(pipeline: dlt.Pipeline, result: Result) -> LoadResult:
+    """Return a verified load as programs read it."""
+    audits = map(opened, map(dict, result.audits))
+    return LoadResult(
+        **described(pipeline),
+        load_id=result.load_id,
+        tables=dict(result.tables),
+        listings=tuple(Listing(**{name: audit[name] for name in LISTING_AUDIT.schema.names}) for audit in audits),
+        seconds=result.seconds,
+    )
+
+
+def failed_load(place: dict[str, Any], error: BaseException, seconds: float) -> LoadResult:
+    """Return a failed load as programs read it; `place` is as `described` returns it."""
+    return LoadResult(**place, load_id=None, tables={}, listings=(), seconds=seconds, error=failure_of(error))
+
+
+@contextmanager
+def failures_recorded(pipeline: dlt.Pipeline, clock: Stopwatch, dataset: str | None = None) -> Iterator[None]:
+    """Add a failed load to the ledger if the block fails; the dataset is the pipeline's unless another is given."""
+    try:
+        yield
+    except BaseException as error:
+        place = described(pipeline)
+        failed = failed_load({**place, "dataset": dataset or place["dataset"]}, error, clock.seconds)
+        record(failed, clock.started_at, pipeline.pipelines_dir)
+        raise
+
+
+def record(load: LoadResult, started_at: datetime, folder: Path | str) -> None:
+    """Add a load to the ledger in dlt's folder of pipelines; if that fails, the load does not."""
+    file = Path(folder) / LEDGER
+    try:
+        append_run(file, run_of(load, started_at))
+    except OSError as error:
+        # a folder that cannot be written has made the load fail, and its error says so
+        level = logging.WARNING if load.load_id else logging.DEBUG
+        logger.log(level, "The run was not recorded in %s: %s", file, reason(error))
+
+
+def append_run(file: Path, run: Run) -> None:
+    """Append a line, whole or not at all, readable by the owner only; of a large file, keep the newest runs."""
+    line = msgspec.json.encode(run) + b"\n"
+    # unbuffered: each write is one call of the system
+    with open(file, "ab", buffering=0, opener=private) as ledger:
+        flock(ledger, LOCK_EX)
+        if not is_at(ledger, file):
+            # another process has shortened the ledger while this one waited
+            append_run(file, run)
+            return
+        size = os.fstat(ledger.fileno()).st_size
+        if ledger.write(line) < len(line):
+            ledger.truncate(size)
+            raise OSError("the disk is full")
+        if size > LARGEST_BYTES:
+            keep_newest(file)
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file; a new one is readable by its owner only."""
+    return os.open(path, flags, 0o600)
+
+
+def is_at(ledger: FileIO, file: Path) -> bool:
+    """Return whether an open file is still the one at its path."""
+    try:
+        return os.path.samestat(os.fstat(ledger.fileno()), file.stat())
+    except FileNotFoundError:
+        return False
+
+
+def keep_newest(file: Path) -> None:
+    """Replace the ledger by one of the newest runs; its lock must be held."""
+    partial = file.with_name(f".{file.name}.partial")
+    partial.unlink(missing_ok=True)
+    with open(partial, "wb", opener=private) as shortened:
+        shortened.writelines(file.read_bytes().splitlines(keepends=True)[-KEPT_RUNS:])
+    partial.replace(file)
+
+
+@readable_files()
+def usual_folder() -> Path:
+    """Return dlt's folder of pipelines, or raise `SettingsError`: dlt reads its configuration to find it."""
+    return Path(get_dlt_pipelines_dir())
+
+
+def read_runs(folder: Path) -> Iterator[Run]:
+    """Yield the runs of a ledger, oldest first."""
+    try:
+        lines = (folder / LEDGER).read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise unusable(error) from error
+    for line in lines:
+        # other versions of this package may write other lines
+        with suppress(msgspec.DecodeError):
+            yield msgspec.json.decode(line, type=Run)
+
+
+def last_runs(number: int, place: str | None = None, dataset: str | None = None) -> list[Run]:
+    """Return the last runs of the ledger, newest first; only those into a place and a dataset, where given."""
+    runs = read_runs(usual_folder())
+    wanted = [run for run in runs if run.place == (place or run.place) and run.dataset == (dataset or run.dataset)]
+    return wanted[: -number - 1 : -1]
