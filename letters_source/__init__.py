@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from letters_source.accounts import run_accounts
     from letters_source.destination.pipeline import account_pipelines, make_pipeline
     from letters_source.errors import (
         DestinationError,
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
         ServiceUnreachable,
         SettingsError,
         SharedIds,
+        UndocumentedFields,
         WrongCount,
     )
-    from letters_source.load import run, run_accounts
+    from letters_source.load import run
     from letters_source.results import Result
     from letters_source.service.listings import ContactFilters, TemplateFilters
     from letters_source.source import letters
@@ -48,6 +50,7 @@ __all__ = [
     "SettingsError",
     "SharedIds",
     "TemplateFilters",
+    "UndocumentedFields",
     "WrongCount",
     "account_pipelines",
     "letters",
@@ -64,7 +67,7 @@ _HOMES = {
     "letters": "source",
     "make_pipeline": "destination.pipeline",
     "run": "load",
-    "run_accounts": "load",
+    "run_accounts": "accounts",
 }
 
 

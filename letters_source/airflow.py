@@ -58,7 +58,7 @@ def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
 
 def compare_accounts(accounts: Sequence[str], **settings: Any) -> None:
     """Call `check_accounts` in a task, with the connection's settings, as `load_task` calls `run`."""
-    from letters_source.load import check_accounts
+    from letters_source.accounts import check_accounts
 
     look_up_sections_only()
     with airflow_failures():

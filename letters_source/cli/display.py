@@ -15,10 +15,11 @@ import click
 import dlt
 import msgspec
 
+from letters_source.accounts import each_account
 from letters_source.cli.outcomes import Loads
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
 from letters_source.extract.check import Findings
-from letters_source.load import each_account, run
+from letters_source.load import run
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Result, Run
 

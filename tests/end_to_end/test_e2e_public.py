@@ -11,7 +11,7 @@ ERRORS = {
     "DestinationError", "DestinationInUse", "DestinationUnreachable", "IncompleteListing", "LettersError",
     "ListingShrank", "ListingUnpaged", "LoadFailed", "MalformedResponse", "NotAuthorised", "RepeatedIds",
     "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError", "SharedIds",
-    "WrongCount",
+    "UndocumentedFields", "WrongCount",
 }  # fmt: skip
 PUBLIC = ERRORS | {
     "ContactFilters", "Result", "TemplateFilters", "account_pipelines", "letters", "make_pipeline", "run",
@@ -57,6 +57,7 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
         "SharedIds": ("LettersError", 4),
         "RepeatedIds": ("IncompleteListing", 4),
         "WrongCount": ("IncompleteListing", 4),
+        "UndocumentedFields": ("ServiceError", 5),
         "LoadFailed": ("LettersError", 1),
         "ServiceError": ("LettersError", 5),
         "ServiceUnreachable": ("ServiceError", 5),
