@@ -122,8 +122,9 @@ def drawn(chart: Chart, rows: Rows) -> mo.Html:
 @app.function(hide_code=True)
 def colored(chart: alt.LayerChart, counts: str) -> alt.LayerChart:
     """Return a chart as wide as its place, in the color of what it counts."""
-    marks = {mark: {"color": COLORS[counts]} for mark in ("bar", "line", "point")}
-    return chart.properties(width="container").configure(**marks, view={"stroke": None})
+    marks: dict[str, Any] = {mark: {"color": COLORS[counts]} for mark in ("bar", "line", "point")}
+    shown: alt.LayerChart = chart.properties(width="container").configure(**marks, view={"stroke": None})
+    return shown
 
 
 @app.cell(hide_code=True)

@@ -94,9 +94,7 @@ def test_the_notebook_is_readable_in_narrow_windows(world: World, page: Page, wi
         )
         assert len({box["x"] for box in boxes}) == 1
         assert min(box["width"] for box in boxes) >= 320
-        answer, first = (
-            page.locator(name).first.bounding_box() for name in (".letters.answer", "marimo-table:visible")
-        )
+        answer, first = (page.locator(name).first.bounding_box() for name in (".letters.answer", "table:visible"))
         assert answer
         assert first
         assert answer["y"] < first["y"]
