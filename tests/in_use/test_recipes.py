@@ -101,7 +101,7 @@ def test_the_first_queries_answer_after_the_demo(letters: Letters, begin: Begin,
     answers = [re.split(r"\W*\n", answer)[1] for answer in done.out.split("┌")[1:]]
     columns = [re.findall(r"\w+", answer) for answer in answers]
     assert columns == [
-        ["title", "contacts"], ["field", "contacts"], ["title", "paper_type", "creator"],
+        ["title", "contacts"], ["field", "rows"], ["title", "paper_type", "creator"],
         ["started_at", "listing", "rows_yielded", "verdict"], ["mailed_on", "full_name", "city"],
     ]  # fmt: skip
     empty = [bool(re.search(r"\b0 rows", answer)) for answer in done.out.split("┌")[1:]]
