@@ -1,6 +1,7 @@
 """Loads an emulator of the service, so that `letters demo` works without settings."""
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -12,19 +13,23 @@ from letters_source.errors import DestinationError
 from letters_source.tables import DATASET
 
 NAME = "letters_demo"
+MAILINGS = timedelta(weeks=12)
 
 
 def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
-    """Serve the emulator, load it into a DuckDB file, and show the tables."""
+    """Serve the emulator, load it with facets and mailings into a DuckDB file, and show the tables."""
     check_ours(file)
-    emulator = Emulator(contacts)
+    today = datetime.now(UTC).date()
+    emulator = Emulator(contacts, today=today)
     with emulator.serve() as base_url:
         tokens = {"access_token": emulator.access_token, "refresh_token": emulator.refresh_token}
         pipeline = make_pipeline("duckdb", file, name=NAME)
         # a demo may have fewer contacts than the one before, and has another port
         guards = {"allow_empty": True, "max_shrink": 1.0, "allow_other_service": True}
+        extras = {"facets": True, "mailings": True, "mailings_since": today - MAILINGS, "mailings_window": 7}
         # the emulator is on this machine
-        load_shown(pipeline, (), {"base_url": base_url, "proxy": "", **tokens, **guards}, quiet=quiet)
+        own = {"base_url": base_url, "proxy": "", **tokens}
+        load_shown(pipeline, (), {**own, **guards, **extras}, quiet=quiet)
 
 
 def check_ours(file: Path) -> None:

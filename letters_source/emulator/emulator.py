@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from functools import partial
 from itertools import islice
 
@@ -26,10 +27,22 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 class Emulator:
-    """A letter mailing service on loopback; the same seed gives the same rows. A listing takes `latency_ms` longer."""
+    """A letter mailing service on loopback; the same seed and day give the same rows, the newest just before that day.
 
-    def __init__(self, contacts: int = 250, templates: int = 40, *, seed: int = 1, latency_ms: float = 0) -> None:
-        self.contacts = Listing(islice(sample_rows.contacts(seed), contacts))
+    The day is that of UTC, unless `today` is another. Each answer to a listing takes `latency_ms` longer.
+    """
+
+    def __init__(
+        self,
+        contacts: int = 250,
+        templates: int = 40,
+        *,
+        seed: int = 1,
+        latency_ms: float = 0,
+        today: date | None = None,
+    ) -> None:
+        day = today or datetime.now(UTC).date()
+        self.contacts = Listing(islice(sample_rows.contacts(seed, day), contacts))
         self.templates = Listing(islice(sample_rows.templates(seed), templates))
         self.access_token = ACCESS
         self.refresh_token = REFRESH

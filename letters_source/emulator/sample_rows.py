@@ -1,9 +1,12 @@
-"""Sample contacts and templates. The same seed gives the same rows: a longer listing starts with the shorter one."""
+"""Sample contacts and templates, the newest of them just before `today`.
+
+The same seed and day give the same rows: a longer listing starts with the shorter one.
+"""
 
 import itertools
 import unicodedata
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from random import Random
 from typing import Any, TypeVar
@@ -12,7 +15,7 @@ from letters_source.emulator.listing import Row, Traits
 
 T = TypeVar("T")
 
-FIRST_DAY = datetime(2021, 1, 4, 8, 0, tzinfo=UTC)
+YEAR = timedelta(days=366)
 TRAITS_POOL = 2_000
 VERIFIED = (*[None] * 17, True, True, False)
 NO_PRODUCT_EVERY = 23
@@ -73,16 +76,17 @@ DELIVERY_AND_POSTAGE = {"First Class": "Live", "Standard Class": "Stamped"}
 PRODUCT_METAS = (None, None, {"folds": 1, "colors": ["black", "blue"]}, {"duplex": True, "note": "Maß"})
 
 
-def contacts(seed: int) -> Iterator[Row]:
-    """Yield contacts forever, with ids "1", "2", ..."""
+def contacts(seed: int, today: date) -> Iterator[Row]:
+    """Yield contacts forever, with ids "1", "2", ..., created and last mailed in the year before `today`."""
     rng = Random(f"contacts {seed}")
     # Rows share traits, so that a million rows stay small; 2,000 are enough for every filter to match some.
-    pool = [_contact_traits(rng) for _ in range(TRAITS_POOL)]
+    pool = [_contact_traits(today, rng) for _ in range(TRAITS_POOL)]
     labels = [_labels(start, size) for start in range(len(LABELS)) for size in range(4)]
+    midnight = datetime.combine(today, time(), UTC)
     for number in itertools.count(1):
         document = _contact(number, rng)
         document["ContactLabels"] = _pick(rng, labels)
-        document["createdAt"] = _timestamp(number, rng)
+        document["createdAt"] = _timestamp(midnight, rng)
         yield Row.of(document, _pick(rng, pool))
 
 
@@ -167,9 +171,9 @@ def _labels(start: int, size: int) -> list[dict[str, str]]:
     return [{"id": label, "title": title} for label, title in chosen]
 
 
-def _contact_traits(rng: Random) -> Traits:
+def _contact_traits(today: date, rng: Random) -> Traits:
     status = _pick(rng, (None, "In Transit", "Mailed", "Scheduled"))
-    mailed = date(2024, 1, 1) + timedelta(days=int(rng.random() * 366))
+    mailed = today - YEAR + timedelta(days=int(rng.random() * YEAR.days))
     return Traits(
         account_id=_pick(rng, ACCOUNTS),
         address_status=_pick(rng, (None, "Failed", "Verified", "Verified")),
@@ -180,8 +184,9 @@ def _contact_traits(rng: Random) -> Traits:
     )
 
 
-def _timestamp(number: int, rng: Random) -> str:
-    moment = FIRST_DAY + timedelta(seconds=97 * number, milliseconds=int(rng.random() * 90_000))
+def _timestamp(midnight: datetime, rng: Random) -> str:
+    # not in the order of ids: a moment that depends on the number of rows would change rows when a listing grows
+    moment = midnight - timedelta(milliseconds=int(rng.random() * YEAR / timedelta(milliseconds=1)) + 1)
     return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 

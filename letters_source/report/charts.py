@@ -13,6 +13,8 @@ from letters_source.report.queries import (
     GRAINS,
     LABELED,
     MINUTE,
+    NONE,
+    NOT_ASKED,
     PRODUCTS,
     Rows,
     facet,
@@ -22,12 +24,15 @@ from letters_source.report.queries import (
     top,
     utc,
 )
+from letters_source.report.summary import counted
 
 WIDTH = 340
 """Pixels: about the width of a phone."""
 LABEL_WIDTH, LABEL_CHARACTERS = 130, 20
 """The room for a bar's label, in pixels and in characters."""
 EXTENT = LABEL_WIDTH + 8
+COLORS = {"contacts": "#23688f", "templates": "#b4512d"}
+"""Of what a chart counts; in light mode, as in `page.css`."""
 PLAIN: Any = {"title": None, "domain": False, "ticks": False}
 
 
@@ -41,6 +46,22 @@ class Chart:
     query: str
     draw: Callable[[Rows], alt.LayerChart]
     option: str = ""  # of `letters load`, that loads the data
+    table: str = ""  # that the option loads
+    counts: str = "contacts"  # or templates
+
+    def heading(self, rows: Rows) -> str:
+        """Return the group's name, with the length of the periods if the rows are periods."""
+        return f"{self.group} per {rows[0]['grain']}" if rows and "grain" in rows[0] else self.group
+
+    def sentence(self, rows: Rows) -> str:
+        """Return what a chart of a single value would show; empty if there are more."""
+        if len(rows) != 1:
+            return ""
+        [row] = rows
+        number = counted(row["number"], self.counts)
+        if "grain" in row:
+            return f"All within one {row['grain']}: {row['name']} ({number})."
+        return f"The only value is {row['name']} ({number})."
 
 
 def bars(rows: Rows) -> alt.LayerChart:
@@ -57,7 +78,9 @@ def bars(rows: Rows) -> alt.LayerChart:
     base = base.encode(
         x=alt.X("length:Q", axis=None, stack=None, scale=alt.Scale(domain=[0, longest * 1.25 or 1])),
         y=alt.Y("place:O", axis=axis, scale=alt.Scale(paddingInner=0.35, paddingOuter=0.1)),
-        opacity=alt.when("datum.name == 'none'").then(alt.value(0.45)).otherwise(alt.value(1)),
+        opacity=alt.when(f"indexof({json.dumps([NONE, NOT_ASKED])}, datum.name) >= 0")
+        .then(alt.value(0.45))
+        .otherwise(alt.value(1)),
     )
     numbers = base.mark_text(align="left", dx=6, aria=False, tooltip=False)
     digits = numbers.encode(text=alt.Text("number:Q", format=","), opacity=alt.value(1))
@@ -109,25 +132,44 @@ def layered(*layers: alt.Chart, height: int) -> alt.LayerChart:
     return alt.LayerChart(layer=list(layers), width=WIDTH, height=height, autosize=fit)
 
 
-MAILED = facet("contacts__last_mailed_statuses", "last_mailed_status")
+ADDRESS, MAILED = "contacts__address_statuses", "contacts__last_mailed_statuses"
 STATUSES = "Address and mailing status"
 TEMPLATES = "Templates by product"
 HISTORY = "Loads over time"
 FACETS = "--facets"
+# days of a longer window count where its middle is, since windows begin on other days of the week than DuckDB's weeks
+MAILED_ON = "(mailed_on + ((mailed_until - mailed_on) // 2)::INTEGER)::TIMESTAMP"
+WINDOW = "mailed_until - mailed_on + 1"
+
+
+def of_templates(name: str, title: str, value: str) -> Chart:
+    """Return the chart of a property of the templates' products."""
+    return Chart(name, TEMPLATES, title, share(value, PRODUCTS), bars, counts="templates")
+
 
 CHARTS = (
     Chart("states", "Contacts by state", "", share("state", "contacts"), bars),
-    Chart("created", "Contacts created over time", "", periods(utc("created_at"), "contacts"), columns),
+    Chart("created", "Contacts created", "", periods(utc("created_at"), "contacts"), columns),
     Chart("labels", "Labels", "Contacts with each label", top(LABELED), bars),
-    Chart("address_status", STATUSES, "Address", facet("contacts__address_statuses", "address_status"), bars, FACETS),
-    Chart("mailed_status", STATUSES, "Last mailing", MAILED, bars, FACETS),
-    Chart("mailings", "Last mailed over time", "", periods("mailed_on::TIMESTAMP", "mailings"), columns, "--mailings"),
-    Chart("paper", TEMPLATES, "Paper", share("concat_ws(', ', paper_type, paper_size)", PRODUCTS), bars),
-    Chart("envelope", TEMPLATES, "Envelope", share("envelope_type", PRODUCTS), bars),
-    Chart("postage", TEMPLATES, "Postage", share("postage_type", PRODUCTS), bars),
-    Chart("delivery", TEMPLATES, "Delivery", share("delivery_type", PRODUCTS), bars),
+    Chart("address_status", STATUSES, "Address", facet(ADDRESS, "address_status"), bars, FACETS, ADDRESS),
+    Chart(
+        "mailed_status", STATUSES, "Last mailing", facet(MAILED, "last_mailed_status", NOT_ASKED), bars, FACETS, MAILED
+    ),
+    Chart(
+        "mailings",
+        "Contacts last mailed",
+        "",
+        periods(MAILED_ON, "mailings", WINDOW),
+        columns,
+        "--mailings --mailings-since DAY",
+        "mailings",
+    ),
+    of_templates("paper", "Paper", "concat_ws(', ', paper_type, paper_size)"),
+    of_templates("envelope", "Envelope", "envelope_type"),
+    of_templates("postage", "Postage", "postage_type"),
+    of_templates("delivery", "Delivery", "delivery_type"),
     Chart("contacts_loaded", HISTORY, "Contacts", loads("contacts"), line),
-    Chart("templates_loaded", HISTORY, "Templates", loads("templates"), line),
+    Chart("templates_loaded", HISTORY, "Templates", loads("templates"), line, counts="templates"),
 )
 """In the order in which they are shown."""
 # the former names, which copies of the notebook import

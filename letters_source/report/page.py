@@ -19,19 +19,11 @@ from jinja2 import Environment, StrictUndefined
 from letters_source.errors import SettingsError
 from letters_source.report.charts import CHARTS, HISTORY, Chart
 from letters_source.report.dataset import open_tables
-from letters_source.report.queries import FIGURES, GALLERY, LAST_LOADS, NEWEST, UNFINISHED, Rows, read
+from letters_source.report.queries import GALLERY, LAST_LOADS, LAST_READ, Rows, read
+from letters_source.report.summary import VERDICTS, summarize
 from letters_source.results import Run
-from letters_source.tables import DATASET, weakest
+from letters_source.tables import DATASET
 
-VERDICTS = {"continuous": "Complete, changing", "stable": "Complete, unchanged", "exact": "Complete, proven"}
-PROOFS = {
-    "continuous": " The listing changed during the load; no row that stayed was missed.",
-    "stable": " No change was seen during the load.",
-    "exact": " It is proven that nothing is missing.",
-}
-for texts in (VERDICTS, PROOFS):
-    # the names in version 0.1.0
-    texts.update(fenced=texts["stable"], certified=texts["exact"])
 PAGE = b"<!DOCTYPE html>"
 # Vega escapes attribute values
 SIZE = re.compile(r'(<svg [^>]*?) width="[^"]*" height="[^"]*"')
@@ -88,28 +80,29 @@ def render(contents: Mapping[str, Any]) -> str:
 
 def contents(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     """Return what the page shows, under the names that `page.html` uses."""
-    newest, figures = read(connection, NEWEST), read(connection, FIGURES)[0]
     found = [(chart, read(connection, chart.query)) for chart in CHARTS]
     groups = draw_groups(found)
+    was_ignored = {row["listing"]: row["is_ignored"] for row in read(connection, LAST_READ)}
+    optional = [chart for chart, rows in found if chart.table and not rows]
     return {
-        "figures": figures,
-        "loaded": [row["listing"] for row in newest],
-        "summary": summarize(newest, figures, is_finished=not read(connection, UNFINISHED)),
+        "summary": summarize(connection),
         "history": groups.pop(HISTORY, []),
         "groups": groups,
-        "absent": sorted({(chart.group, chart.option) for chart, rows in found if chart.option and not rows}),
+        "ignored": [chart for chart in optional if was_ignored.get(chart.table)],
+        "absent": {chart.group: chart.option for chart in optional if chart.table not in was_ignored},
         "gallery": [thumbnail(row) for row in read(connection, GALLERY)],
         "loads": read(connection, LAST_LOADS),
     }
 
 
-def draw_groups(found: Iterable[tuple[Chart, Rows]]) -> dict[str, list[dict[str, str]]]:
-    """Return the charts that have rows as SVG, by the headings of their groups."""
+def draw_groups(found: Iterable[tuple[Chart, Rows]]) -> dict[str, list[dict[str, Any]]]:
+    """Return the charts that have rows, as SVG or as a sentence, by the headings of their groups."""
     groups = defaultdict(list)
     for chart, rows in found:
         if rows:
-            svg = draw_svg(chart.draw(rows), escape(chart.title or chart.group))
-            groups[chart.group].append({"name": chart.name, "title": chart.title, "svg": svg})
+            heading, sentence = chart.heading(rows), chart.sentence(rows)
+            svg = "" if sentence else draw_svg(chart.draw(rows), escape(chart.title or heading))
+            groups[heading].append({"chart": chart, "svg": svg, "sentence": sentence})
     return dict(groups)
 
 
@@ -118,44 +111,6 @@ def draw_svg(chart: alt.LayerChart, label: str) -> str:
     svg = vl_convert.vegalite_to_svg({**chart.to_dict(), "config": STYLE})
     labeled = SIZE.sub(rf'\1 role="group" aria-label="{label}"', svg, count=1)
     return MARK.sub(r'<path aria-label="\1"\2><title>\1</title></path>', labeled)
-
-
-def summarize(newest: Rows, figures: Mapping[str, int], *, is_finished: bool) -> dict[str, str]:
-    """Compare the last audits with the rows there are now; return a headline, the details, and when it was loaded."""
-    missing = " and ".join(
-        f"{figures[row['listing']]:,} of {row['rows']:,} {row['listing']}"
-        for row in newest
-        if figures[row["listing"]] < row["rows"]
-    )
-    if not is_finished:
-        headline, text = "Not complete", "A load did not finish and left some of its rows. Run the load again."
-    elif not newest:
-        headline, text = "Nothing loaded yet", "This dataset has no loads of contacts or templates."
-    elif missing:
-        headline, text = "Not complete", f"Only {missing} are in the dataset. Run the load again."
-    else:
-        headline, text = "Complete", found_all(newest)
-    return {"headline": headline, "text": text, "loaded": loaded_at(newest)}
-
-
-def found_all(newest: Rows) -> str:
-    """Return what a complete dataset holds, how that is known, and what was rejected."""
-    counts = " and ".join(
-        f"{row['rows']:,} {row['listing'].removesuffix('s') if row['rows'] == 1 else row['listing']}" for row in newest
-    )
-    scope = "Everything that matches the filters" if any(row["filters"] for row in newest) else "Everything"
-    rejected = sum(row["rejected"] for row in newest)
-    text = f"{scope} is here: {counts}." if any(row["rows"] for row in newest) else f"The service has {counts}."
-    proof = PROOFS.get(weakest(row["verdict"] for row in newest) or "", "")
-    return f"{text}{proof}" + (f" {rejected:,} more without an ID were rejected." if rejected else "")
-
-
-def loaded_at(newest: Rows) -> str:
-    """Return when the listings were loaded, as one time if they were loaded together."""
-    if len({row["at"] for row in newest}) == 1:
-        return f"Loaded {newest[0]['at']} UTC"
-    text = "; ".join(f"{row['listing']} loaded {row['at']} UTC" for row in newest)
-    return text[:1].upper() + text[1:]
 
 
 def thumbnail(template: dict[str, Any]) -> dict[str, Any]:

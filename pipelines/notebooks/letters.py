@@ -9,32 +9,48 @@ with app.setup(hide_code=True):
     import re
     import sys
     from html import escape
-    from itertools import zip_longest
     from textwrap import dedent
+    from typing import Any
 
+    import altair as alt
     import duckdb
     import marimo as mo
 
     from letters_source import SettingsError
-    from letters_source.report.charts import CHARTS, Chart, bars
+    from letters_source.report.charts import CHARTS, COLORS, Chart, bars
     from letters_source.report.dataset import open_tables
     from letters_source.report.queries import Rows, read
+    from letters_source.report.summary import summarize
     from letters_source.tables import DATASET
 
     CARDS = 24
     HINT = "While a load writes a file, open the copy that `letters load --publish FILE` makes."
     STYLE = """
     <style>
-    div:has(> figure) { display: grid; grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); gap: 1.5rem 1rem }
-    figure { margin: 0; font-size: 0.8rem; overflow-wrap: anywhere }
-    figure .sheet { height: 10rem; margin: 0 auto 0.5rem; border: 1px solid #8884; box-shadow: 0 1px 4px #0003;
-        padding: 0.75rem; overflow: hidden; background: #fff; color: #444 }
-    figure .sheet b { display: block; font: 600 0.7rem/1.2 serif }
-    figure .sheet b::after { content: ""; display: block; height: 10rem; margin-top: 0.75rem;
-        background: repeating-linear-gradient(#bbb8 0 2px, transparent 2px 9px) }
-    figure .sheet img { width: 100%; height: 100%; object-fit: contain }
-    figure figcaption { font-weight: 600; text-align: center }
-    figure small { display: block; font-weight: 400; opacity: 0.75 }
+    .letters { --ink: #20303c; --muted: #5d6b76; --contacts: #23688f; --templates: #b4512d; --good: #2d7a4f }
+    .dark .letters { --ink: #e4e8ea; --muted: #9aa8b2; --contacts: #6db4d8; --templates: #e8946c; --good: #6cc494 }
+    .letters { color: var(--ink); overflow-wrap: anywhere }
+    .letters small { display: block; font-weight: 400; color: var(--muted) }
+    .letters.answer::before { content: ""; display: block; height: 8px; margin-bottom: 1.5rem;
+        background: repeating-linear-gradient(115deg, var(--templates) 0 18px, transparent 18px 30px,
+        var(--contacts) 30px 48px, transparent 48px 60px) }
+    .letters.answer > div { display: flex; flex-wrap: wrap; gap: 1rem 3rem }
+    .letters.answer b { display: block; font: 600 2.5rem/1.1 serif }
+    .letters.answer p { flex: 1 1 18rem; margin: 0; padding-left: 1rem; border-left: 4px solid var(--templates) }
+    .letters.answer strong { display: block; color: var(--templates) }
+    .letters.answer p.complete { border-color: var(--good) }
+    .letters.answer p.complete strong { color: var(--good) }
+    .letters.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: 2rem }
+    .letters.charts > div { min-width: 0 }
+    .letters.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: 1.5rem 1rem }
+    .letters figure { margin: 0; font-size: 0.8rem }
+    .letters .sheet { height: 10rem; margin: 0 auto 0.5rem; border: 1px solid #e3dfd5; box-shadow: 0 1px 4px #0002;
+        padding: 0.75rem; overflow: hidden; background: #fffefb; color: #b4512d }
+    .letters .sheet b { display: block; font: 600 0.75rem/1.2 serif }
+    .letters .sheet b::after { content: ""; display: block; height: 10rem; margin-top: 0.75rem;
+        background: repeating-linear-gradient(#e3dfd5 0 2px, transparent 2px 9px) }
+    .letters .sheet img { width: 100%; height: 100%; object-fit: contain }
+    .letters figcaption { font-weight: 600; text-align: center }
     </style>
     """
 
@@ -43,9 +59,13 @@ with app.setup(hide_code=True):
 def _():
     mo.md("""
     # Letters
-
-    The templates and contacts of an account, as they were loaded. This notebook never changes them.
     """)
+    return
+
+
+@app.cell(hide_code=True)
+def answer(db):
+    mo.Html(STYLE + answered(summarize(db)))
     return
 
 
@@ -76,59 +96,49 @@ def opened(dataset, place):
     return db, heading
 
 
-@app.cell(hide_code=True)
-def _(heading):
-    heading("""
-    ## Loads
-
-    Each time a listing was loaded, newest first. The verdict says how it was shown to be complete; an incomplete
-    listing is not loaded.
-    """)
-    return
-
-
-@app.cell
-def loads(db):
-    audits = mo.sql(
-        f"""
-        SELECT
-            started_at, listing, account_id, rows_yielded AS rows, verdict, requests, retries,
-            round(seconds, 2) AS seconds
-        FROM listing_audit
-        WHERE listing IN ('templates', 'contacts')
-        ORDER BY started_at DESC
-        """,
-        engine=db,
+@app.function(hide_code=True)
+def answered(summary: dict[str, Any]) -> str:
+    """Return what was loaded, and how complete it is, as HTML."""
+    figures = "".join(
+        f"<span><small>{name.capitalize()}</small><b>{'-' if number is None else f'{number:,}'}</b></span>"
+        for name, number in summary["figures"].items()
     )
-    return (audits,)
+    kind = "complete" if summary["headline"] == "Complete" else ""
+    texts = (f"<strong>{escape(summary['headline'])}</strong>{escape(summary['text'])}", escape(summary["loaded"]))
+    read_from = f"<small>{escape(', '.join(summary['read_from']))}</small>"
+    verdict = f'<p class="{kind}">{texts[0]}<small>{texts[1]}</small>{read_from}</p>'
+    return f'<div class="letters answer"><div>{figures}{verdict}</div></div>'
 
 
 @app.function(hide_code=True)
 def drawn(chart: Chart, rows: Rows) -> mo.Html:
-    """Show a chart under its title, or which option loads its data."""
-    wanted = f"Not loaded yet: `letters load {chart.option}`." if chart.option else "Nothing yet."
-    shown = chart.draw(rows).properties(width="container") if rows else mo.md(wanted)
-    return mo.vstack([mo.md(f"**{titled(chart)}**"), shown])
+    """Show a chart, or its only value, under its title; without rows, which option loads its data."""
+    wanted = f"Nothing to show: `letters load {chart.option}` loads it." if chart.option else "Nothing yet."
+    heading = f"{chart.heading(rows)}: {chart.title}" if chart.title else chart.heading(rows)
+    words = chart.sentence(rows) if rows else wanted
+    return mo.vstack([mo.md(f"**{heading}**"), mo.md(words) if words else colored(chart.draw(rows), chart.counts)])
 
 
 @app.function(hide_code=True)
-def titled(chart: Chart) -> str:
-    """Return a chart's whole title."""
-    return f"{chart.group}: {chart.title}" if chart.title else chart.group
+def colored(chart: alt.LayerChart, counts: str) -> alt.LayerChart:
+    """Return a chart as wide as its place, in the color of what it counts."""
+    marks: dict[str, Any] = {mark: {"color": COLORS[counts]} for mark in ("bar", "line", "point")}
+    shown: alt.LayerChart = chart.properties(width="container").configure(**marks, view={"stroke": None})
+    return shown
 
 
 @app.cell(hide_code=True)
 def charts(db):
-    _drawn = [drawn(chart, read(db, chart.query)) for chart in CHARTS]
-    _pairs = zip_longest(_drawn[::2], _drawn[1::2], fillvalue="")
-    mo.vstack([mo.md("## Charts"), *(mo.hstack(pair, widths="equal", gap=2) for pair in _pairs)], gap=2)
+    _drawn = "".join(f"<div>{drawn(chart, read(db, chart.query)).text}</div>" for chart in CHARTS)
+    mo.vstack([mo.md("## Charts"), mo.Html(f'<div class="letters charts">{_drawn}</div>')])
     return
 
 
 @app.cell(hide_code=True)
 def choice(heading):
     _words = "### Change a chart\n\nEach chart draws the rows of a query. Choose one and change its query."
-    chosen = mo.ui.dropdown({titled(chart): chart for chart in CHARTS}, value=titled(CHARTS[0]))
+    _charts = {f"{chart.group}: {chart.title}" if chart.title else chart.group: chart for chart in CHARTS}
+    chosen = mo.ui.dropdown(_charts, value=next(iter(_charts)))
     mo.vstack([heading(_words), chosen])
     return (chosen,)
 
@@ -196,7 +206,9 @@ def gallery(templates, thumbnails, wanted):
     _found = [row for row in templates.to_dict("records") if wanted.value.casefold() in row["title"].casefold()]
     _cards = "".join(card(row, thumbnail=thumbnails.value) for row in _found[:CARDS])
     _count = mo.md(f"{min(CARDS, len(_found))} of {len(templates)} templates")
-    mo.vstack([_count, mo.Html(f"{STYLE}<div>{_cards}</div>")])
+    _rows = [{name: row[name] for name in ("title", "product", "creator")} for row in _found]
+    _table = mo.accordion({f"All {len(_found):,} as a table": mo.ui.table(_rows, selection=None)})
+    mo.vstack([_count, mo.Html(f'<div class="letters gallery">{_cards}</div>'), _table])
     return
 
 
@@ -231,6 +243,33 @@ def found_contacts(db):
 @app.cell(hide_code=True)
 def _(heading):
     heading("""
+    ## Loads
+
+    Each time a listing was loaded, newest first. The verdict says how it was shown to be complete; an incomplete
+    listing is not loaded.
+    """)
+    return
+
+
+@app.cell
+def loads(db):
+    audits = mo.sql(
+        f"""
+        SELECT
+            strftime(started_at, '%Y-%m-%d %H:%M') AS started, listing, rows_yielded AS rows, verdict, requests,
+            retries, round(seconds, 2) AS seconds, account_id AS account
+        FROM listing_audit
+        WHERE listing IN ('templates', 'contacts')
+        ORDER BY started_at DESC
+        """,
+        engine=db,
+    )
+    return (audits,)
+
+
+@app.cell(hide_code=True)
+def _(heading):
+    heading("""
     ## A question of your own
 
     `marimo edit` opens this notebook with its cells. Change this query, or copy both cells. Rows with a name, a
@@ -260,7 +299,7 @@ def own_question(db):
 @app.cell
 def own_chart(without_email):
     _rows = [{**row, "gathered": 1} for row in without_email.to_dict("records")]
-    bars(_rows) if _rows else mo.md("Every contact has an email address.")
+    colored(bars(_rows), "contacts") if _rows else mo.md("Every contact has an email address.")
     return
 
 
@@ -268,7 +307,8 @@ def own_chart(without_email):
 def card(template: dict[str, str], *, thumbnail: bool) -> str:
     """Return a template as a sheet in the shape of its paper, or as its thumbnail."""
     url = template["thumbnail"] if thumbnail else ""
-    title, product, creator = (f"<bdi>{escape(template[name])}</bdi>" for name in ("title", "product", "creator"))
+    texts = (template["title"] or "Untitled", template["product"], template["creator"])
+    title, product, creator = (f"<bdi>{escape(text)}</bdi>" for text in texts)
     picture = f'<img src="{escape(url)}" alt="" referrerpolicy="no-referrer">' if is_web(url) else f"<b>{title}</b>"
     sheet = f'<div class="sheet" style="aspect-ratio: {shape(template["size"])}">{picture}</div>'
     caption = f"<figcaption>{title}<small>{product}</small><small>{creator}</small></figcaption>"

@@ -2,11 +2,13 @@
 
 import re
 from collections import Counter
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from programmable_emulator import Emulator, Row, Traits
+from letters_source import emulator as shipped
+from programmable_emulator import TODAY, Emulator, Row, Traits
 
 CONTACT_FIELDS = [
     "id", "firstName", "lastName", "fullName", "companyName", "address1", "address2", "city", "state", "zip", "phoneNo",
@@ -97,6 +99,27 @@ def test_products_and_metas_are_sometimes_null(templates: list[dict[str, Any]]) 
     ]  # fmt: skip
     metas = {type(template["product"]["meta"]) for template in templates if template["product"]}
     assert metas == {dict, type(None)}
+
+
+@pytest.mark.parametrize("today", [TODAY, date(2026, 3, 2)])
+def test_dates_lie_in_the_year_before_today(today: date) -> None:
+    """The newest contact was created, and the newest letter mailed, on the day before, in UTC."""
+    rows = shipped.Emulator(2_000, 0, today=today).contacts.rows()
+    created = {datetime.fromisoformat(row.document["createdAt"]).date() for row in rows}
+    mailed = {row.traits.last_mailed_date for row in rows if row.traits.last_mailed_date}
+    first, last = today - timedelta(days=366), today - timedelta(days=1)
+    assert (min(created), max(created), max(mailed)) == (first, last, last)
+    assert min(mailed) >= first
+
+
+def test_the_day_changes_dates_and_nothing_else() -> None:
+    """Rows of two days differ by as much as the days."""
+    one, other = (shipped.Emulator(50, 5, today=TODAY + timedelta(days=days)) for days in (0, 30))
+    assert one.templates.rows() == other.templates.rows()
+    for before, after in zip(one.contacts.rows(), other.contacts.rows(), strict=True):
+        moments = [datetime.fromisoformat(row.document["createdAt"]) for row in (before, after)]
+        assert moments[1] - moments[0] == timedelta(days=30)
+        assert {**before.document, "createdAt": None} == {**after.document, "createdAt": None}
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:

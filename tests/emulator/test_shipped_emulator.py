@@ -4,7 +4,7 @@ import requests
 from served import Client
 
 from letters_source import emulator as shipped
-from programmable_emulator import Emulator
+from programmable_emulator import TODAY, Emulator
 
 REQUESTS = [
     ("contacts", "", True, 200),
@@ -26,8 +26,9 @@ def ask(client: Client, path: str, query: str, *, authorized: bool) -> tuple[int
 
 
 def test_the_shipped_emulator_gives_the_responses_of_the_programmable_one() -> None:
-    """Pages, filters and refusals are byte for byte the same, for the same seed."""
-    programmable, plain = Emulator(60, 20, seed=3), shipped.Emulator(60, 20, seed=3, latency_ms=1)
+    """Pages, filters and refusals are byte for byte the same, for the same seed and day."""
+    programmable = Emulator(60, 20, seed=3)
+    plain = shipped.Emulator(60, 20, seed=3, latency_ms=1, today=TODAY)
     with programmable.serve() as one_url, plain.serve() as other_url, requests.Session() as session:
         one, other = Client(programmable, one_url, session), Client(programmable, other_url, session)
         for path, query, authorized, status in REQUESTS:

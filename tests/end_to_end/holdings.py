@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from programmable_emulator import Emulator
+from letters_source.emulator import Emulator
 
 Rows = list[dict[str, Any]]
 DATASET = "letters_data"
@@ -104,8 +104,8 @@ def camel(name: str) -> str:
 
 
 def in_order(table: str, rows: Iterable[dict[str, Any]]) -> Rows:
-    """The rows by the table's key, as a file's order means nothing."""
-    return sorted(rows, key=lambda row: [row[name] for name in ORDERS[table]])
+    """The rows by the key of a listing's table, as a file's order means nothing."""
+    return sorted(rows, key=lambda row: [row[name] for name in ORDERS.get(table, ())])
 
 
 def read_tables(place: Path) -> dict[str, Rows]:

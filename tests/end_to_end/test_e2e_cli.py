@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from holdings import COLUMNS, LISTED, change, held_tables, query, read_tables
 from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, run_command, run_process, run_python
 from worlds import ACCESS, Begin, World
 
-from letters_source import Result, make_pipeline, run
+from letters_source import Result, emulator, make_pipeline, run
 from letters_source.cli.process import tell_unexpected
 from letters_source.errors import INTERRUPTED
 from letters_source.service.listings import NOBODY
+from letters_source.tables import TABLES
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 OPTIONS = {
@@ -310,14 +312,18 @@ def test_check_knows_that_a_certificate_takes_two_readings(
 
 
 def test_demo_loads_a_stand_in(letters: Letters, begin: Begin) -> None:
-    """No setting is needed; the tables hold what the emulator holds."""
+    """No setting is needed; the tables hold what today's emulator holds, facets and mailings of the last weeks too."""
     begin(Emulator(0, 0))
+    held = emulator.Emulator(120)
     done = letters("demo", "--contacts", 120)
     file = Path("letters_demo.duckdb")
     assert done.code == 0
     tables = read_tables(file)
-    assert {name: tables[name] for name in LISTED} == held_tables(Emulator(120))
-    assert {row[0] for row in rows_shown(done.out)[1:]} == set(COLUMNS)
+    assert {name: tables[name] for name in LISTED} == held_tables(held)
+    assert [row[0] for row in rows_shown(done.out)[1:]] == [table.name for table in TABLES]
+    [since] = query(file, "select min((filters ->> 'last_mailed_from')::date) from letters_data.listing_audit")[0]
+    mailed = {row.id for row in held.contacts.rows() if (row.traits.last_mailed_date or date.min) >= since}
+    assert {row[0] for row in query(file, "select contact_id from letters_data.mailings")} == mailed
     assert f": {file.absolute()}, dataset letters_data\n" in done.out
 
 

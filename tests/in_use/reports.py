@@ -8,6 +8,7 @@ from worlds import World
 
 from letters_source.report.page import write_report
 
+NOT_ASKED = "not asked or none"
 BARS = {"states", "labels", "paper", "envelope", "postage", "delivery"}
 USUAL = BARS | {"created"}
 WHOLE = USUAL | {"address_status", "mailed_status", "mailings", "contacts_loaded", "templates_loaded"}

@@ -1,6 +1,9 @@
 """The notebook, run without a browser: as a script, as an app, and its functions."""
 
+import re
 import shutil
+from importlib import resources
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from terminals import run_python
 from worlds import Begin
 
 from letters_source.destination.pipeline import Kind
-from letters_source.report.charts import CHARTS
+from letters_source.report.charts import CHARTS, COLORS
 from letters_source.report.dataset import open_tables
 from programmable_emulator import Emulator
 
@@ -54,10 +57,10 @@ def test_the_notebook_s_queries_find_what_was_loaded(begin: Begin) -> None:
     found = run_notebook("--from", world.place)
     assert [row["verdict"] for row in found["audits"].to_dict("records")][:2] == [audit["verdict"] for audit in audits]
     assert len(found["audits"]) == 4
-    held = {row.id: row.document for row in world.emulator.contacts.rows()}
-    assert list(found["contacts"]["address1"]) == [held[str(number)]["address1"] for number in range(45, 0, -1)]
-    labels = [label["title"] for label in held["45"]["ContactLabels"]]
-    assert (found["contacts"]["labels"].fillna("")[0] or "") == ", ".join(labels)
+    held = sorted((row.document for row in world.emulator.contacts.rows()), key=itemgetter("createdAt"), reverse=True)
+    assert list(found["contacts"]["address1"]) == [contact["address1"] for contact in held]
+    labels = [", ".join(label["title"] for label in contact["ContactLabels"]) for contact in held]
+    assert list(found["contacts"]["labels"].fillna("")) == labels
     titles = sorted(row.document["title"] for row in world.emulator.templates.rows())
     assert list(found["templates"]["title"]) == titles
 
@@ -106,6 +109,25 @@ def test_the_notebook_changes_nothing(begin: Begin) -> None:
     assert {path: path.read_bytes() for path in world.place.parent.glob("*.duckdb*")} == before
 
 
+def test_the_answer_comes_first(begin: Begin) -> None:
+    """Whether all is there, of which account, in the words of the report."""
+    world = begin(Emulator(45, 7))
+    world.load(account_id="501")
+    notebook = import_notebook()
+    with open_tables(world.place) as db:
+        texts = re.sub("<[^>]*>", "|", notebook.answered(notebook.summarize(db)))
+        contacts, templates = (len(db.sql(f"FROM {name}")) for name in ("contacts", "templates"))
+    assert f"Complete|Everything is here: {contacts} contacts and {templates} templates." in texts
+    assert "|account 501" in texts
+
+
+def test_the_charts_have_the_report_s_colors() -> None:
+    """Those of the page in light mode."""
+    style = resources.files("letters_source.report").joinpath("page.css").read_text()
+    light = style.partition("@media")[0]
+    assert dict(re.findall(r"--(contacts|templates): (#\w{6});", light)) == COLORS
+
+
 def test_marimo_finds_no_fault_with_the_notebook() -> None:
     """Its own check of cells, names and formatting."""
     done = run_python("-m", "marimo", "check", "--strict", str(NOTEBOOK))
@@ -113,14 +135,16 @@ def test_marimo_finds_no_fault_with_the_notebook() -> None:
 
 
 def test_a_changed_query_is_drawn_or_shown_or_refused(begin: Begin) -> None:
-    """A chart where its columns are there, else a table; a mistake is told in DuckDB's words."""
+    """A chart where its columns are there, or its only value, else a table; a mistake is told in DuckDB's words."""
     world = begin(Emulator(45, 7))
     world.load()
     tried = import_notebook().tried
     db = open_tables(world.place)
-    other = "SELECT 'one' AS name, 1 AS number, 1 AS place, 1 AS gathered"
+    one = "SELECT 'one' AS name, 1 AS number, 1 AS place, 1 AS gathered"
+    other = f"{one} UNION ALL SELECT 'two', 2, 2, 1"
     assert "vega" in html(tried(STATES, db, STATES.query))
     assert "vega" in html(tried(STATES, db, other))
+    assert "The only value is one (1 contact)." in html(tried(STATES, db, one))
     assert "marimo-table" in html(tried(STATES, db, "SELECT 1 AS answer"))
     assert "Nothing yet." in html(tried(STATES, db, f"{other} LIMIT 0"))
     assert "no_such_table" in html(tried(STATES, db, "FROM no_such_table"))

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from looks import PHONE
 from notebooks import serve_notebook
 from playwright.sync_api import Browser, FloatRect, Page, expect
 from worlds import Begin, World
@@ -79,6 +80,32 @@ def test_the_notebook_draws_every_chart(images: Path, world: World, page: Page) 
     assert traffic.urls
     assert traffic.elsewhere() == []
     assert all(image.stat().st_size < 300_000 for image in images.glob("notebook*.png"))
+
+
+@pytest.mark.parametrize("width", [700, PHONE])
+def test_the_notebook_is_readable_in_narrow_windows(world: World, page: Page, width: int) -> None:
+    """Nothing is wider than the window, and charts stand below each other, wide enough for labels and numbers."""
+    page.set_viewport_size({"width": width, "height": 900})
+    with opened(page, "--from", world.place.name):
+        expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        boxes = page.locator(".letters.charts > div").evaluate_all(
+            "all => all.map(each => each.getBoundingClientRect())"
+        )
+        assert len({box["x"] for box in boxes}) == 1
+        assert min(box["width"] for box in boxes) >= 320
+        answer, first = (page.locator(name).first.bounding_box() for name in (".letters.answer", "table:visible"))
+        assert answer
+        assert first
+        assert answer["y"] < first["y"]
+
+
+def test_all_templates_can_be_reached(world: World, page: Page) -> None:
+    """In a table below those that are drawn."""
+    with opened(page, "--from", world.place.name) as traffic:
+        page.get_by_text("All 40 as a table").click()
+        expect(page.get_by_text("40 rows, 3 columns")).to_be_visible()
+    assert traffic.elsewhere() == []
 
 
 def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, page: Page) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from holdings import held_tables, read_tables
-from terminals import Outcome, run_process
+from terminals import Letters, Outcome, run_process, run_python
 from worlds import Begin, World
 
 from programmable_emulator import Emulator
 
-PIPELINES = Path(__file__).parents[2] / "pipelines"
+ROOT = Path(__file__).parents[2]
+PIPELINES = ROOT / "pipelines"
 HOME = "/srv/letters"
 
 
@@ -85,3 +86,23 @@ def test_systemd_finds_nothing_wrong_with_its_units(home: Path, tmp_path: Path, 
     for path in (PIPELINES / "systemd").iterdir():
         (tmp_path / path.name).write_text(path.read_text().replace(HOME, str(home)))
     assert run_process("systemd-analyze", "verify", "--man=no", str(tmp_path / name)) == Outcome(0, "", "")
+
+
+def test_the_first_queries_answer_after_the_demo(letters: Letters, begin: Begin, tmp_path: Path) -> None:
+    """Pasted into Python, each shows a table; of undocumented fields the demo has none."""
+    begin(Emulator(0, 0))
+    assert letters("demo", "--quiet").code == 0
+    [queries] = re.findall(r"```python\n(import duckdb\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    pasted = tmp_path / "pasted"
+    pasted.write_text(queries)
+    with pasted.open() as stdin:
+        done = run_python("-q", "-i", stdin=stdin)
+    assert (done.code, set(done.err) - set(">. \n")) == (0, set())
+    answers = [re.split(r"\W*\n", answer)[1] for answer in done.out.split("┌")[1:]]
+    columns = [re.findall(r"\w+", answer) for answer in answers]
+    assert columns == [
+        ["title", "contacts"], ["field", "rows"], ["title", "paper_type", "creator"],
+        ["started_at", "listing", "rows_yielded", "verdict"], ["mailed_on", "full_name", "city"],
+    ]  # fmt: skip
+    empty = [bool(re.search(r"\b0 rows", answer)) for answer in done.out.split("┌")[1:]]
+    assert empty == [False, True, False, False, False]

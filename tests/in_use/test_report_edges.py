@@ -1,6 +1,6 @@
 """Reports of unusual datasets: empty, partial, hostile, treated, with history."""
 
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import duckdb
@@ -8,7 +8,7 @@ import pytest
 from holdings import change, held_tables
 from looks import PHONE, look_at
 from playwright.sync_api import Browser
-from reports import USUAL, report_of, shares
+from reports import NOT_ASKED, USUAL, report_of, shares
 from shelves import amend, refill
 from worlds import Begin
 
@@ -17,7 +17,7 @@ from letters_source.report.charts import CHARTS
 from letters_source.report.page import draw_svg
 from letters_source.report.queries import read
 from letters_source.service.listings import ContactFilters
-from programmable_emulator import Emulator, Row
+from programmable_emulator import Emulator, Reply, Row, Traits, When
 
 HOSTILE = "</script><script>alert(1)</script><img src=https://example.org/x onerror=alert(1)>\"'&\x01\u202e"
 NOT_LOADED = "\u2013"
@@ -61,8 +61,99 @@ def test_what_was_not_loaded_is_named(begin: Begin, browser: Browser) -> None:
         assert look.charts() == USUAL
         assert look.text("#absent") == (
             "Not loaded: address and mailing status (letters load --facets), "
-            "last mailed over time (letters load --mailings)."
+            "contacts last mailed (letters load --mailings --mailings-since DAY)."
         )
+
+
+def test_a_status_that_was_not_asked_for_is_not_called_none(begin: Begin, browser: Browser) -> None:
+    """The contacts who have it cannot be told from those without any."""
+    world = begin(Emulator(200, 0))
+    world.load(facets=True, last_mailed_statuses=("Mailed",))
+    mailed = [row.traits.last_mailed_status == "Mailed" for row in world.emulator.contacts.rows()]
+    with look_at(browser, report_of(world)) as look:
+        assert look.numbers("mailed_status") == shares("Mailed" if each else NOT_ASKED for each in mailed)
+        assert "none" in look.numbers("address_status")
+
+
+def test_an_ignored_facet_has_no_verdict(begin: Begin, browser: Browser) -> None:
+    """It is named as ignored, and not as something that could be loaded."""
+    world = begin(Emulator(40, 5))
+    rows = [row.document for row in world.emulator.contacts.rows()]
+    world.emulator.canned.always(When("contacts"), Reply.of({"data": {"count": len(rows), "rows": rows}}))
+    world.load(facets=True)
+    change(
+        world.place,
+        "UPDATE letters_data.listing_audit SET verdict = 'stable' WHERE listing LIKE 'contacts\\_\\_%' ESCAPE '\\'",
+    )
+    with look_at(browser, report_of(world)) as look:
+        assert look.charts() == USUAL
+        assert look.texts("#absent p") == [
+            "Ignored by the service, so not shown: address, last mailing.",
+            "Not loaded: contacts last mailed (letters load --mailings --mailings-since DAY).",
+        ]
+        assert [row.partition("Complete")[2] for row in look.texts("#loads tbody tr")] == [
+            ", proven ignored: address statuses, last mailed statuses, return addresses"
+        ]
+
+
+def test_a_facet_that_nobody_has_is_told_in_a_sentence(begin: Begin, browser: Browser) -> None:
+    """So is a state that all contacts have, and the hour in which all were created."""
+    world = begin(Emulator(0, 0))
+    for number in ("1", "2"):
+        labels = [{"id": "4", "title": "office"}] if number == "1" else []
+        row = {"id": number, "state": "Maine", "createdAt": "2024-02-29T23:30:00Z", "ContactLabels": labels}
+        world.emulator.contacts.insert(row, traits=Traits(last_mailed_date=date(2024, 3, 5)))
+    world.emulator.templates.insert({"id": "1"})
+    world.load(facets=True, mailings=True, mailings_since=date(2024, 3, 3), mailings_window=7)
+    with look_at(browser, report_of(world)) as look:
+        figures = USUAL | {"address_status", "mailed_status", "mailings"}
+        assert look.charts() == figures
+        assert {name: look.text(f"#{name} p") for name in figures} == {
+            "states": "The only value is Maine (2 contacts).",
+            "created": "All within one hour: Feb 29, 2024, 23:00 (2 contacts).",
+            "labels": "The only value is office (1 contact).",
+            "address_status": "The only value is none (2 contacts).",
+            "mailed_status": "The only value is not asked or none (2 contacts).",
+            "mailings": "All within one week: week of Mar 4, 2024 (2 contacts).",
+            **dict.fromkeys(("paper", "envelope", "postage", "delivery"), "The only value is none (1 template)."),
+        }
+        assert look.page.locator("figure svg").count() == 0
+
+
+def test_the_title_says_what_was_read(begin: Begin, browser: Browser) -> None:
+    """The account and the environment of the last load, and the service where the audit has it."""
+    world = begin(Emulator(30, 5))
+    world.load(account_id="501")
+    audit = "letters_data.listing_audit"
+    change(world.place, f"ALTER TABLE {audit} DROP COLUMN IF EXISTS service")
+    with look_at(browser, report_of(world)) as look:
+        assert (look.page.title(), look.text("#read_from")) == ("Letters: account 501", "Account 501")
+    change(world.place, f"ALTER TABLE {audit} ADD COLUMN service VARCHAR")
+    change(world.place, f"UPDATE {audit} SET environment = 'production', service = 'https://mail.example.org/api/v1'")
+    with look_at(browser, report_of(world)) as look:
+        assert look.page.title() == "Letters: account 501, production, https://mail.example.org/api/v1"
+        assert look.text("#read_from") == "Account 501 · production · https://mail.example.org/api/v1"
+    change(world.place, f"UPDATE {audit} SET account_id = NULL, environment = NULL, service = NULL")
+    with look_at(browser, report_of(world)) as look:
+        assert look.page.title() == "Letters: letters.duckdb, letters_data"
+        assert look.page.locator("#read_from").count() == 0
+
+
+@pytest.mark.parametrize(("accounts", "told"), [(2, "accounts 500, 501"), (4, "4 accounts")])
+def test_the_title_names_a_few_accounts_and_counts_many(
+    begin: Begin, browser: Browser, accounts: int, told: str
+) -> None:
+    """As those of the views that unite them."""
+    world = begin(Emulator(3, 1))
+    world.load()
+    change(world.place, "ALTER TABLE letters_data.listing_audit DROP COLUMN IF EXISTS service")
+    more = " UNION ALL ".join(
+        f"SELECT * REPLACE ('{500 + number}' AS account_id) FROM letters_data.listing_audit"
+        for number in range(accounts)
+    )
+    change(world.place, f"CREATE OR REPLACE TABLE letters_data.listing_audit AS {more}")
+    with look_at(browser, report_of(world)) as look:
+        assert look.page.title() == f"Letters: {told}"
 
 
 def test_one_listing_alone_has_a_page(begin: Begin, browser: Browser) -> None:
@@ -124,7 +215,7 @@ def test_of_a_history_the_present_rows_count(begin: Begin, browser: Browser) -> 
 
 
 def test_a_page_stays_small_however_many_things_there_are(begin: Begin, browser: Browser) -> None:
-    """What comes least is gathered, and of templates the last 60 are shown."""
+    """What comes least is gathered; the last 60 templates are drawn, and all others listed."""
     world = begin(Emulator(200, 100))
     for number in map(str, range(1, 201)):
         amend(world.emulator.contacts, number, state=f"State {number}", ContactLabels=[{"id": number, "title": number}])
@@ -134,7 +225,10 @@ def test_a_page_stays_small_however_many_things_there_are(begin: Begin, browser:
     with look_at(browser, file, PHONE) as look:
         assert look.numbers("states") == shares(f"State {number}" for number in range(1, 201))
         assert look.numbers("labels")["186 others"] == 186
-        assert look.text("#gallery h2") == "Templates 60 of 100"
+        assert (look.page.locator(".sheet").count(), look.page.locator(".rest li").count()) == (60, 40)
+        titles = sorted(row.document["title"] or "Untitled" for row in world.emulator.templates.rows())
+        assert sorted(look.texts("#gallery .name")) == titles
+        assert look.text("#gallery summary") == "88 more"
 
 
 def test_a_dataset_that_lost_rows_is_not_called_complete(begin: Begin, browser: Browser) -> None:
@@ -262,9 +356,30 @@ def test_rejected_rows_are_counted(begin: Begin, browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
+    ("days", "names"),
+    [
+        (1, {"Mar 4, 2024": 1, "Mar 5, 2024": 1}),
+        (7, {"week of Mar 4, 2024": 1, "week of Mar 11, 2024": 1}),
+        (31, {"Mar 2024": 1, "Apr 2024": 1}),
+    ],
+)
+def test_no_period_is_shorter_than_the_days_that_mailings_were_asked_for(
+    begin: Begin, browser: Browser, days: int, names: dict[str, int]
+) -> None:
+    """An hour would be more than is known, and half of a week nothing to compare."""
+    world = begin(Emulator(0, 0))
+    for number in (0, 1):
+        day = date(2024, 3, 4) + timedelta(days=number * days)
+        world.emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_date=day))
+    world.load(mailings=True, mailings_since=date(2024, 3, 4), mailings_window=days)
+    with look_at(browser, report_of(world)) as look:
+        assert look.numbers("mailings") == names
+
+
+@pytest.mark.parametrize(
     ("moments", "names"),
     [
-        (["2024-02-29T23:30:00Z"], {"Feb 29, 2024, 23:00": 1}),
+        (["2024-02-29T23:30:00Z", "2024-03-01T00:10:00Z"], {"Feb 29, 2024, 23:00": 1, "Mar 1, 2024, 00:00": 1}),
         (["2024-01-01T00:00:00Z", "2024-01-31T00:00:00Z"], {"Jan 1, 2024": 1, "Jan 31, 2024": 1}),
         (
             ["2024-01-01T00:00:00Z", "2024-12-31T00:00:00Z"],

@@ -4,6 +4,6 @@ from letters_source.emulator import Row, Traits
 from programmable_emulator.behavior import Behavior, Drift
 from programmable_emulator.canned_replies import Reply, When
 from programmable_emulator.changing_listing import ChangingListing
-from programmable_emulator.emulator import Emulator, Hit
+from programmable_emulator.emulator import TODAY, Emulator, Hit
 
-__all__ = ["Behavior", "ChangingListing", "Drift", "Emulator", "Hit", "Reply", "Row", "Traits", "When"]
+__all__ = ["TODAY", "Behavior", "ChangingListing", "Drift", "Emulator", "Hit", "Reply", "Row", "Traits", "When"]
