@@ -22,9 +22,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from command_server import IMPORTED
 from dlt.destinations.impl.duckdb.sql_client import DuckDbSqlClient
 
+from command_server import IMPORTED
 from letters_source import make_pipeline, run
 
 LONGEST = 600
@@ -95,8 +95,8 @@ def watch_statements(steps: Steps) -> None:
         commit(client)
         steps.take("after commit_transaction")
 
-    DuckDbSqlClient.execute_query = execute_query  # type: ignore[method-assign]
-    DuckDbSqlClient.commit_transaction = commit_transaction  # type: ignore[method-assign]
+    DuckDbSqlClient.execute_query = execute_query  # type: ignore[assignment, method-assign]
+    DuckDbSqlClient.commit_transaction = commit_transaction  # type: ignore[assignment, method-assign]
 
 
 def load(settings: dict[str, Any], file: Path, chosen: str) -> NoReturn:
