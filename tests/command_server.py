@@ -18,12 +18,17 @@ from pathlib import Path
 from typing import NoReturn
 
 DESCRIPTORS = 5
-# what a load by the command imports
+# what a load by the command imports; dlt looks for SQLAlchemy in each
 IMPORTED = (
     "letters_source.cli.demo",
     "letters_source.cli.process",
     "letters_source.source",
+    "dlt._workspace._plugins",
+    "dlt.common.libs.pyarrow",
+    "dlt.common.libs.sql_alchemy_compat",
     "dlt.destinations.impl.duckdb.duck",
+    "dlt.sources.helpers.requests",
+    "pendulum.locales.en.locale",
     "rich.progress",
     "rich.table",
 )

@@ -16,8 +16,13 @@ WHOLE = USUAL | {"address_status", "mailed_status", "mailings", "contacts_loaded
 
 def report_of(world: World) -> Path:
     """The report of what a world has loaded."""
-    file = world.place.parent / "letters.html"
-    write_report(file, world.place)
+    return report_of_file(world.place)
+
+
+def report_of_file(place: Path) -> Path:
+    """The report of a file, beside it."""
+    file = place.parent / "letters.html"
+    write_report(file, place)
     return file
 
 

@@ -159,12 +159,12 @@ def test_an_empty_account_has_every_table_and_column_and_fills_later(begin: Begi
 def test_a_dataset_remembers_what_it_was_loaded_with(begin: Begin, form: Form) -> None:
     """Rows that are chosen otherwise are refused before the service is asked, also by a pipeline made anew."""
     world = begin(Emulator(9, 3), form)
-    world.load(contact_filters=ContactFilters(search="a"))
+    world.load(only=("contacts",), contact_filters=ContactFilters(search="a"))
     asked = len(world.emulator.hits)
     with pytest.raises(
         SettingsError, match=r'^contacts: the dataset letters_data was loaded with search="a", and this'
     ):
-        run(make_pipeline(form, world.place), **world.settings)
+        run(make_pipeline(form, world.place), only=("contacts",), **world.settings)
     assert world.emulator.hits[asked:] == []
 
 
@@ -185,13 +185,13 @@ def test_what_dlt_cannot_merge_is_refused_before_the_first_request(begin: Begin,
 def test_sync_writes_changed_rows_alone_into_delta(begin: Begin) -> None:
     """Rows that are gone are deleted, rows that did not change keep the load that brought them."""
     world = begin(Emulator(20, 4), "delta")
-    first = world.load(sync=True)
+    first = world.load(only=("contacts",), sync=True)
     shelf = world.emulator.contacts
     shelf.delete(0)
     changed, *_ = shelf.ids()
     amend(shelf, changed, city="Elsewhere")
     shelf.insert({"id": "new"})
-    second = world.load(sync=True)
+    second = world.load(only=("contacts",), sync=True)
     rows = {row["id"]: row for row in read_table("delta", world.place, "contacts").to_pylist()}
     assert set(rows) == set(shelf.ids())
     assert rows[changed]["city"] == "Elsewhere"
@@ -201,25 +201,16 @@ def test_sync_writes_changed_rows_alone_into_delta(begin: Begin) -> None:
 
 
 @in_both
-def test_mailings_are_merged(begin: Begin, form: Form) -> None:
-    """A day that is asked for again brings no row twice."""
-    world = begin(Emulator(60, 3), form)
-    since = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365}
-    world.load(**since)
-    first = keys(world.place, form)
-    world.load(**{**since, "mailings_lag": 400})
-    assert first
-    assert keys(world.place, form) == first
-    assert len(first) == len(set(first))
-
-
-@in_both
-def test_mailings_of_earlier_days_stay(begin: Begin, form: Form) -> None:
-    """What a load merges and leaves alone is there when it is verified, and in the loads after it."""
+def test_mailings_are_merged_and_those_of_earlier_days_stay(begin: Begin, form: Form) -> None:
+    """A day that is asked for again brings no row twice; what a load leaves alone is there when it is verified."""
     world = begin(Emulator(60, 3), form)
     since = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365, "only": ("mailings",)}
     world.load(**since)
     first = keys(world.place, form)
+    assert first
+    assert len(first) == len(set(first))
+    world.load(**{**since, "mailings_lag": 400})
+    assert keys(world.place, form) == first
     world.load(**since)
     world.load(**since)
     assert keys(world.place, form) == first
@@ -235,7 +226,7 @@ def keys(place: Path, form: Form) -> list[tuple[Any, ...]]:
 def test_facets_are_loaded(begin: Begin, form: Form) -> None:
     """They are tables as others are."""
     world = begin(Emulator(20, 4), form)
-    result = world.load(facets=True)
+    result = world.load(only=("contacts",), facets=True)
     assert (
         read_table(form, world.place, "contacts__address_statuses").num_rows
         == result.tables["contacts__address_statuses"]
@@ -260,7 +251,7 @@ def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
     place = world.place.parent / "my lake"
     with pytest.raises(SettingsError, match=r"my lake: Iceberg cannot write to a path with spaces"):
         run(make_pipeline("iceberg", place), **world.settings)
-    run(make_pipeline("delta", place), **world.settings)
+    run(make_pipeline("delta", place), only=("contacts",), **world.settings)
     assert world.emulator.hits
     assert read_table("delta", place, "contacts").num_rows == 3
 
@@ -269,12 +260,12 @@ def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
 def test_a_folder_keeps_its_format(begin: Begin, first: Kind, then: Kind) -> None:
     """Rows of two would be mixed up; refused before the service is asked for anything."""
     world = begin(Emulator(3, 3), first)
-    world.load()
+    world.load(only=("contacts",))
     asked = len(world.emulator.hits)
-    with pytest.raises(SettingsError, match=rf"holds templates as {first}: load with --destination {first}, or choose"):
-        run(make_pipeline(then, world.place), **world.settings)
+    with pytest.raises(SettingsError, match=rf"holds contacts as {first}: load with --destination {first}, or choose"):
+        run(make_pipeline(then, world.place), only=("contacts",), **world.settings)
     assert len(world.emulator.hits) == asked
-    world.load()
+    world.load(only=("contacts",))
 
 
 # the command
@@ -287,7 +278,7 @@ def test_the_command_says_where_the_tables_are(
     """Where a line of Python shows something of them, it is there to try."""
     world = begin(Emulator(9, 3), form)
     world.configure(monkeypatch)
-    done = letters("load", "--destination", form)
+    done = letters("load", "--destination", form, "--only", "contacts")
     assert done.code == 0, done.err
     assert f"{world.place}, dataset letters_data" in done.out
     if form == "iceberg":

@@ -1,7 +1,6 @@
 """The notebook as a person sees it: served by marimo, looked at in Chromium."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,7 +8,7 @@ import pytest
 from looks import PHONE
 from notebooks import serve_notebook
 from playwright.sync_api import Browser, FloatRect, Page, expect
-from worlds import Begin, World
+from worlds import World, serve_world
 
 from letters_source.report.charts import CHARTS
 from programmable_emulator import Emulator
@@ -46,69 +45,71 @@ def page(browser: Browser) -> Iterator[Page]:
     page.close()
 
 
-@contextmanager
-def opened(page: Page, *arguments: object) -> Iterator[Traffic]:
-    """The notebook in the page, and its traffic."""
-    with serve_notebook(*arguments) as address:
-        traffic = Traffic(page)
-        page.goto(address)
-        yield traffic
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """2,000 contacts and 40 templates, loaded twice with facets."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(2_000, 40)) as world:
+        world.load(facets=True)
+        world.load(facets=True)
+        yield world
+
+
+@pytest.fixture(scope="module")
+def address(world: World) -> Iterator[str]:
+    """Where the notebook of the world is served; each visitor has one of their own."""
+    with serve_notebook("--from", world.place.name) as address:
+        yield address
 
 
 @pytest.fixture
-def world(begin: Begin) -> World:
-    """2,000 contacts and 40 templates, loaded twice with facets."""
-    world = begin(Emulator(2_000, 40))
-    world.load(facets=True)
-    world.load(facets=True)
-    return world
+def traffic(page: Page, address: str) -> Traffic:
+    """The notebook is open in the page: its traffic."""
+    traffic = Traffic(page)
+    page.goto(address)
+    return traffic
 
 
-def test_the_notebook_draws_every_chart(images: Path, world: World, page: Page) -> None:
+def test_the_notebook_draws_every_chart(images: Path, traffic: Traffic, page: Page) -> None:
     """With nothing from elsewhere, and without a mistake."""
-    with opened(page, "--from", world.place.name) as traffic:
-        # one more is the chart to change, and one that of the question at the end; mailings were not loaded
-        expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
-        expect(page.get_by_text("24 of 40 templates")).to_be_visible()
-        expect(page.get_by_text("letters load --mailings")).to_be_visible()
-        below = page.get_by_text("Templates by product: Paper", exact=True).first.bounding_box()
-        assert below
-        clip: FloatRect = {"x": 0, "y": 0, "width": 1280, "height": below["y"]}
-        page.screenshot(path=images / "notebook.png", clip=clip)
-        page.locator("div:has(> figure)").screenshot(path=images / "notebook-templates.png")
-        assert page.get_by_text("Traceback").count() == 0
+    # one more is the chart to change, and one that of the question at the end; mailings were not loaded
+    expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
+    expect(page.get_by_text("24 of 40 templates")).to_be_visible()
+    expect(page.get_by_text("letters load --mailings")).to_be_visible()
+    below = page.get_by_text("Templates by product: Paper", exact=True).first.bounding_box()
+    assert below
+    clip: FloatRect = {"x": 0, "y": 0, "width": 1280, "height": below["y"]}
+    page.screenshot(path=images / "notebook.png", clip=clip)
+    page.locator("div:has(> figure)").screenshot(path=images / "notebook-templates.png")
+    assert page.get_by_text("Traceback").count() == 0
     assert traffic.urls
     assert traffic.elsewhere() == []
     assert all(image.stat().st_size < 300_000 for image in images.glob("notebook*.png"))
 
 
 @pytest.mark.parametrize("width", [700, PHONE])
-def test_the_notebook_is_readable_in_narrow_windows(world: World, page: Page, width: int) -> None:
+@pytest.mark.usefixtures("traffic")
+def test_the_notebook_is_readable_in_narrow_windows(page: Page, width: int) -> None:
     """Nothing is wider than the window, and charts stand below each other, wide enough for labels and numbers."""
     page.set_viewport_size({"width": width, "height": 900})
-    with opened(page, "--from", world.place.name):
-        expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-        boxes = page.locator(".letters.charts > div").evaluate_all(
-            "all => all.map(each => each.getBoundingClientRect())"
-        )
-        assert len({box["x"] for box in boxes}) == 1
-        assert min(box["width"] for box in boxes) >= 320
-        answer, first = (page.locator(name).first.bounding_box() for name in (".letters.answer", "table:visible"))
-        assert answer
-        assert first
-        assert answer["y"] < first["y"]
+    expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    boxes = page.locator(".letters.charts > div").evaluate_all("all => all.map(each => each.getBoundingClientRect())")
+    assert len({box["x"] for box in boxes}) == 1
+    assert min(box["width"] for box in boxes) >= 320
+    answer, first = (page.locator(name).first.bounding_box() for name in (".letters.answer", "table:visible"))
+    assert answer
+    assert first
+    assert answer["y"] < first["y"]
 
 
-def test_all_templates_can_be_reached(world: World, page: Page) -> None:
+def test_all_templates_can_be_reached(traffic: Traffic, page: Page) -> None:
     """In a table below those that are drawn."""
-    with opened(page, "--from", world.place.name) as traffic:
-        page.get_by_text("All 40 as a table").click()
-        expect(page.get_by_text("40 rows, 3 columns")).to_be_visible()
+    page.get_by_text("All 40 as a table").click()
+    expect(page.get_by_text("40 rows, 3 columns")).to_be_visible()
     assert traffic.elsewhere() == []
 
 
-def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, page: Page) -> None:
+def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, traffic: Traffic, page: Page) -> None:
     """Those of the templates that match what is typed, and no others."""
     [one, *_] = [
         row.document
@@ -119,35 +120,35 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, page: Page)
         row.document["thumbnailUrl"] for row in world.emulator.templates.rows() if one["title"] == row.document["title"]
     }
     page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
-    with opened(page, "--from", world.place.name) as traffic:
-        page.get_by_label("Title contains").fill(one["title"])
-        page.keyboard.press("Enter")
-        expect(page.locator("figure b")).not_to_have_count(24)
-        assert traffic.elsewhere() == []
-        page.get_by_role("switch").click()
-        expect(page.locator("figure img")).to_have_count(len(shown - {None}))
-        for image in page.locator("figure img").all():
-            expect(image).to_have_js_property("naturalWidth", 1)
+    page.get_by_label("Title contains").fill(one["title"])
+    page.keyboard.press("Enter")
+    expect(page.locator("figure b")).not_to_have_count(24)
+    assert traffic.elsewhere() == []
+    page.get_by_role("switch").click()
+    expect(page.locator("figure img")).to_have_count(len(shown - {None}))
+    for image in page.locator("figure img").all():
+        expect(image).to_have_js_property("naturalWidth", 1)
     assert set(traffic.elsewhere()) == shown - {None}
 
 
-def test_a_missing_file_is_told_and_another_opened(world: World, page: Page) -> None:
+def test_a_missing_file_is_told_and_another_opened(world: World, traffic: Traffic, page: Page) -> None:
     """The path is a field of the page."""
-    with opened(page, "--from", "nowhere.duckdb") as traffic:
-        expect(page.get_by_text("nowhere.duckdb does not exist")).to_be_visible()
-        assert page.locator("h1, h2").all_inner_texts() == ["Letters"]
-        page.get_by_label("DuckDB file").fill(str(world.place))
-        page.keyboard.press("Enter")
-        expect(page.get_by_text("24 of 40 templates")).to_be_visible()
-        assert page.get_by_text("Traceback").count() == 0
+    file = page.get_by_label("DuckDB file")
+    file.fill("nowhere.duckdb")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("nowhere.duckdb does not exist")).to_be_visible()
+    assert page.locator("h1, h2").all_inner_texts() == ["Letters"]
+    file.fill(str(world.place))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("24 of 40 templates")).to_be_visible()
+    assert page.get_by_text("Traceback").count() == 0
     assert traffic.elsewhere() == []
 
 
-def test_a_chart_s_query_is_changed_on_the_page(world: World, page: Page) -> None:
+def test_a_chart_s_query_is_changed_on_the_page(traffic: Traffic, page: Page) -> None:
     """What cannot be drawn is a table."""
-    with opened(page, "--from", world.place.name):
-        page.locator(".cm-content").click()
-        page.keyboard.press("Control+A")
-        page.keyboard.insert_text("SELECT count(*) AS how_many FROM contacts")
-        expect(page.get_by_text("how_many").last).to_be_visible()
-        expect(page.get_by_role("cell", name="2,000").last).to_be_visible()
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text("SELECT count(*) AS how_many FROM contacts")
+    expect(page.get_by_text("how_many").last).to_be_visible()
+    expect(page.get_by_role("cell", name="2,000").last).to_be_visible()
