@@ -139,8 +139,10 @@ def summary(tallies: list[Tally]) -> str:
         count((one for one in walked if one.scenario.weather.kind == kind), "stable", wrong=True)
         for kind in ("swap", "move")
     )
+    mixture = count((one for one in walked if one.scenario.weather.kind == "mixture"), "continuous", wrong=True)
     return (
-        f"{len(walked):,} walks. Continuous: {count(walked, 'continuous'):,}, wrong {wrong['continuous']}. "
+        f"{len(walked):,} walks. Continuous: {count(walked, 'continuous'):,}, wrong {mixture} in a mixture and "
+        f"{wrong['continuous'] - mixture} elsewhere. "
         f"Exact: {count(walked, 'exact'):,}, wrong {wrong['exact']}. "
         f"Stable: {count(walked, 'stable'):,}, wrong {swapped} where rows are swapped and {moved} where they are "
         f"moved, both under an unchanged count, and {wrong['stable'] - swapped - moved} elsewhere. "
