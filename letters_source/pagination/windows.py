@@ -102,15 +102,17 @@ def count_fault(windows: Sequence[Reading], *, has_moved: bool) -> str | None:
 
 
 def show_all(readings: Sequence[Reading], *, has_strays: bool) -> bool:
-    """Return whether all readings of a listing together show as many rows as it ever had.
+    """Return whether all readings of a listing show as many rows as it ever had, each of them twice on average.
 
     If each row that came or left changed the count, there never were more rows than the first count and the growth
     since. So if as many were shown, all were, wherever they moved. More are shown where rows came while as many left.
-    Then the number proves nothing about rows that moved, so none may be known to have moved (`has_strays`).
+    Then the number proves nothing about rows that moved, so none may be known to have moved (`has_strays`). In a single
+    reading, a row more can make up for a row less. To be missed twice, a row must move back in both readings.
     """
     counts, grown = growth(readings)
     shown, ever = distinct_keys(readings), counts[0] + grown
-    return shown == ever or (shown > ever and not has_strays)
+    is_read_twice = sum(len(reading.keys) for reading in readings) >= 2 * ever
+    return is_read_twice and (shown == ever or (shown > ever and not has_strays))
 
 
 def growth(readings: Sequence[Reading]) -> tuple[list[int], int]:
