@@ -19,8 +19,10 @@ from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.verdicts import Verdict, VerdictName
 from letters_source.pagination.walk import Proof, walk_listing
 
-Kind = Literal["insert", "delete", "mixed", "swap", "move"]
+Kind = Literal["insert", "delete", "mixed", "swap", "move", "mixture"]
 Place = Literal["front", "end", "anywhere"]
+PARTS = {"mixed": ("insert", "delete"), "mixture": ("insert", "delete", "swap", "move")}
+"""The kinds of which each change is one at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Weather:
     """How a listing changes: before each answer, with probability `rate`.
 
     Rows leave anywhere and enter at `place`; mixed is one or the other. A swap is one leaving and one entering at once,
-    which no count shows; a move is a row that leaves and enters again.
+    which no count shows; a move is a row that leaves and enters again; a mixture is any of these.
     """
 
     kind: Kind
@@ -91,7 +93,7 @@ class SimulatedService:
 
     def change(self, weather: Weather) -> None:
         """One row leaves, enters, or both."""
-        kind = self.rng.choice(("insert", "delete")) if weather.kind == "mixed" else weather.kind
+        kind = self.rng.choice(PARTS[weather.kind]) if weather.kind in PARTS else weather.kind
         row = str(next(self.entered)) if kind != "move" else None
         if kind != "insert" and self.rows:
             left = self.rows.pop(self.rng.randrange(len(self.rows)))

@@ -17,11 +17,12 @@ from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     NotContinuous,
-    check_count,
-    check_order,
+    moved_row,
     next_window,
     previous_window,
+    share_most,
     shared_rows,
+    steady_rows,
 )
 
 Read = Callable[[Iterable[Window], int], Iterator[Reading]]
@@ -51,6 +52,8 @@ class Chain:
     overlap: int = LEAST_OVERLAP
     mended: int = 0
     has_moved: bool = False  # whether rows did not show where windows that share them should show them
+    stray: str | None = None  # a row that changed its place among the others, or is listed twice
+    fault: str | None = None  # why the windows could not be linked
     first: Link | None = None
     last: Link | None = None
     _end: int = 0
@@ -147,13 +150,16 @@ class Chain:
         """
         if not left or not right or not left.reading or not right.reading or not len(right.reading.keys):
             return None
-        shared = shared_rows(left.reading, right.reading)
-        shifts = right.window.offset + shared[1] - left.window.offset - shared[0]
+        here, there = shared_rows(left.reading, right.reading)
+        if len(falls := np.flatnonzero(np.diff(here) <= 0)):
+            self.stray = self.stray or str(right.reading.keys[int(there[falls[0]])])
+            here, there = steady_rows(here, there)
+        shifts = right.window.offset + there - left.window.offset - here
         overlap = left.window.offset + len(left.reading.keys) - right.window.offset
         self.has_moved |= len(shifts) < overlap or bool(np.any(shifts))
         if len(shifts):
             self._widen(int(np.abs(shifts).max()) + LEAST_OVERLAP)
-        return len(shifts) > 0
+        return share_most(left.reading, right.reading, here, there)
 
     def _mend(self, left: Link | None, right: Link | None) -> None:
         """Read on from the newer of two windows towards the other, as rows are still where it showed them."""
@@ -176,13 +182,12 @@ class Chain:
 
 
 def read_chain(read: Read, chain: Chain, number: int) -> None:
-    """Read windows until the chain proves that no row that stayed was missed, or raise `NotContinuous`."""
+    """Read windows until they are linked from the front to the end, or raise `NotContinuous`."""
     read_links(read, chain, number)
-    check_order(chain.readings())
+    chain.stray = moved_row(chain.readings()) or chain.stray
     # rows that moved to the front before their place was read
     chain.reread_front()
     read_links(read, chain, number)
-    check_count(chain.readings(), has_moved=chain.has_moved)
 
 
 def read_links(read: Read, chain: Chain, number: int) -> None:

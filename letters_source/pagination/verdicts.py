@@ -9,18 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.errors import IncompleteListing, RepeatedIds, WrongCount
+from letters_source.pagination.chain import Chain
 from letters_source.pagination.completeness import certify, is_settled, repeats_ids
 from letters_source.pagination.passes import Walk
 from letters_source.pagination.readings import (
     Mask,
     Reading,
     code_keys,
+    distinct_keys,
     distinct_rows,
     has_no_id,
     newest_rows,
     repeats_rejected,
 )
-from letters_source.pagination.windows import example
+from letters_source.pagination.windows import count_fault, example, show_all
 
 VerdictName = Literal["stable", "continuous", "exact"]
 """What a listing was proven to be: unchanged while it was read; changed, but no row that stayed was missed; or equal to
@@ -69,6 +71,32 @@ def stable(earlier: list[Reading], walk: Walk) -> Verdict:
     return Verdict("stable", (*earlier, *walk.fence), (*keep, *(True for _ in walk.fence)))
 
 
+def continuous(readings: list[Reading], chain: Chain) -> Verdict | None:
+    """Return the verdict of linked windows, if they or all readings hold every row that stayed.
+
+    Links prove it if no row moves. A row that moves from a part not yet read to one already read looks like a row that
+    comes while another leaves: the windows lack a row that is counted. If other passes show enough rows to make up for
+    it, the rows of all passes are loaded, each once.
+    """
+    windows = shown = chain.readings()
+    if why_not_continuous(chain):
+        # where nothing moved, the count is wrong or ids are listed twice
+        if chain.fault or not chain.has_moved or not show_all(readings, has_strays=chain.stray is not None):
+            return None
+        shown = readings
+    is_first = shown is windows and windows[0].walk == 1
+    is_still = is_first and not chain.has_moved and {one.count for one in readings} == {distinct_keys(readings)}
+    keep = keep_once(readings, shown)
+    return Verdict("stable" if is_still else "continuous", tuple(readings), keep, chain.mended, chain.overlap)
+
+
+def why_not_continuous(chain: Chain) -> str | None:
+    """Return why windows alone do not prove that no row that stayed was missed, if so."""
+    if chain.fault or chain.stray is None:
+        return chain.fault or count_fault(chain.readings(), has_moved=chain.has_moved)
+    return f"its rows changed order or are listed twice{example(chain.stray)}"
+
+
 def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
     """Return the verdict of a walk that shows ids more than once: each of them is loaded once."""
     keep = keep_once(readings, walk.readings)
@@ -88,7 +116,9 @@ def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> tuple[M
     return tuple(next(newest) if id(reading) in numbers else False for reading in readings)
 
 
-def refusal(walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], reason: str) -> IncompleteListing:
+def refusal(
+    walk: Walk, before: Sequence[Reading], readings: Sequence[Reading], reason: str | None
+) -> IncompleteListing:
     """Return the most specific error for a listing that is not proven complete."""
     last = walk.readings
     if repeats_ids(last, before):

@@ -8,8 +8,17 @@ from letters_source.errors import ListingUnpaged, ServiceRejected
 from letters_source.pagination.chain import Chain, Read, read_chain
 from letters_source.pagination.completeness import is_settled, is_stable, repeats_ids
 from letters_source.pagination.passes import Walk
-from letters_source.pagination.readings import Reading, Window, distinct_keys, distinct_rows
-from letters_source.pagination.verdicts import Verdict, each_once, exact, incomplete, keep_once, refusal, stable
+from letters_source.pagination.readings import Reading, Window, distinct_rows
+from letters_source.pagination.verdicts import (
+    Verdict,
+    continuous,
+    each_once,
+    exact,
+    incomplete,
+    refusal,
+    stable,
+    why_not_continuous,
+)
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
 
 Proof = Literal["continuous", "exact"]
@@ -24,41 +33,39 @@ def walk_listing(
     """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`.
 
     Large pages overlap from the start, smaller ones from the first sign of a change on. Where overlapping pages cannot
-    prove that no row was missed, further passes look for a moment of which all rows are known.
+    prove that no row was missed, further passes look for rows they lack, or for a moment of which all rows are known.
     """
     readings: list[Reading] = []
     before: list[Reading] = []
     earlier: list[Reading] = []
-    may_overlap, reason = proof == "continuous", ""
+    chain: Chain | None = None
     walk = begin_walk(read, listing, 1)
     passes = iter(range(1, max_walks + 1))
-    if may_overlap and walk.overlaps_at_once:
+    if proof == "continuous" and walk.overlaps_at_once:
         readings += walk.readings
-        outcome = read_overlapping(read, readings, walk, 1)
-        if isinstance(outcome, Verdict):
-            return outcome
-        reason, may_overlap = outcome, False
+        chain = read_overlapping(read, readings, walk, 1)
+        if verdict := continuous(readings, chain):
+            return verdict
         walk = begin_walk(read, listing, 1)
     for number in passes:
         if number > 1:
             walk = begin_walk(read, listing, number)
-        walk.until_changed = may_overlap and number < max_walks
+        may_overlap = proof == "continuous" and not chain and number < max_walks
+        walk.until_changed = may_overlap
         finish_walk(read, walk)
         if verdict := judge_walk(read, readings, walk, before, proof):
             return verdict
-        if may_overlap and number < max_walks and overlaps_help(walk):
-            may_overlap = False
-            outcome = read_overlapping(read, readings, walk, next(passes))
-            if isinstance(outcome, Verdict):
-                return outcome
-            reason = outcome
+        if may_overlap and overlaps_help(walk, may_repeat=duplicates == "drop" or max_walks == 2):
+            chain = read_overlapping(read, readings, walk, next(passes))
+        if chain and (verdict := continuous(readings, chain)):
+            return verdict
         if duplicates == "drop" and proof == "continuous" and repeats_ids(walk.readings, before):
             return each_once(readings, walk)
         before, earlier = walk.readings, before
         # a third pass would show the same
         if is_settled(before, earlier) and distinct_rows(before) != walk.count:
             break
-    raise refusal(walk, earlier, readings, reason)
+    raise refusal(walk, earlier, readings, why_not_continuous(chain) if chain else None)
 
 
 def begin_walk(read: Read, listing: str, number: int) -> Walk:
@@ -105,32 +112,27 @@ def judge_walk(
     return exact(readings)
 
 
-def overlaps_help(walk: Walk) -> bool:
+def overlaps_help(walk: Walk, *, may_repeat: bool) -> bool:
     """Return whether the listing changed while it was read, and its pages are large enough to overlap.
 
     If rows move while the count stays, some are read twice and as many others are missed. In a first pass, the service
-    may also list them twice every time.
+    may also list them twice every time; where that is to be expected (`may_repeat`), the next pass tells.
     """
     shown = {reading.page: reading.keys for reading in walk.readings}
     is_fence_new = any(again.page not in shown or not again.keys.equals(shown[again.page]) for again in walk.fence)
-    has_moved = walk.number > 1 and sum(len(reading.keys) for reading in walk.readings) == walk.count > distinct_rows(
-        walk.readings
-    )
+    rows = sum(len(reading.keys) for reading in walk.readings)
+    has_moved = (walk.number > 1 or not may_repeat) and rows == walk.count > distinct_rows(walk.readings)
     return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
 
 
-def read_overlapping(read: Read, readings: list[Reading], walk: Walk, number: int) -> Verdict | str:
-    """Read the listing in pages that overlap; return the verdict, or why they do not prove it complete."""
+def read_overlapping(read: Read, readings: list[Reading], walk: Walk, number: int) -> Chain:
+    """Read the listing in pages that overlap; the chain tells if they cannot be linked."""
     chain = Chain(len(walk.readings[0].keys), walk.count)
     try:
         read_chain(partial(collect, read, readings), chain, number)
     except (NotContinuous, ServiceRejected) as error:
-        return str(error)
-    keep = keep_once(readings, chain.readings())
-    is_still = (
-        number == 1 and not chain.has_moved and {reading.count for reading in readings} == {distinct_keys(readings)}
-    )
-    return Verdict("stable" if is_still else "continuous", tuple(readings), keep, chain.mended, chain.overlap)
+        chain.fault = str(error)
+    return chain
 
 
 def collect(read: Read, readings: list[Reading], windows: Iterable[Window], number: int) -> Iterator[Reading]:

@@ -43,20 +43,36 @@ def previous_window(start: int, size: int, overlap: int) -> Window:
 
 
 def shared_rows(left: Reading, right: Reading) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of the rows that two windows share, in each of them, or raise `NotContinuous`."""
+    """Return the places of the rows that two windows share, in each of them."""
     places = pc.index_in(right.keys, value_set=left.keys)
     if left.rejected and right.rejected:
         # equal rows without an id may be different rows
         places = pc.if_else(has_no_id(right.keys), pa.scalar(None, places.type), places)
     there = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))
-    here = places.drop_null().to_numpy()
-    if np.any(np.diff(here) <= 0):
-        raise out_of_order(right.keys[int(there[int(np.argmin(np.diff(here)))])].as_py())
-    return here, there
+    return places.drop_null().to_numpy(), there
 
 
-def check_order(readings: Sequence[Reading]) -> None:
-    """Raise `NotContinuous` if a row is twice in one window, or in two windows but not in all between them."""
+def steady_rows(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of those shared rows that are shifted by the median, if some of them changed their order."""
+    shifts = there - here
+    steady = shifts == np.sort(shifts)[len(shifts) // 2]
+    return here[steady], there[steady]
+
+
+def share_most(left: Reading, right: Reading, here: np.ndarray, there: np.ndarray) -> bool:
+    """Return whether two windows overlap in at least as many rows as they contradict each other.
+
+    Of two windows that overlap, only one has rows before those they share, and only one has rows after them. A row
+    that moved can be in any two windows, and does not link them.
+    """
+    if not len(here):
+        return False
+    after = min(len(left.keys) - 1 - int(here[-1]), len(right.keys) - 1 - int(there[-1]))
+    return len(here) >= min(int(here[0]), int(there[0])) + after
+
+
+def moved_row(readings: Sequence[Reading]) -> str | None:
+    """Return a row that is twice in one window, or in two windows but not in all between them, if there is one."""
     coded = code_keys(readings)
     size = count_codes(coded)
     first, last, times = np.full(size, len(coded)), np.full(size, -1), np.zeros(size, np.int64)
@@ -67,26 +83,42 @@ def check_order(readings: Sequence[Reading]) -> None:
         first[once] = np.minimum(first[once], number)
         last[once] = number
     strays = np.flatnonzero((times > 0) & (last - first + 1 != times))
-    if len(strays):
-        number = int(first[strays[0]])
-        place = int(np.flatnonzero(coded[number] == strays[0])[0])
-        raise out_of_order(readings[number].keys[place].as_py())
+    if not len(strays):
+        return None
+    number = int(first[strays[0]])
+    place = int(np.flatnonzero(coded[number] == strays[0])[0])
+    return str(readings[number].keys[place])
 
 
-def check_count(readings: Sequence[Reading], *, has_moved: bool) -> None:
-    """Raise `NotContinuous` if rows are missing that no growth of the count explains, or if the count is wrong."""
-    counts = [reading.count for reading in sorted(readings, key=lambda reading: reading.answered)]
-    grown = sum(max(0, after - before) for before, after in pairwise(counts))
-    missing = counts[-1] - distinct_keys(readings)
+def count_fault(windows: Sequence[Reading], *, has_moved: bool) -> str | None:
+    """Return that rows are missing that no growth of the count explains, or that the count is wrong, if so."""
+    counts, grown = growth(windows)
+    missing = counts[-1] - distinct_keys(windows)
     if missing > grown:
-        raise NotContinuous(f"{missing} of the rows that it counts were not shown, and its count grew by only {grown}")
+        return f"{missing} of the rows that it counts were not shown, and its count grew by only {grown}"
     if missing and len(set(counts)) == 1 and not has_moved:
-        raise NotContinuous(f"it shows {-missing} rows more than it counts, and nothing changed")
+        return f"it shows {-missing} rows more than it counts, and nothing changed"
+    return None
 
 
-def out_of_order(key: str) -> NotContinuous:
-    """Return the error for a row that changed its place."""
-    return NotContinuous(f"its rows changed order or are listed twice{example(key)}")
+def show_all(readings: Sequence[Reading], *, has_strays: bool) -> bool:
+    """Return whether all readings of a listing show as many rows as it ever had, each of them twice on average.
+
+    If each row that came or left changed the count, there never were more rows than the first count and the growth
+    since. So if as many were shown, all were, wherever they moved. More are shown where rows came while as many left.
+    Then the number proves nothing about rows that moved, so none may be known to have moved (`has_strays`). In a single
+    reading, a row more can make up for a row less. To be missed twice, a row must move back in both readings.
+    """
+    counts, grown = growth(readings)
+    shown, ever = distinct_keys(readings), counts[0] + grown
+    is_read_twice = sum(len(reading.keys) for reading in readings) >= 2 * ever
+    return is_read_twice and (shown == ever or (shown > ever and not has_strays))
+
+
+def growth(readings: Sequence[Reading]) -> tuple[list[int], int]:
+    """Return the counts in the order of the responses, and by how much they grew, whatever they fell by."""
+    counts = [reading.count for reading in sorted(readings, key=lambda reading: reading.answered)]
+    return counts, sum(max(0, after - before) for before, after in pairwise(counts))
 
 
 def example(key: str) -> str:

@@ -135,15 +135,16 @@ def summary(tallies: list[Tally]) -> str:
     """The totals that the table is about, in a few sentences."""
     walked = [one for tally in tallies for one in tally.walked]
     wrong = {ending: count(walked, ending, wrong=True) for ending in VERDICTS}
-    swapped, moved = (
-        count((one for one in walked if one.scenario.weather.kind == kind), "stable", wrong=True)
-        for kind in ("swap", "move")
+    swapped, moved, mixed, missed = (
+        count((one for one in walked if one.scenario.weather.kind == kind), ending, wrong=True)
+        for kind, ending in (("swap", "stable"), ("move", "stable"), ("mixture", "stable"), ("mixture", "continuous"))
     )
     return (
-        f"{len(walked):,} walks. Continuous: {count(walked, 'continuous'):,}, wrong {wrong['continuous']}. "
+        f"{len(walked):,} walks. Continuous: {count(walked, 'continuous'):,}, wrong {missed} in a mixture "
+        f"and {wrong['continuous'] - missed} elsewhere. "
         f"Exact: {count(walked, 'exact'):,}, wrong {wrong['exact']}. "
-        f"Stable: {count(walked, 'stable'):,}, wrong {swapped} where rows are swapped and {moved} where they are "
-        f"moved, both under an unchanged count, and {wrong['stable'] - swapped - moved} elsewhere. "
+        f"Stable: {count(walked, 'stable'):,}, wrong {swapped} where rows are swapped, {moved} where they are "
+        f"moved, {mixed} in a mixture, and {wrong['stable'] - swapped - moved - mixed} elsewhere. "
         f"Refused of the listings of {LONG} pages or more with proof continuous, at 10 changes: "
         f"{refused_shares(tallies, changes=10)}; at a change in four responses: {refused_shares(tallies, rate=0.25)}. "
         f"{SHAPES_TOLD}"
