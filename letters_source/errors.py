@@ -153,12 +153,15 @@ class ServiceError(LettersError):
 
 
 class ServiceUnreachable(ServiceError):
-    """No usable response came within the retry budget; `may_be_size` tells that a smaller page may succeed."""
+    """No usable response came within the retry budget; `may_be_size` tells that a smaller page may succeed.
+
+    `status` is that of the last response, None if there was none.
+    """
 
     may_pass = True
 
-    def __init__(self, message: str, *, may_be_size: bool = False) -> None:
-        self.may_be_size = may_be_size
+    def __init__(self, message: str, *, may_be_size: bool = False, status: int | None = None) -> None:
+        self.may_be_size, self.status = may_be_size, status
         super().__init__(message)
 
 

@@ -7,14 +7,16 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import dlt
 
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
-from letters_source.extract.check import Findings
+from letters_source.extract.check import Findings, check_service
 from letters_source.load import Result, run, run_accounts
 from letters_source.pagination.reader import ProgressCallback, no_progress
 
@@ -100,7 +102,7 @@ class Bars:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
+def progress(*, quiet: bool, unit: str = "rows") -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs, if stderr is a terminal."""
     if quiet or not is_watched():
         yield no_progress
@@ -108,7 +110,7 @@ def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     name = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), name, BarColumn(), MofNCompleteColumn(), TextColumn("rows"))
+    columns = (SpinnerColumn(), name, BarColumn(), MofNCompleteColumn(), TextColumn(unit))
     with Progress(*columns, TimeElapsedColumn(), console=console(stderr=True)) as bars:
         yield Bars(bars).watch
 
@@ -157,6 +159,16 @@ def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
     return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
 
 
+def check_shown(settings: Mapping[str, Any], *, probe: bool, as_json: bool, quiet: bool) -> None:
+    """Check the service with progress, then show what was found."""
+    with progress(quiet=quiet, unit="probes") as watch:
+        found = check_service(probe=probe, watch=watch, **settings)
+    if as_json:
+        click.echo(json.dumps(to_json(found)))
+    elif not quiet:
+        show_findings(found)
+
+
 def show_findings(findings: Findings) -> None:
     """Print what a load would find, how long it would take, what filters do, and when the access token expires."""
     probed = ("largest page",) if any(found.largest_page is not None for found in findings.listings) else ()
@@ -172,13 +184,27 @@ def show_findings(findings: Findings) -> None:
         )
         table.add_row(found.listing, *figures[: len(table.columns) - 1])
     console().print(table)
-    for found in findings.listings:
-        for effect in sorted(set(found.filters.values())):
-            names = ", ".join(name for name, seen in found.filters.items() if seen == effect)
-            console().print(f"Filters of {found.listing}, {effect}: {names}")
+    show_filters(findings)
     end = findings.expires
     expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
     console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")
+
+
+def show_filters(findings: Findings) -> None:
+    """Print the effect of each filter, and the message of each probe that the service refused or failed."""
+    table = make_table("filter", *(found.listing for found in findings.listings))
+    for name in dict.fromkeys(name for found in findings.listings for name in found.filters):
+        table.add_row(name, *(str(found.filters.get(name, "")) for found in findings.listings))
+    console().print(table)
+    messages = [effect.message for found in findings.listings for effect in found.filters.values() if effect.message]
+    for message in messages:
+        console().print(message)
+
+
+def to_json(findings: Findings) -> dict[str, Any]:
+    """Return the findings as a JSON object; `latency` and `seconds` are in seconds."""
+    expires = findings.expires.isoformat() if findings.expires else None
+    return {"token_expires": expires, "listings": [asdict(found) for found in findings.listings]}
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:

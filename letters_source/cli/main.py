@@ -118,21 +118,20 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 @cli.command(short_help="Show what a load would find, and how long it would take.")
 @settings_options("account_id")
 @click.option("--probe", is_flag=True, help="Also find the largest page size that the service returns.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @connection_options
 @output_options
-def check(*, probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
+def check(*, probe: bool, as_json: bool, quiet: bool, debug: bool, **settings: Any) -> None:
     """Request one page of each listing, and one row with each filter.
 
     Shows whether the service is reachable and accepts the tokens, how many rows there are, how long a load
-    would take, which filters the service honors, and when the access token expires.
+    would take, which filters the service honors, and when the access token expires. It ends with 0 if a load
+    can work; a filter that the service refuses or fails at is a result.
     """
-    from letters_source.cli.display import show_findings, start_logging
-    from letters_source.extract.check import check_service
+    from letters_source.cli.display import check_shown, start_logging
 
     start_logging(quiet=quiet, debug=debug)
-    found = check_service(probe=probe, **without_unset(settings))
-    if not quiet:
-        show_findings(found)
+    check_shown(without_unset(settings), probe=probe, as_json=as_json, quiet=quiet)
 
 
 @cli.command(short_help="Print the data dictionary.")

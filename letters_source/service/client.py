@@ -157,11 +157,14 @@ class Client:
         logger.warning("%s: %s; trying again in %.1f s.", request.title, failure(state), state.upcoming_sleep)
 
     def _gave_up(self, again: Again, request: PageRequest) -> ServiceUnreachable:
+        is_early = request.is_trial and again.may_be_size
         wish = f", which asks to wait {again.wait:.0f} s" if again.wait else ""
+        after = "" if is_early else f" after {self.retry_budget:.0f} s"
+        advice = "" if is_early else f" Check base_url ({self.base_url}), or raise sources.letters.retry_budget."
         return ServiceUnreachable(
-            f"{request.title}: {again}{wish}; gave up after {self.retry_budget:.0f} s. "
-            f"Check base_url ({self.base_url}), or raise sources.letters.retry_budget.",
+            f"{request.title}: {again}{wish}; gave up{after}.{advice}",
             may_be_size=again.may_be_size,
+            status=again.status,
         )
 
 

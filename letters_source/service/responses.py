@@ -38,6 +38,7 @@ class Again(Exception):
     error: LettersError | None = None  # what to raise after the last try
     is_late: bool = False  # whether there was no response in time
     may_be_size: bool = False  # whether a smaller page may succeed
+    status: int | None = None  # of the response, if there was one
 
     def __str__(self) -> str:
         return self.reason
@@ -46,8 +47,6 @@ class Again(Exception):
 @dataclass(eq=False)
 class SlowDown(Again):
     """The service asked to slow down, with 429 because of the rate of requests, or with 503 for other reasons."""
-
-    status: int = TOO_MANY_REQUESTS
 
 
 def check_status(response: requests.Response, body: bytes, request: PageRequest, tokens: Tokens) -> None:
@@ -61,7 +60,7 @@ def check_status(response: requests.Response, body: bytes, request: PageRequest,
         if status in SLOW_DOWN:
             raise SlowDown(reason, wait, status=status)
         # a service that says when to come back is out of order, whatever the size
-        raise Again(reason, wait, may_be_size=status in OVERCHARGED and wait is None)
+        raise Again(reason, wait, may_be_size=status in OVERCHARGED and wait is None, status=status)
     if status < 300:
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
     if status < 400:

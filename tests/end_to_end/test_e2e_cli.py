@@ -1,5 +1,7 @@
 """What does the command do, say and end with?"""
 
+import asyncio
+import json
 import os
 import re
 import shlex
@@ -11,6 +13,8 @@ from typing import Any
 import jwt
 import pytest
 from holdings import COLUMNS, LISTED, change, held_tables, query, read_tables
+from starlette.requests import Request
+from starlette.responses import Response
 from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, run_command, run_process, run_python
 from worlds import ACCESS, Begin, World
 
@@ -29,8 +33,8 @@ OPTIONS = {
         "--environment", "--allow-empty", "--max-shrink", "--lock-wait", "--quiet", "--debug", "-h, --help",
     },
     "check": {
-        "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
-        "--debug", "-h, --help",
+        "--account-id", "--probe", "--json", "--page-size", "--max-workers", "--requests-per-second", "--environment",
+        "--quiet", "--debug", "-h, --help",
     },
     "init": {"--debug", "-h, --help"},
     "schema": {"--format", "--debug", "-h, --help"},
@@ -196,41 +200,140 @@ def test_debug_logs_every_page(letters: Letters, world: World) -> None:
     assert sorted(pages) == [("0", "10"), ("0", "10"), *((page, "10") for page in "123"), ("4", "5"), ("4", "5")]
 
 
+FILTER_CELLS = [
+    ["filter", "templates", "contacts"],
+    ["search", "no difference", "honored"],
+    ["product_types", "honored", ""],
+    ["creator", "honored", ""],
+    ["is_shared", "honored", ""],
+    ["address_status", "", "honored"],
+    ["last_mailed_status", "", "honored"],
+    ["last_mailed_date", "", "honored"],
+    ["tags", "", "honored"],
+    ["with_property_addresses", "", "honored"],
+    ["is_return_address", "", "honored"],
+]
+
+
 def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> None:
-    """A page of each listing, a line each; then a row with each filter, a line for each effect; nothing is loaded."""
+    """A page of each listing, a line each; then a row with each filter, a cell each; nothing is loaded."""
     done = letters("check", "--page-size", 10)
     assert (done.code, done.err) == (0, "")
     head, *rows = rows_shown(done.out)
     assert head == ["listing", "rows", "rows per page", "requests", "latency", "estimate"]
-    assert [row[:4] for row in rows] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "7"]]
-    assert all(re.fullmatch(r"\d+ ms", row[4]) and re.fullmatch(r"\d+\.\d s", row[5]) for row in rows)
-    assert done.out.splitlines()[-4:] == [
-        "Filters of templates, honored: product_types, creator, is_shared",
-        "Filters of templates, no difference: search",
-        (
-            "Filters of contacts, honored: search, address_status, last_mailed_status, last_mailed_date, tags, "
-            "with_property_addresses, is_return_address"
-        ),
-        "The service is reachable and accepts the tokens; the access token does not say when it expires.",
-    ]
+    assert [row[:4] for row in rows[:2]] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "7"]]
+    assert all(re.fullmatch(r"\d+ ms", row[4]) and re.fullmatch(r"\d+\.\d s", row[5]) for row in rows[:2])
+    assert rows[2:] == FILTER_CELLS
+    assert done.out.splitlines()[-1] == (
+        "The service is reachable and accepts the tokens; the access token does not say when it expires."
+    )
     asked = [(hit.path.rpartition("/")[2], hit.query) for hit in world.emulator.hits]
-    pages = [(listing, query) for listing, query in asked if not query.startswith("page=0&pageSize=1&")]
-    assert pages == [
-        ("templates", "page=0&pageSize=10"),
-        ("templates", "page=0&pageSize=1"),
-        ("contacts", "page=0&pageSize=10"),
-        ("contacts", "page=0&pageSize=1"),
-    ]
+    pages = {(listing, query) for listing, query in asked if not query.startswith("page=0&pageSize=1&")}
+    assert pages == {("templates", "page=0&pageSize=10"), ("contacts", "page=0&pageSize=10")}
     assert not list(Path.cwd().glob("letters*"))
+
+
+def refuse_filters(world: World) -> None:
+    """Let the service fail at one filter of contacts, and refuse another."""
+    world.emulator.canned.always(When("contacts", query="tags="), Reply(500))
+    refusal = Reply.of({"message": "unknown filter"}, 400)
+    world.emulator.canned.always(When("contacts", query="isReturnAddress="), refusal)
+
+
+def test_check_shows_filters_that_fail_as_results(letters: Letters, world: World) -> None:
+    """A load can work without them, so the check succeeds; what the service said stands below the table."""
+    refuse_filters(world)
+    done = letters("check", "--debug")
+    assert done.code == 0
+    changed = {"tags": ["tags", "", "failed 500"], "is_return_address": ["is_return_address", "", "refused 400"]}
+    assert rows_shown(done.out)[3:] == [changed.get(row[0], row) for row in FILTER_CELLS]
+    assert [line for line in done.out.splitlines() if line.startswith("contacts page")] == [
+        "contacts page 0, probe of tags: the service answered 500; gave up.",
+        (
+            "contacts page 0, probe of is_return_address: the service refused the request (400): unknown filter. "
+            "It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+        ),
+    ]
+    assert "contacts page 0, probe of tags: the service answered 500; trying again in" in done.err
+
+
+def test_check_writes_json_for_programs(letters: Letters, world: World) -> None:
+    """One object on stdout, and nothing else, also with --quiet."""
+    refuse_filters(world)
+    done = letters("check", "--json", "--quiet", "--page-size", 10)
+    found = json.loads(done.out)
+    templates, contacts = found["listings"]
+    assert (done.code, set(found), found["token_expires"]) == (0, {"token_expires", "listings"}, None)
+    assert set(contacts) == {
+        "listing", "count", "page_size", "requests", "latency", "seconds", "filters", "largest_page"
+    }  # fmt: skip
+    assert [(each["listing"], each["count"], each["page_size"], each["requests"]) for each in found["listings"]] == [
+        ("templates", 7, None, 1),
+        ("contacts", 45, 10, 7),
+    ]
+    assert templates["filters"]["search"] == {"verdict": "no difference", "status": None, "message": ""}
+    failed = {"verdict": "failed", "status": 500}
+    assert contacts["filters"]["tags"] == {
+        **failed, "message": "contacts page 0, probe of tags: the service answered 500; gave up."
+    }  # fmt: skip
+
+
+def test_check_fails_where_a_load_would(letters: Letters, world: World) -> None:
+    """Page 0 is what a load needs; stdout stays empty, also where JSON was asked for."""
+    world.emulator.canned.always(When("contacts"), Reply(404))
+    done = letters("check", "--json")
+    assert (done.code, done.out) == (5, "")
+    assert done.err.startswith("letters: contacts page 0: the service refused the request (404)")
+
+
+class Together(Emulator):
+    """Answers the first probes once a number of them have arrived, and notes how many requests it has at once."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(45, 7)
+        self.arrived, self.in_flight, self.seen = asyncio.Barrier(most), 0, list[int]()
+
+    async def answer(self, name: str, request: Request) -> Response:
+        """Answer a request."""
+        self.in_flight += 1
+        self.seen.append(self.in_flight)
+        # the first two are the pages
+        if 2 < len(self.seen) <= 2 + self.arrived.parties:
+            await self.arrived.wait()
+        self.in_flight -= 1
+        return await super().answer(name, request)
+
+
+@pytest.mark.parametrize(("workers", "most"), [(8, 4), (2, 2)])
+def test_probes_run_side_by_side(
+    letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch, workers: int, most: int
+) -> None:
+    """As many as the throttle lets through, at most `max_workers`."""
+    emulator = Together(most)
+    begin(emulator).configure(monkeypatch)
+    done = letters("check", "--max-workers", workers)
+    assert (done.code, max(emulator.seen)) == (0, most)
+    assert rows_shown(done.out)[3:] == FILTER_CELLS
+
+
+def test_check_shows_its_progress_at_a_terminal(world: World) -> None:
+    """A bar for the probes of each listing; stdout holds the tables alone."""
+    done = run_at_terminal("check")
+    assert done.code == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err)
+    for listing, probes in (("templates", 4), ("contacts", 7)):
+        assert re.search(rf"{listing} [^\n]*0/{probes} +probes", plain)
+        assert re.search(rf"{listing} [^\n]*{probes}/{probes} +probes", plain)
+    assert rows_shown(done.out)[3:] == FILTER_CELLS
 
 
 def test_check_tells_the_largest_page_where_it_is_asked_to(letters: Letters, world: World) -> None:
     """The one that the service gives, or the whole listing's size where that is smaller."""
     world.emulator.behavior = Behavior(max_page_size=20)
     done = letters("check", "--probe")
-    rows = rows_shown(done.out)
+    last = {row[0]: row[-1] for row in rows_shown(done.out)}
     assert done.code == 0
-    assert [(row[0], row[-1]) for row in rows[-2:]] == [("templates", "7"), ("contacts", "20")]
+    assert (last["templates"], last["contacts"]) == ("7", "20")
 
 
 def test_check_says_when_the_access_token_expires(
@@ -254,7 +357,7 @@ def test_check_asks_for_an_account(letters: Letters, world: World) -> None:
 def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:
     """The service may clamp."""
     world.emulator.behavior = Behavior(max_page_size=4)
-    rows = rows_shown(letters("check").out)[1:]
+    rows = rows_shown(letters("check").out)[1:3]
     assert [row[:4] for row in rows] == [["templates", "7", "4", "4"], ["contacts", "45", "4", "14"]]
 
 
@@ -263,7 +366,7 @@ def test_check_knows_that_a_certificate_takes_two_readings(
 ) -> None:
     """Where it is asked for; it says how many requests a load then sends."""
     monkeypatch.setenv("SOURCES__LETTERS__PROOF", "exact")
-    rows = rows_shown(letters("check", "--page-size", 10).out)[1:]
+    rows = rows_shown(letters("check", "--page-size", 10).out)[1:3]
     assert [row[:4] for row in rows] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "12"]]
     asked = len(world.emulator.hits)
     letters("load", "--quiet", "--page-size", 10)
