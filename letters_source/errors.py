@@ -44,13 +44,14 @@ class LettersError(Exception):
 class SettingsError(LettersError):
     """A setting is missing or wrong; the message names the key and where to set it.
 
-    `key` is the full key, `sources.letters.page_size`, where the error is about one.
+    `key` is the full key, `sources.letters.page_size`, where the error is about one; `problem` is what is wrong with
+    its value, without where it came from.
     """
 
     exit_code = 2
 
-    def __init__(self, message: str, *, key: str | None = None) -> None:
-        self.key = key
+    def __init__(self, message: str, *, key: str | None = None, problem: str = "") -> None:
+        self.key, self.problem = key, problem
         super().__init__(message)
 
 

@@ -195,5 +195,6 @@ def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
     """Return the source with the selected parts, unchanged if none is given, or raise `SettingsError`."""
     parts = {only} if isinstance(only, str) else set(only)
     if unknown := parts - set(PARTS):
-        raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")
+        problem = f"must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}"
+        raise SettingsError(f"only {problem}.", key="only", problem=problem)
     return source.with_resources(*parts) if parts else source

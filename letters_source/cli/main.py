@@ -13,6 +13,7 @@ from letters_source.cli.options import (
     debug_option,
     filter_options,
     listed,
+    naming_options,
     not_empty,
     output_options,
     path_option,
@@ -90,6 +91,7 @@ def init() -> None:
 @filter_options
 @connection_options
 @output_options
+@naming_options()
 def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
     """Load both listings, verify them, and show the tables.
 
@@ -121,6 +123,7 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @connection_options
 @output_options
+@naming_options()
 def check(*, probe: bool, as_json: bool, quiet: bool, debug: bool, **settings: Any) -> None:
     """Request one page of each listing, and one row with each filter.
 

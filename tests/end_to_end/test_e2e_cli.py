@@ -132,7 +132,9 @@ def test_options_about_what_is_left_out_end_with_2(
     assert done.err == message
 
 
-@pytest.mark.parametrize(("option", "reason"), [("--account-id", "it is empty"), ("--only", "--only is empty")])
+@pytest.mark.parametrize(
+    ("option", "reason"), [("--account-id", "option --account-id is empty."), ("--only", "--only is empty")]
+)
 def test_an_empty_option_ends_with_2(letters: Letters, world: World, option: str, reason: str) -> None:
     """It is what a shell makes of a variable that is not set, and does not mean everything."""
     done = letters("load", option, " ")
@@ -436,29 +438,29 @@ def test_a_missing_setting_ends_with_2(
         2,
         "",
         f"letters: sources.letters.{key} is not set: set SOURCES__LETTERS__{variable} in the environment, "
-        f"or {key} under [sources.letters] in .dlt/{file}.\n",
+        f"or {key} under [sources.letters] in .dlt/{file}. Searched {Path.cwd() / '.dlt' / file} (not found).\n",
     )
     assert world.emulator.hits == []
     assert not Path("letters.duckdb").exists()
 
 
 def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says what was expected and what came."""
+    """One line names the option or the variable, what was expected and what came."""
     where = "set SOURCES__LETTERS__{} in the environment, or {} under [sources.letters] in .dlt/config.toml.\n"
     assert letters("load", "--page-size", 0).err == (
-        "letters: Invalid value for '--page-size': 0 is not in the range 1<=x<=1000000. auto is also allowed. "
+        "letters: option --page-size must be a whole number from 1 to 1000000 or auto (got 0). "
         "See letters load --help.\n"
     )
     monkeypatch.setenv("SOURCES__LETTERS__PAGE_SIZE", "0")
     assert letters("load", "--quiet") == Outcome(
         2,
         "",
-        "letters: sources.letters.page_size must be a whole number from 1 to 1000000 or auto, got '0': "
-        + where.format("PAGE_SIZE", "page_size"),
+        "letters: SOURCES__LETTERS__PAGE_SIZE in the environment must be a whole number from 1 to 1000000 or auto, "
+        "got '0'.\n",
     )
     monkeypatch.delenv("SOURCES__LETTERS__PAGE_SIZE")
     assert letters("load", "--only", "contact").err == (
-        "letters: only must name templates, contacts, mailings, got contact.\n"
+        "letters: option --only must name templates, contacts, mailings, got contact.\n"
     )
     monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", "http://letters.example.org/api/v1")
     assert letters("load") == Outcome(
@@ -468,6 +470,50 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
         + where.format("BASE_URL", "base_url"),
     )
     assert world.emulator.hits == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--max-shrink", "2"), "option --max-shrink must be a number from 0 to 1 (got 2). See letters load --help."),
+        (
+            ("--max-workers", "x"),
+            "option --max-workers must be a whole number from 1 to 1000 (got x). See letters load --help.",
+        ),
+        (
+            ("--mailings-since", "2024"),
+            "option --mailings-since must be a day such as 2024-01-31 (got 2024). See letters load --help.",
+        ),
+        (
+            ("--environment", "test"),
+            "option --environment must be demo or production (got test). See letters load --help.",
+        ),
+        (("--pii", "blur"), "option --pii must be keep or hash or mask or drop, got 'blur'."),
+        (
+            ("--address-status", "verified"),
+            "option --address-status must be Failed or Verified, got 'verified' (did you mean Verified?).",
+        ),
+        (
+            ("--only", "mailings"),
+            (
+                "sources.letters.mailings_since is not set: give --mailings-since, or set "
+                "SOURCES__LETTERS__MAILINGS_SINCE in the environment, or mailings_since under [sources.letters] in "
+                ".dlt/config.toml."
+            ),
+        ),
+    ],
+)
+def test_errors_name_the_option(letters: Letters, world: World, arguments: tuple[str, ...], message: str) -> None:
+    """The one that was typed, or else the one that helps."""
+    done = letters("load", *arguments)
+    assert (done.code, done.out, done.err) == (2, "", f"letters: {message}\n")
+    assert world.emulator.hits == []
+
+
+def test_a_status_in_other_letters_is_told(letters: Letters, world: World) -> None:
+    """The service may compare by case, so the documented spelling is named."""
+    done = letters("load", "--only", "contacts", "--last-mailed-status", "mailed", "--quiet")
+    assert "mailed is not one of the documented In Transit, Mailed, Scheduled (did you mean Mailed?)" in done.err
 
 
 def test_a_token_that_cannot_be_sent_ends_with_2(
@@ -744,13 +790,15 @@ def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: 
     """A shell makes it of a variable that is not set, and would load over the default place."""
     done = letters("load", option, "")
     assert (done.code, done.out) == (2, "")
-    assert f"letters: Invalid value for '{option}': it is empty." in done.err
+    assert done.err == f"letters: option {option} is empty. See letters load --help.\n"
 
 
 @pytest.mark.usefixtures("world")
 def test_an_account_that_a_shell_left_empty_is_refused(letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
     """By check too, and from the environment; another account's rows are not what was meant."""
-    assert "letters: Invalid value for '--account-id': it is empty." in letters("check", "--account-id", "").err
+    assert (
+        letters("check", "--account-id", "").err == "letters: option --account-id is empty. See letters check --help.\n"
+    )
     monkeypatch.setenv("SOURCES__LETTERS__ACCOUNT_ID", "")
     assert letters("load") == Outcome(
         2,

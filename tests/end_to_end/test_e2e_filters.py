@@ -438,14 +438,11 @@ def test_an_option_that_chooses_all_rows_is_a_filter_too(letters: Letters, reach
     [
         (
             ("--address-status", "Bounced"),
-            "letters: sources.letters.contacts.address_status must be Failed or Verified, got 'Bounced'.\n",
+            "letters: option --address-status must be Failed or Verified, got 'Bounced'.\n",
         ),
         (
             ("--product-type", "Postcards"),
-            (
-                "letters: sources.letters.templates.product_types must be Professional Letters or Personal Letters, "
-                "got 'Postcards'.\n"
-            ),
+            ("letters: option --product-type must be Professional Letters or Personal Letters, got 'Postcards'.\n"),
         ),
         (
             ("--last-mailed-to", "2024-01-31"),
