@@ -45,7 +45,7 @@ class WrongOption(click.BadParameter):
         return f"option {self.param.opts[0] if self.param else ''} {self.message}"
 
 
-class Value(click.ParamType):  # type: ignore[type-arg,unused-ignore] -- generic in later versions of click
+class Value(click.ParamType):  # type: ignore[type-arg]  # later versions of click are generic
     """A value as its setting declares it, within the setting's bounds."""
 
     def __init__(self, key: Key) -> None:

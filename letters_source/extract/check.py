@@ -10,6 +10,7 @@ from typing import Unpack
 
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
+from letters_source.config.spelling import report_misspelled_sections
 from letters_source.decode.page import Page
 from letters_source.extract.listing import fetch_page, read_page
 from letters_source.extract.probe import TRIALS, Effect, find_largest_page, try_filter
@@ -57,6 +58,7 @@ def check_service(
     `probe` also finds the largest page. It raises as a load does if a page 0 fails, but retries end after
     `PATIENCE_SECONDS`; a probe that fails is a result. `watch` counts probes instead of rows.
     """
+    report_misspelled_sections()
     settings = resolve_settings(overrides)
     tokens = token_source(settings, overrides)
     throttle = Throttle(settings.max_workers, settings.requests_per_second)

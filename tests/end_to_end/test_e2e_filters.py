@@ -463,7 +463,7 @@ def test_an_option_that_is_no_day_is_wrong_usage(letters: Letters, reachable: Wo
     """Days first are not read."""
     done = letters("load", "--last-mailed-from", "31-01-2024", "--last-mailed-to", "2024-02-01")
     assert (done.code, done.out) == (2, "")
-    assert "expected a day such as 2024-01-31, got 31-01-2024." in done.err
+    assert "must be a day such as 2024-01-31 (got 31-01-2024)." in done.err
     assert reachable.emulator.hits == []
 
 
