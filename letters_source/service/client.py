@@ -23,6 +23,7 @@ from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown,
 from letters_source.service.retries import FIRST_WAIT_SECONDS, failure, retrying
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import Tokens, TokenSource
+from letters_source.service.words import service_words
 
 logger = logging.getLogger("letters_source")
 T = TypeVar("T")
@@ -86,7 +87,15 @@ class Client:
                 self._slow_down(again, began)
                 raise
         self.throttle.succeeded()
-        return read(body, request)
+        try:
+            return read(body, request)
+        except MalformedResponse as error:
+            said = service_words(body, self.tokens.current())
+            raise MalformedResponse(
+                f"{str(error).removesuffix('.')}{said and f'; the service says{said}'}.",
+                transient=error.transient,
+                is_too_large=error.is_too_large,
+            ) from None
 
     def _slow_down(self, again: Again, began: float) -> None:
         """Make all workers wait as long as the service asks, and send less at once."""
@@ -162,7 +171,7 @@ class Client:
         after = "" if is_early else f" after {self.retry_budget:.0f} s"
         advice = "" if is_early else f" Check base_url ({self.base_url}), or raise sources.letters.retry_budget."
         return ServiceUnreachable(
-            f"{request.title}: {again}{wish}; gave up{after}.{advice}",
+            f"{request.title}: {again}{again.said}{wish}; gave up{after}.{advice}",
             may_be_size=again.may_be_size,
             status=again.status,
         )

@@ -253,7 +253,8 @@ def test_check_shows_filters_that_fail_as_results(letters: Letters, world: World
         "contacts page 0, probe of tags: the service answered 500; gave up.",
         (
             "contacts page 0, probe of is_return_address: the service refused the request (400): unknown filter. "
-            "It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+            "It may need a smaller page_size, or another date_format or filter_encoding (sources.letters). "
+            f"URL: {world.settings['base_url']}/contacts"
         ),
     ]
     assert "contacts page 0, probe of tags: the service answered 500; trying again in" in done.err
@@ -579,7 +580,7 @@ def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
     before = read_tables(Path("letters.duckdb"))
     world.emulator.access_token = "another"
     line = (
-        "letters: templates page 0: the service refused the tokens (401); "
+        "letters: templates page 0: the service refused the tokens (401): Access token missing or invalid; "
         "set new sources.letters.access_token and refresh_token.\n"
     )
     assert letters("load") == Outcome(3, "", line)
@@ -630,7 +631,7 @@ def test_a_service_that_refuses_ends_with_5(letters: Letters, world: World) -> N
         "",
         "letters: templates page 0: the service refused the request (400): pageSize is too large. "
         "It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
-        "or need a smaller page_size.\n",
+        f"or need a smaller page_size. URL: {world.settings['base_url']}/templates\n",
     )
 
 
@@ -641,7 +642,7 @@ def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, wor
         5,
         "",
         "letters: contacts page 0: not the documented envelope of {data: {count, rows}}: "
-        "Object missing required field `data`.\n",
+        "Object missing required field `data`; the service says: token expired.\n",
     )
 
 

@@ -59,7 +59,7 @@ def test_the_script_ends_with_the_error_s_exit_code(
     world.emulator.access_token = "another"
     assert run_script(monkeypatch) == 3
     line = (
-        "templates page 0: the service refused the tokens (401); "
+        "templates page 0: the service refused the tokens (401): Access token missing or invalid; "
         "set new sources.letters.access_token and refresh_token.\n"
     )
     assert capsys.readouterr() == ("", line)
