@@ -25,6 +25,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
+from letters_source.installation import how_to_add_extra
+
 QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose text quotes the value that they are about."""
 DUCKDB_KIND = re.compile(r"^(?:[A-Za-z]+ )+Error: ")
@@ -192,7 +194,9 @@ def importing_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        raise SettingsError(f"{missing.name} is not installed: pip install 'letters-source[{extra}]'.") from None
+        raise SettingsError(
+            f"{missing.name} is not installed; add the extra {extra}: {how_to_add_extra(extra)}"
+        ) from None
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

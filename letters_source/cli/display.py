@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ import dlt
 
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
 from letters_source.extract.check import Findings, check_service
+from letters_source.installation import python_command
 from letters_source.load import Result, run, run_accounts
 from letters_source.pagination.reader import ProgressCallback, no_progress
 
@@ -131,9 +131,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     contacts = "contacts_current" if is_history else "contacts"
     code = example_code(pipeline, contacts)
     if code and result.tables.get("contacts"):
-        # under uv the environment's Python is not on the path
-        python = "uv run python" if "UV" in os.environ else "python"
-        console().print(f"Try: {python} -c {shlex.quote(code)}")
+        console().print(f"Try: {python_command()} -c {shlex.quote(code)}")
 
 
 def show_published(settings: Mapping[str, Any]) -> None:

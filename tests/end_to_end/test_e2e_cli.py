@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,9 @@ def test_load_fills_a_duckdb_file_and_shows_what_is_there(letters: Letters, worl
         "contacts": ("stable", "7"),
     }
     place = Path("letters.duckdb").absolute()
-    assert re.search(rf"\nLoaded and verified in \d+\.\d s: {place}, dataset letters_data\nTry: python -c ", done.out)
+    assert re.search(
+        rf"\nLoaded and verified in \d+\.\d s: {place}, dataset letters_data\nTry: \S*python\S* -c ", done.out
+    )
     lines = done.err.splitlines()
     assert [re.sub(r"seconds: \d+\.\d$", "seconds: 0.0", line) for line in lines] == [
         "INFO templates: 7 rows, exact; requests: 1, seconds: 0.0",
@@ -102,7 +105,7 @@ def test_the_query_to_try_can_be_pasted_into_a_shell(
     [line] = [line.removeprefix("Try: ") for line in done.out.splitlines() if line.startswith("Try: ")]
     program, *arguments = shlex.split(line)
     shown = run_python(*arguments)
-    assert program == "python"
+    assert Path(program).samefile(sys.executable)
     assert re.search(r"\bstate\b.*\bcontacts\b", shown.out)
     assert any(row["state"] in shown.out for row in held_tables(world.emulator)["contacts"])
 

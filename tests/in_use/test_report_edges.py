@@ -61,7 +61,7 @@ def test_what_was_not_loaded_is_named(begin: Begin, browser: Browser) -> None:
         assert look.charts() == USUAL
         assert look.text("#absent") == (
             "Not loaded: address and mailing status (letters load --facets), "
-            "last mailed over time (letters load --mailings)."
+            "last mailed over time (letters load --mailings --mailings-since DAY)."
         )
 
 
