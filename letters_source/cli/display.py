@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 @cache
 def console(*, stderr: bool = False) -> "Console":
     """Return the console of results, or of progress and log."""
-    from rich.console import Console
+    from letters_source.cli.consoles import ResultConsole
 
-    return Console(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
+    return ResultConsole(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def is_watched() -> bool:

@@ -858,6 +858,25 @@ def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
     assert (accounts.code, "Account [/x]:" in accounts.out) == (0, True)
 
 
+@pytest.mark.parametrize("reader", ["true", "head -1"])
+def test_a_reader_that_leaves_is_no_failed_load(world: World, reader: str) -> None:
+    """The tables are complete, whether somebody reads about them to the end or not."""
+    ended = run_process("bash", "-c", f"{COMMAND} load --only contacts | {reader}; exit ${{PIPESTATUS[0]}}")
+    assert (ended.code, re.findall(r"letters: .*|Exception ignored.*", ended.err)) == (0, [])
+    assert query(Path("letters.duckdb"), "select count(*) from letters_data.contacts") == [(45,)]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["schema", "load --only templates", "check --json"])
+def test_an_output_that_cannot_be_written_is_a_line(
+    world: World, monkeypatch: pytest.MonkeyPatch, arguments: str, unbuffered: str
+) -> None:
+    """And exit code 1; Python says nothing more of it."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    ended = run_process("bash", "-c", f"{COMMAND} {arguments} > /dev/full 2> >(grep -v INFO >&2)")
+    assert (ended.code, ended.err) == (1, "letters: the output cannot be written: No space left on device.\n")
+
+
 @pytest.mark.parametrize("options", ["2>&-", "--quiet >&-"])
 def test_a_closed_stream_stops_nothing(world: World, options: str) -> None:
     """Schedulers may start commands without one, and a quiet command says nothing of it."""
