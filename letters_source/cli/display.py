@@ -19,6 +19,7 @@ from letters_source.extract.check import Findings, check_service
 from letters_source.installation import python_command
 from letters_source.load import Result, run, run_accounts
 from letters_source.pagination.reader import ProgressCallback, no_progress
+from letters_source.tables import TABLES
 
 if TYPE_CHECKING:
     # imported at run time, a web server and rich would delay every load
@@ -120,7 +121,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     table = make_table("table", "rows", "verdict", "seconds", "requests")
     for name, rows in result.tables.items():
         own = [audit for audit in result.audits if audit["listing"] == name]
-        verdicts = " and ".join(sorted({audit["verdict"] for audit in own}))
+        verdicts = " and ".join(sorted({verdict_of(audit) for audit in own}))
         seconds, requests = (sum(audit[key] for audit in own) for key in ("seconds", "requests"))
         table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
     console().print(table)
@@ -132,6 +133,12 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     code = example_code(pipeline, contacts)
     if code and result.tables.get("contacts"):
         console().print(f"Try: {python_command()} -c {shlex.quote(code)}")
+
+
+def verdict_of(audit: Mapping[str, Any]) -> str:
+    """Return the verdict of an audit, or `ignored` for a facet whose filter the service ignores: nothing is loaded."""
+    is_facet = any(table.name == audit["listing"] for table in TABLES if table.part == "facet")
+    return "ignored" if is_facet and audit["count_last"] and not audit["rows_yielded"] else str(audit["verdict"])
 
 
 def show_published(settings: Mapping[str, Any]) -> None:

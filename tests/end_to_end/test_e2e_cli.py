@@ -115,6 +115,15 @@ def test_the_query_to_try_is_about_present_rows(letters: Letters, world: World) 
     assert " from letters_data.contacts_current " in letters("load", "--history").out.replace('"', " ")
 
 
+def test_a_facet_whose_filter_is_ignored_is_shown_as_such(letters: Letters, world: World) -> None:
+    """Its empty table is no result."""
+    rows = [row.document for row in world.emulator.templates.rows()]
+    everything = Reply.of({"data": {"count": len(rows), "rows": rows}})
+    world.emulator.canned.always(When("templates"), everything)
+    shown = rows_shown(letters("load", "--only", "templates", "--facets").out)
+    assert {row[0]: row[1:3] for row in shown if "__shared" in row[0]} == {"templates__shared": ["0", "ignored"]}
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
