@@ -25,7 +25,7 @@ def said(document: object) -> str:
         ("Nguyễn", ": Nguyễn"),
         ("your canary-access has no rights", ""),
         ("word " * 50 + "canary-refresh", ""),
-        ("Bearer eyJhbGciOiJIUzI1NiJ9.e30.x expired", ": Bearer *** expired"),
+        ("Bearer abcdefghijklm.nopqrstuvwxyz.x expired", ": Bearer *** expired"),
         ("ada@example.org is unknown", ": *** is unknown"),
         ("  ", ""),
         (["canary"], ""),
