@@ -131,7 +131,8 @@ def check(*, probe: bool, as_json: bool, quiet: bool, debug: bool, **settings: A
     would take, which filters the service honors, and when the access token expires. It ends with 0 if a load
     can work; a filter that the service refuses or fails at is a result.
     """
-    from letters_source.cli.display import check_shown, start_logging
+    from letters_source.cli.display import start_logging
+    from letters_source.cli.findings import check_shown
 
     start_logging(quiet=quiet, debug=debug)
     check_shown(without_unset(settings), probe=probe, as_json=as_json, quiet=quiet)
