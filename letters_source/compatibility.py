@@ -25,7 +25,7 @@ from letters_source.extract.mailings import DAYS, window_of
 from letters_source.extract.task import Task
 from letters_source.service.address import service_of
 from letters_source.service.listings import SECTION, given
-from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, tables_of
+from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
 from letters_source.transform.row_hash import ROW_HASH
 
@@ -42,6 +42,7 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
     """
     check_account(client, dataset, task)
     if not audits:
+        check_owner(client, dataset)
         check_columns(client, dataset, task)
         # in these modes, rows of an unfinished load would stay next to this load's rows
         audits = left_behind(client, task)
@@ -140,6 +141,17 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
         )
     if before != privacy.recorded:
         logger.warning("%s: the policies for personal data differ from the last load's", task.name)
+
+
+def check_owner(client: SqlClient | None, dataset: str) -> None:
+    """Check that no table of ours is another program's in the dataset, or raise `SettingsError`."""
+    for table in TABLES:
+        columns = read_columns(client, table.name)
+        if columns and LOAD_ID.name not in columns:
+            raise SettingsError(
+                f"the dataset {dataset} holds a table {table.name} that is not from a load; "
+                "choose another dataset with --dataset."
+            )
 
 
 def check_columns(client: SqlClient | None, dataset: str, task: Task) -> None:

@@ -26,6 +26,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
+from letters_source.installation import how_to_add_extra
+
 QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose text quotes the value that they are about."""
 DUCKDB_KIND = re.compile(r"^(?:[A-Za-z]+ )+Error: ")
@@ -48,13 +50,14 @@ class LettersError(Exception):
 class SettingsError(LettersError):
     """A setting is missing or wrong; the message names the key and where to set it.
 
-    `key` is the full key, `sources.letters.page_size`, where the error is about one.
+    `key` is the full key, `sources.letters.page_size`, where the error is about one; `problem` is what is wrong with
+    its value, without where it came from.
     """
 
     exit_code = 2
 
-    def __init__(self, message: str, *, key: str | None = None) -> None:
-        self.key = key
+    def __init__(self, message: str, *, key: str | None = None, problem: str = "") -> None:
+        self.key, self.problem = key, problem
         super().__init__(message)
 
 
@@ -171,12 +174,15 @@ class ServiceError(LettersError):
 
 
 class ServiceUnreachable(ServiceError):
-    """No usable response came within the retry budget; `may_be_size` is set if a smaller page may succeed."""
+    """No usable response came within the retry budget; `may_be_size` is set if a smaller page may succeed.
+
+    `status` is that of the last response, None if there was none.
+    """
 
     may_pass = True
 
-    def __init__(self, message: str, *, may_be_size: bool = False) -> None:
-        self.may_be_size = may_be_size
+    def __init__(self, message: str, *, may_be_size: bool = False, status: int | None = None) -> None:
+        self.may_be_size, self.status = may_be_size, status
         super().__init__(message)
 
 
@@ -218,7 +224,9 @@ def importing_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as missing:
-        raise SettingsError(f"{missing.name} is not installed: pip install 'letters-source[{extra}]'.") from None
+        raise SettingsError(
+            f"{missing.name} is not installed; add the extra {extra}: {how_to_add_extra(extra)}"
+        ) from None
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -161,5 +161,6 @@ def parts_in(only: Sequence[str]) -> set[str]:
     """Return the names of the parts to load, or raise `SettingsError`."""
     parts = {only} if isinstance(only, str) else set(only)
     if unknown := parts - set(PARTS):
-        raise SettingsError(f"only must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}.")
+        problem = f"must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}"
+        raise SettingsError(f"only {problem}.", key="only", problem=problem)
     return parts

@@ -32,7 +32,7 @@ from letters_source.extract.mailings import (
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
-from letters_source.service.listings import LAST_MAILED_STATUSES, unknown_statuses
+from letters_source.service.listings import LAST_MAILED_STATUSES, meant, unknown_statuses
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, MAILINGS, MERGE, REJECTED_ROWS, Mode, Table, facets_of
 from letters_source.transform.flatten import accepted, to_rejected, to_table
 from letters_source.transform.row_hash import listed_rows, with_hash
@@ -122,7 +122,9 @@ def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
             "to experiment, load from the emulator: letters serve."
         )
     for status in unknown_statuses(task.filters):
-        logger.warning("%s: last_mailed_status %s is not one of the documented %s", task.name, status, DOCUMENTED)
+        near = meant(status, LAST_MAILED_STATUSES)
+        message = "%s: last_mailed_status %s is not one of the documented %s%s"
+        logger.warning(message, task.name, status, DOCUMENTED, near)
     pipeline = running_pipeline()
     if not pipeline:
         return []

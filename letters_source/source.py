@@ -18,6 +18,7 @@ from dlt.extract.exceptions import CurrentSourceNotAvailable
 
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
+from letters_source.config.spelling import report_misspelled_sections
 from letters_source.destination.write_modes import write_disposition
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
@@ -50,6 +51,7 @@ def letters(
         LettersError: a setting is invalid, or a listing cannot be shown to be complete; nothing is loaded then.
     """
     logging.getLogger("dlt").addFilter(is_no_hint_of_ours)
+    report_misspelled_sections()
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
     throttle = Throttle(resolved.max_workers, resolved.requests_per_second)

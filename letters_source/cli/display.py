@@ -1,8 +1,7 @@
-"""Terminal output of loads, checks and the emulator."""
+"""Terminal output of loads, runs and the emulator."""
 
 import json
 import logging
-import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +17,11 @@ import msgspec
 from letters_source.accounts import each_account
 from letters_source.cli.outcomes import Loads
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
-from letters_source.extract.check import Findings
+from letters_source.installation import python_command
 from letters_source.load import run
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Result, Run
+from letters_source.tables import TABLES
 
 if TYPE_CHECKING:
     # imported at run time, a web server and rich would delay every load
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 @cache
 def console(*, stderr: bool = False) -> "Console":
     """Return the console of results, or of progress and log."""
-    from rich.console import Console
+    from letters_source.cli.consoles import ResultConsole
 
-    return Console(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
+    return ResultConsole(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def is_watched() -> bool:
@@ -111,7 +111,7 @@ class Bars:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
+def progress(*, quiet: bool, unit: str = "rows") -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs, if stderr is a terminal."""
     if quiet or not is_watched():
         yield no_progress
@@ -119,7 +119,7 @@ def progress(*, quiet: bool) -> Iterator[ProgressCallback]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     name = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), name, BarColumn(), MofNCompleteColumn(), TextColumn("rows"))
+    columns = (SpinnerColumn(), name, BarColumn(), MofNCompleteColumn(), TextColumn(unit))
     with Progress(*columns, TimeElapsedColumn(), console=console(stderr=True)) as bars:
         yield Bars(bars).watch
 
@@ -129,7 +129,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     table = make_table("table", "rows", "verdict", "seconds", "requests")
     for name, rows in result.tables.items():
         own = [audit for audit in result.audits if audit["listing"] == name]
-        verdicts = " and ".join(sorted({audit["verdict"] for audit in own}))
+        verdicts = " and ".join(sorted({verdict_of(audit) for audit in own}))
         seconds, requests = (sum(audit[key] for audit in own) for key in ("seconds", "requests"))
         table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
     console().print(table)
@@ -140,9 +140,13 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     contacts = "contacts_current" if is_history else "contacts"
     code = example_code(pipeline, contacts)
     if code and result.tables.get("contacts"):
-        # under uv the environment's Python is not on the path
-        python = "uv run python" if "UV" in os.environ else "python"
-        console().print(f"Try: {python} -c {shlex.quote(code)}")
+        console().print(f"Try: {python_command()} -c {shlex.quote(code)}")
+
+
+def verdict_of(audit: Mapping[str, Any]) -> str:
+    """Return the verdict of an audit, or `ignored` for a facet whose filter the service ignores: nothing is loaded."""
+    is_facet = any(table.name == audit["listing"] for table in TABLES if table.part == "facet")
+    return "ignored" if is_facet and audit["count_last"] and not audit["rows_yielded"] else str(audit["verdict"])
 
 
 def show_published(settings: Mapping[str, Any]) -> None:
@@ -166,30 +170,6 @@ def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
         return f'import deltalake, duckdb; contacts = {rows}; duckdb.sql("from contacts {wanted}").show()'
     files = f"duckdb.read_parquet({json.dumps(str(folder / '*.parquet'))})"
     return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
-
-
-def show_findings(findings: Findings) -> None:
-    """Print what a load would find, how long it would take, what filters do, and when the access token expires."""
-    probed = ("largest page",) if any(found.largest_page is not None for found in findings.listings) else ()
-    table = make_table("listing", "rows", "rows per page", "requests", "latency", "estimate", *probed)
-    for found in findings.listings:
-        figures = (
-            f"{found.count:,}",
-            f"{found.page_size:,}" if found.page_size else "one page",
-            f"{found.requests:,}",
-            f"{found.latency * 1000:.0f} ms",
-            f"{found.seconds:.1f} s",
-            f"{found.largest_page or 0:,}",
-        )
-        table.add_row(found.listing, *figures[: len(table.columns) - 1])
-    console().print(table)
-    for found in findings.listings:
-        for effect in sorted(set(found.filters.values())):
-            names = ", ".join(name for name, seen in found.filters.items() if seen == effect)
-            console().print(f"Filters of {found.listing}, {effect}: {names}")
-    end = findings.expires
-    expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
-    console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")
 
 
 def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import click
 
-from letters_source.cli.display import show_findings
+from letters_source.cli.findings import show_findings
 from letters_source.config.network import check_base_url
 from letters_source.config.settings import SETTINGS
 from letters_source.config.settings_files import CONFIG, FOLDER, SECRET, missing_files, write_settings

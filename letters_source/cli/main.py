@@ -15,6 +15,7 @@ from letters_source.cli.options import (
     debug_option,
     filter_options,
     listed,
+    naming_options,
     not_empty,
     outcome_options,
     output_options,
@@ -96,6 +97,7 @@ def init(**options: Any) -> None:
 @connection_options
 @outcome_options
 @output_options
+@naming_options()
 def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
     """Load both listings, verify them, and show the tables.
 
@@ -150,21 +152,24 @@ def runs(to: str | None, dataset: str | None, last: int, *, as_json: bool) -> No
 @cli.command(short_help="Show what a load would find, and how long it would take.")
 @setting(SETTINGS["account_id"], multiple=True, help="Account to request; of several, whether they share ids.")
 @click.option("--probe", is_flag=True, help="Also find the largest page size that the service returns.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @connection_options
 @output_options
-def check(*, account_id: tuple[str, ...], probe: bool, quiet: bool, debug: bool, **settings: Any) -> None:
+@naming_options()
+def check(
+    *, account_id: tuple[str, ...], probe: bool, as_json: bool, quiet: bool, debug: bool, **settings: Any
+) -> None:
     """Request one page of each listing, and one row with each filter.
 
     Shows whether the service is reachable and accepts the tokens, how many rows there are, how long a load
-    would take, which filters the service honors, and when the access token expires.
+    would take, which filters the service honors, and when the access token expires. It ends with 0 if a load
+    can work; a filter that the service refuses or fails at is a result.
     """
-    from letters_source.cli.display import show_findings, start_logging
-    from letters_source.extract.check import check_service
+    from letters_source.cli.display import start_logging
+    from letters_source.cli.findings import check_shown
 
     start_logging(quiet=quiet, debug=debug)
-    found = check_service(account_id, probe=probe, **without_unset(settings))
-    if not quiet:
-        show_findings(found)
+    check_shown(account_id, without_unset(settings), probe=probe, as_json=as_json, quiet=quiet)
 
 
 @cli.command(short_help="Print the data dictionary.")

@@ -1,14 +1,19 @@
 """The options that commands share; those that mirror a setting are made from its declaration."""
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, get_origin
+from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_origin
 
 import click
+import msgspec
+from click.core import ParameterSource
 
+from letters_source.config.messages import expected
 from letters_source.config.settings import FILTERS, SETTINGS, Key
+from letters_source.errors import SettingsError
 from letters_source.service.listings import ContactFilters, TemplateFilters
 
 T = TypeVar("T", None, str, tuple[str, ...])
@@ -30,32 +35,33 @@ NAMES = {
     "is_shared": "--shared/--not-shared",
 }
 """The options that are named otherwise than their settings."""
+METAVARS = {int: "N", float: "X", date: "DAY"}
 
 
-class WholeNumber(click.IntRange):
-    """A whole number within bounds, or one of some words."""
+class WrongOption(click.BadParameter):
+    """An option has a wrong value; the message goes on from the option's name."""
 
-    def __init__(self, low: int | None, high: int | None, words: Collection[str]) -> None:
-        super().__init__(low, high)
-        self.words = words
+    def format_message(self) -> str:
+        """Return the message; click calls this."""
+        return f"option {self.param.opts[0] if self.param else ''} {self.message}"
+
+
+class Value(click.ParamType):  # type: ignore[type-arg]  # later versions of click are generic
+    """A value as its setting declares it, within the setting's bounds."""
+
+    def __init__(self, key: Key) -> None:
+        self.key, self.name = key, key.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number or word; click calls this."""
-        if value in self.words:
+        """Return the value in the setting's type; click calls this."""
+        if value in self.key.words:
             return value
+        if value == "":
+            raise WrongOption("is empty.", ctx, param)
         try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter as error:
-            others = "".join(f" {word} is also allowed." for word in self.words)
-            raise click.BadParameter(f"{error.message}{others}", ctx, param) from None
-
-
-def day(text: str) -> date:
-    """Convert an option's value to a day."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(f"expected a day such as 2024-01-31, got {text}.") from None
+            return msgspec.convert(value, Annotated[self.key.kind, self.key.about], strict=False)
+        except msgspec.ValidationError:
+            raise WrongOption(f"must be {expected(self.key)} (got {value}).", ctx, param) from None
 
 
 def listed(text: str | None) -> tuple[str, ...]:
@@ -70,7 +76,7 @@ def not_empty(_context: click.Context, _option: click.Parameter, given: T) -> T:
     """Return an option's value, or raise if it is empty, as a shell makes it from a variable that is not set."""
     texts = (given,) if isinstance(given, str) else given or ()
     if not all(map(str.strip, texts)):
-        raise click.BadParameter("it is empty.")
+        raise WrongOption("is empty.")
     return given
 
 
@@ -86,15 +92,12 @@ def setting(key: Key, **changes: Any) -> Option:
 
 def value_of(key: Key) -> dict[str, Any]:
     """Return how click reads the value of an option; bounds are the setting's own."""
-    low, high, above = key.about.ge, key.about.le, key.about.gt
-    if key.kind is int:
-        whole: Any = WholeNumber
-        return {"type": whole(low, high, key.words), "metavar": "|".join(("N", *key.words))}
-    if key.kind is float:
-        kind = click.FloatRange(low if above is None else above, high, min_open=above is not None)
-        return {"type": kind, "metavar": "X"}
-    if key.kind in (bool, date):
-        return {"is_flag": True} if key.kind is bool else {"type": day}
+    if key.kind is bool:
+        return {"is_flag": True}
+    if get_origin(key.kind) is Literal:
+        return {"type": Value(key), "metavar": "|".join(get_args(key.kind))}
+    if key.kind in METAVARS:
+        return {"type": Value(key), "metavar": "|".join((METAVARS[key.kind], *key.words))}
     return {"metavar": "TEXT", "callback": not_empty, "multiple": get_origin(key.kind) is tuple}
 
 
@@ -184,3 +187,27 @@ def with_filters(options: dict[str, Any]) -> dict[str, Any]:
     rest = dict(options)
     contacts, templates = ({name: rest.pop(name) for name in keys if name in rest} for keys in FILTERS.values())
     return rest | {"contact_filters": ContactFilters(**contacts), "template_filters": TemplateFilters(**templates)}
+
+
+@contextmanager
+def naming_options() -> Iterator[None]:
+    """Let the error of a setting name its option: as the cause if it was typed, otherwise as a way to set it."""
+    try:
+        yield
+    except SettingsError as error:
+        if (message := with_option(error, click.get_current_context())) == str(error):
+            raise
+        raise SettingsError(message, key=error.key, problem=error.problem) from error
+
+
+def with_option(error: SettingsError, context: click.Context) -> str:
+    """Return the message of an error, with the option of its setting if the command has one."""
+    name = (error.key or "").rpartition(".")[2]
+    # --pii sets the policy of all columns
+    name = "pii" if name == "all" else name
+    option = next((param.opts[0] for param in context.command.params if param.name == name), "")
+    if not (option and error.problem):
+        return str(error)
+    if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        return f"option {option} {error.problem}."
+    return str(error).replace(f"{error.problem}: set ", f"{error.problem}: give {option}, or set ")

@@ -9,6 +9,7 @@ from typing import NoReturn
 import click
 
 from letters_source.cli.main import cli
+from letters_source.cli.output import end_output
 from letters_source.errors import INTERRUPTED, INTERRUPTION, LettersError
 
 
@@ -50,7 +51,19 @@ def main() -> NoReturn:
         else:
             tell(str(error))
         code = error.exit_code
-    sys.exit(code or 0)
+    except OSError:
+        # a line more shows whether it is about the output
+        if not (code := close_output(0, "\n")):
+            raise
+    sys.exit(close_output(code or 0))
+
+
+def close_output(code: int, last: str = "") -> int:
+    """End standard output; return the exit code, 1 with a line if the output could not be written."""
+    if reason := end_output(last):
+        tell(f"the output cannot be written: {reason}.")
+        return 1
+    return code
 
 
 def tell(message: str) -> None:

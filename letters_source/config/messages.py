@@ -34,15 +34,23 @@ def bounds(key: Key) -> str:
     return f" greater than {key.about.gt}" if key.about.gt is not None else "" if low is None else f" of at least {low}"
 
 
-def unusable(key: str, what: str) -> SettingsError:
-    """Return the error of a setting that is missing or wrong, and where to set it."""
-    return SettingsError(f"{SECTION}.{key} {what}: {where_to_set(key)}.", key=f"{SECTION}.{key}")
+def unusable(key: str, what: str, searched: str = "") -> SettingsError:
+    """Return the error of a setting that is missing or wrong, where to set it, and where it was searched."""
+    return SettingsError(
+        f"{SECTION}.{key} {what}: {where_to_set(key)}.{searched}", key=f"{SECTION}.{key}", problem=what
+    )
 
 
-def wrong(key: str, should_be: str, value: object) -> SettingsError:
-    """Return the error of an unusable value; it does not quote secrets, nor addresses, which may contain one."""
+def wrong(key: str, should_be: str, value: object, origin: str = "") -> SettingsError:
+    """Return the error of an unusable value, and its origin or where to set it.
+
+    It does not quote secrets, nor addresses, which may contain one.
+    """
     got = "" if is_secret(key) or key.endswith("base_url") else f", got {value!r}"
-    return unusable(key, f"must be {should_be}{got}")
+    problem = f"must be {should_be}{got}"
+    if not origin:
+        return unusable(key, problem)
+    return SettingsError(f"{origin} {problem}.", key=f"{SECTION}.{key}", problem=problem)
 
 
 def unknown(section: str, name: str, known: Collection[str]) -> SettingsError:
@@ -61,9 +69,14 @@ def where_to_set(key: str) -> str:
     """Return where a user sets a key."""
     *parts, name = key.split(".")
     section = ".".join((SECTION, *parts))
-    variable = f"{section}.{name}".replace(".", "__").upper()
+    variable = variable_of(f"{section}.{name}")
     file = ".dlt/secrets.toml" if is_secret(name) else ".dlt/config.toml"
     return f"set {variable} in the environment, or {name} under [{section}] in {file}"
+
+
+def variable_of(key: str) -> str:
+    """Return the environment variable of a full key."""
+    return key.replace(".", "__").upper()
 
 
 def is_secret(key: str) -> bool:

@@ -6,20 +6,23 @@ dlt's own resolution, which `@configspec` uses, falls back from `sources.letters
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, get_origin
 
 import msgspec
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.exceptions import ConfigProviderException
-from dlt.common.configuration.providers import ConfigProvider
+from dlt.common.configuration.providers import ConfigProvider, EnvironProvider
+from dlt.common.configuration.providers.toml import GLOBAL_ORIGIN_PREFIX
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.utils import deserialize_value
 from dlt.common.typing import TSecretStrValue
 
-from letters_source.config.messages import expected, is_secret, nearest, unknown, unusable, wrong
+from letters_source.config.messages import expected, is_secret, nearest, unknown, unusable, variable_of, wrong
 from letters_source.config.settings import Key
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
@@ -61,20 +64,41 @@ def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
 
 def look_up(key: Key, sections: Sequence[str], providers: Providers) -> object:
     """Return the value of a key in the first section that has one, converted; None where no provider has one."""
-    for section, value in found_values(key.name, sections, providers):
+    for section, provider, value in found_values(key.name, sections, providers):
         if value is not None:
-            return convert(section, key, value)
+            return convert(section, key, value, partial(origin_of, provider, section, key.name))
     return None
 
 
-def found_values(name: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, object]]:
+def found_values(
+    name: str, sections: Sequence[str], providers: Providers
+) -> Iterator[tuple[str, ConfigProvider, object]]:
     """Yield what each provider has for a key in each section; secrets come only from providers that support them."""
     secret = is_secret(name)
     for section in sections:
         for provider in providers:
             if not secret or provider.supports_secrets:
                 hint = TSecretStrValue if secret else Any
-                yield section, provider.get_value(name, hint, None, *section.split("."))[0]
+                yield section, provider, provider.get_value(name, hint, None, *section.split("."))[0]
+
+
+def origin_of(provider: ConfigProvider, section: str, name: str) -> str:
+    """Return where a provider has a value: its environment variable, or its section and file."""
+    if isinstance(provider, EnvironProvider):
+        return f"{variable_of(f'{section}.{name}')} in the environment"
+    is_global = provider.get_value_location(name, None, *section.split(".")).startswith(GLOBAL_ORIGIN_PREFIX)
+    files = [Path(file).absolute() for file in provider.present_locations]
+    place = files[-1 if is_global else 0] if files else provider.name
+    return f"{name} under [{section}] in {place}"
+
+
+def searched_files(key: str, providers: Providers) -> str:
+    """Return, as a sentence, in which files a key was searched, and which of them do not exist."""
+    name = "secrets.toml" if is_secret(key) else "config.toml"
+    files = [Path(file).absolute() for provider in providers for file in provider.locations if provider.name == name]
+    # dlt's folder for all projects is news only where it has settings
+    shown = [f"{file}{'' if file.exists() else ' (not found)'}" for file in files if file == files[0] or file.exists()]
+    return f" Searched {' and '.join(shown)}." if shown else ""
 
 
 def check_secret_place(key: Key, sections: Sequence[str], providers: Providers) -> None:
@@ -87,13 +111,13 @@ def check_secret_place(key: Key, sections: Sequence[str], providers: Providers) 
 
 def has_value(name: str, section: str, providers: Providers) -> bool:
     """Return whether a provider has a value for a key of a section."""
-    return any(value is not None for _, value in found_values(name, (section,), providers))
+    return any(value is not None for *_, value in found_values(name, (section,), providers))
 
 
 def check_section(section: str, providers: Providers, allowed: Sequence[str]) -> None:
     """Raise if a section has an unknown key, which would be ignored, in a file or in the environment."""
     parent, _, name = section.rpartition(".")
-    for _, values in found_values(name, (parent,), providers):
+    for _, _, values in found_values(name, (parent,), providers):
         if values is not None and not isinstance(values, Mapping):
             raise SettingsError(f"{section} must be a section with keys of its own: {', '.join(allowed)}.")
     check_names(section, names_in(section, providers), allowed)
@@ -107,7 +131,7 @@ def check_spelling(section: str, providers: Providers, known: Collection[str]) -
 def names_in(section: str, providers: Providers) -> set[str]:
     """Return the keys of a section, in files and in the environment."""
     parent, _, name = section.rpartition(".")
-    mappings = (values for _, values in found_values(name, (parent,), providers) if isinstance(values, Mapping))
+    mappings = (values for _, _, values in found_values(name, (parent,), providers) if isinstance(values, Mapping))
     prefix = f"{section}.".replace(".", "__").upper()
     variables = (name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix))
     return {name for values in mappings for name in values} | {name.partition("__")[0] for name in variables}
@@ -119,15 +143,19 @@ def check_names(section: str, given: Collection[str], allowed: Collection[str]) 
         raise unknown(section, name, allowed)
 
 
-def convert(section: str, key: Key, value: object) -> object:
-    """Return a given or configured value as the declared type, within its bounds; secrets are stripped."""
+def convert(section: str, key: Key, value: object, origin: Callable[[], str] | None = None) -> object:
+    """Return a given or configured value as the declared type, within its bounds; secrets lose surrounding blanks.
+
+    `origin` tells where the value came from, for the error; without one, it was given as an argument.
+    """
     if value in key.words:
         return value
     try:
         converted = read(key, value)
         return msgspec.convert(converted, Annotated[key.kind, key.about]) if key.kind in (int, float) else converted
     except (ValueError, TypeError, msgspec.ValidationError):
-        raise wrong(f"{section}.{key.name}".removeprefix(f"{SECTION}."), expected(key), value) from None
+        name = f"{section}.{key.name}".removeprefix(f"{SECTION}.")
+        raise wrong(name, expected(key), value, origin() if origin else f"argument {name}") from None
 
 
 def read(key: Key, value: object) -> object:

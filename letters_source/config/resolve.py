@@ -21,6 +21,7 @@ from letters_source.config.providers import (
     look_up,
     names_in,
     present_providers,
+    searched_files,
     sections_of,
 )
 from letters_source.config.settings import FILTERS, SETTINGS, SUBSECTIONS, Environment, Key, Overrides, Settings
@@ -84,7 +85,7 @@ def resolve_key(key: Key, given: Mapping[str, object], sections: Sequence[str], 
     value = given.get(key.name)
     found = look_up(key, sections, providers) if value is None else convert(sections[-1], key, value)
     if found in (None, "") and key.default is MISSING:
-        raise unusable(key.name, "is not set")
+        raise unusable(key.name, "is not set", searched_files(key.name, providers))
     if found is None and key.secret:
         check_secret_place(key, sections, providers)
     return key.default if found is None else found

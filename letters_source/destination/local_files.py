@@ -105,13 +105,13 @@ def listed_loads(folder: Path) -> list[str]:
     return [file.stem.rpartition("__")[2] for file in folder.glob("*.jsonl")]
 
 
-def check_writable(folder: Path) -> None:
-    """Check that a folder is writable and its disk has space, or raise `DestinationError`."""
+def check_writable(folder: Path, option: str = "--to") -> None:
+    """Check that a folder is writable and its disk has space, or raise `DestinationError`, which names the option."""
     try:
         TemporaryFile(dir=folder).close()
     except OSError as error:
         raise DestinationError(
-            f"{folder} cannot be written: {error.strerror}; make it writable, or choose another --to."
+            f"{folder} cannot be written: {error.strerror}; make it writable, or choose another {option}."
         ) from None
     check_space(folder)
 

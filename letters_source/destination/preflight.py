@@ -23,6 +23,7 @@ from letters_source.destination.kinds import (
 from letters_source.destination.local_files import check_duckdb, check_folder, check_format, check_space, check_spelling
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationUnreachable, reason, root_cause
+from letters_source.installation import how_to_add_extra, how_to_install
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # foreign keys that change other tables when rows of a dataset are deleted: cascade, set null, set default
@@ -30,7 +31,7 @@ FOLLOWING_KEYS = """
     SELECT conname, conrelid::regclass::text FROM pg_constraint JOIN pg_class ON pg_class.oid = confrelid
     WHERE contype = 'f' AND confdeltype IN ('c', 'n', 'd') AND relnamespace = to_regnamespace(quote_ident(%s))
 """
-EXTRAS = {"filesystem": "letters-source[lake]", "postgres": "letters-source[postgres]"}
+EXTRAS = {"filesystem": "lake", "postgres": "postgres"}
 
 
 def check_destination(pipeline: dlt.Pipeline) -> None:
@@ -62,8 +63,8 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
             import_module(library)
         pipeline.destination_client()
     except MissingDependencyException as error:
-        wanted = EXTRAS.get(name, f"dlt[{name}]")
-        raise DestinationError(f'{table_format(pipeline) or name} is not installed: pip install "{wanted}"') from error
+        how = how_to_add_extra(EXTRAS[name]) if name in EXTRAS else how_to_install(f"dlt[{name}]")
+        raise DestinationError(f"{table_format(pipeline) or name} is not installed: {how}") from error
     except ConfigFieldMissingException as error:
         keys = ", ".join(setting(pipeline, field) for field in error.fields)
         raise DestinationError(f"The destination {name} is not configured: set {keys}.") from error

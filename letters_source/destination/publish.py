@@ -31,12 +31,17 @@ def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
     if loaded and loaded.resolve() == file.resolve():
         raise DestinationError(f"--publish must differ from the database being loaded: {file}.")
     if catalog_of(file) in (pipeline.dataset_name, f"{pipeline.dataset_name}_staging", *RESERVED):
-        raise DestinationError(f"DuckDB cannot tell {file.name} from a dataset of that name: publish another file.")
-    if os.path.isdir(file) or not os.path.isdir(file.parent):
-        raise DestinationError(f"{file} cannot be published: choose a file in an existing folder.")
+        raise DestinationError(f"DuckDB cannot tell {file.name} from a dataset of that name: choose another --publish.")
+    if os.path.isdir(file):
+        raise DestinationError(f"{file} is a folder: choose a file for --publish.")
+    if not os.path.isdir(file.parent):
+        raise DestinationError(
+            f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another "
+            "--publish."
+        )
     if os.path.exists(file) and not is_duckdb_file(file):
-        raise DestinationError(f"{file} is not a DuckDB file and would be overwritten: publish another file.")
-    check_writable(file.parent)
+        raise DestinationError(f"{file} is not a DuckDB file and would be overwritten: choose another --publish.")
+    check_writable(file.parent, "--publish")
 
 
 def is_duckdb_file(file: Path) -> bool:

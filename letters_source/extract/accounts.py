@@ -30,8 +30,8 @@ def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Ef
     others = accounts if len(accounts) > 1 else (*accounts, NOBODY)
     found = first_ids(task, client, others)
     if any(found[one] & found[other] for one, other in combinations(found, 2)):
-        return "no difference"
-    return "honored" if any(found.values()) else "cannot tell"
+        return Effect("no difference")
+    return Effect("honored" if any(found.values()) else "cannot tell")
 
 
 def first_ids(task: Task, client: Client, accounts: Iterable[str]) -> FirstIds:

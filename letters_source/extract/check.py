@@ -1,7 +1,8 @@
 """Check the service without loading: one page of each listing, an estimate, and the effect of each filter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from time import monotonic
@@ -9,20 +10,23 @@ from typing import Unpack
 
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
+from letters_source.config.spelling import report_misspelled_sections
 from letters_source.decode.page import Page
 from letters_source.extract.accounts import effect_of_account
 from letters_source.extract.listing import fetch_page, read_page
-from letters_source.extract.probe import Effect, find_largest_page, try_filters
+from letters_source.extract.probe import TRIALS, Effect, find_largest_page, try_filter
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.pagination.passes import pages_of
+from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.pagination.readings import Window
 from letters_source.service.client import Client
-from letters_source.service.listings import LISTINGS, Listing
+from letters_source.service.listings import LISTINGS
 from letters_source.service.page_request import PageRequest
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import expiry
 
 PATIENCE_SECONDS = 15.0
+UNKNOWN = Effect("cannot tell")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +39,8 @@ class Finding:
     requests: int  # of a load, if nothing changes meanwhile
     latency: float  # seconds that the page took
     seconds: float  # estimated for a load
-    filters: Mapping[str, Effect]
-    largest_page: int | None  # most rows per page that the service returns, up to `count`; None unless probed
+    filters: Mapping[str, Effect] = field(default_factory=dict)
+    largest_page: int | None = None  # most rows per page that the service returns, 0 if none; None unless probed
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,53 +51,50 @@ class Findings:
     listings: tuple[Finding, ...]
 
 
-def check_service(accounts: Sequence[str] = (), *, probe: bool = False, **overrides: Unpack[Overrides]) -> Findings:
+def check_service(
+    accounts: Sequence[str] = (),
+    *,
+    probe: bool = False,
+    watch: ProgressCallback = no_progress,
+    **overrides: Unpack[Overrides],
+) -> Findings:
     """Ask for page 0 of each listing, then for one row with each value of each filter.
 
     Of several `accounts` the first is checked, and its page 0 compared with those of the others. `probe` also finds the
-    largest page. It raises as a load does, but retries end after `PATIENCE_SECONDS`.
+    largest page. It raises as a load does if a page 0 fails, but retries end after `PATIENCE_SECONDS`; a probe that
+    fails is a result. `watch` counts probes instead of rows.
     """
     if accounts:
         overrides["account_id"] = accounts[0]
+    report_misspelled_sections()
     settings = resolve_settings(overrides)
     tokens = token_source(settings, overrides)
+    throttle = Throttle(settings.max_workers, settings.requests_per_second)
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
-    throttle = Throttle(1, settings.requests_per_second)
-    with Client(settings.base_url, tokens, throttle, budget, settings.network) as client:
-        listings = tuple(check_listing(name, settings, client, accounts, probe=probe) for name in LISTINGS)
-    return Findings(expiry(tokens.current().access), listings)
-
-
-def check_listing(
-    name: str, settings: Settings, client: Client, accounts: Sequence[str] = (), *, probe: bool
-) -> Finding:
-    """Return what was found about a listing."""
-    ask = partial(ask_page, LISTINGS[name], client)
-    task = listing_task(LISTINGS[name], LoadContext(settings, client.tokens, client.throttle))
-    page, latency = time_page(task, client)
-    filters = task.filters.encode(settings.form)
-    largest = find_largest_page(page.count, lambda rows: ask(rows, filters).rows.num_rows) if probe else None
-    pages = pages_of(page.count, page.rows.num_rows)
-    # the fence's readings alone prove up to three pages exact
-    effects = try_filters(name, settings, lambda chosen: ask(1, chosen).count)
-    if own := task.filters.account_id:
-        effects["account_id"] = effect_of_account(task, client, accounts or [own])
-    walks = 2 if settings.proof == "exact" and pages > 3 else 1
-    requests = walks * pages + 2 if pages > 1 else 1
-    return Finding(
-        listing=name,
-        count=page.count,
-        page_size=page.rows.num_rows if pages > 1 else None,
-        requests=requests,
-        latency=latency,
-        # the first and last page are read one after the other; the fence's two are counted as if they were, too
-        seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
-        filters=effects,
-        largest_page=largest,
+    for name, trials in TRIALS.items():
+        watch(name, 1, 0, len(trials))
+    with (
+        # no more than the throttle lets through: what waits for it would make the latency seem longer
+        ThreadPoolExecutor(throttle.limit, "letters-check") as pool,
+        Client(settings.base_url, tokens, throttle, budget, settings.network) as client,
+    ):
+        tasks = [listing_task(listing, LoadContext(settings, tokens, throttle)) for listing in LISTINGS.values()]
+        pages = dict(zip(LISTINGS, pool.map(partial(time_page, client), tasks), strict=True))
+        counts = {name: page.count for name, (page, _) in pages.items()}
+        sizes = {task.name: pool.submit(find_size, client, task, counts[task.name]) for task in tasks if probe}
+        effects = probe_filters(pool, client, settings, counts, watch)
+        for task in tasks:
+            if own := task.filters.account_id:
+                effects[task.name]["account_id"] = effect_of_account(task, client, accounts or [own])
+        largest = {name: size.result() for name, size in sizes.items()}
+    findings = (
+        replace(estimate(name, settings, *pages[name]), filters=effects[name], largest_page=largest.get(name))
+        for name in LISTINGS
     )
+    return Findings(expiry(tokens.current().access), tuple(findings))
 
 
-def time_page(task: Task, client: Client) -> tuple[Page, float]:
+def time_page(client: Client, task: Task) -> tuple[Page, float]:
     """Return page 0 and the seconds that it took."""
     tried, start = task.page_size.rows, monotonic()
     page = fetch_page(task, client, Window(0))
@@ -104,6 +105,54 @@ def time_page(task: Task, client: Client) -> tuple[Page, float]:
     return page, monotonic() - start
 
 
-def ask_page(listing: Listing, client: Client, page_size: int, filters: Mapping[str, str]) -> Page:
-    """Return page 0 of a listing."""
-    return client.get(PageRequest(listing, 0, page_size, filters), read_page)
+def find_size(client: Client, task: Task, count: int) -> int:
+    """Return the most rows per page of a listing that the service returns; 0 if it returns none at any size."""
+    filters = task.filters.encode(task.settings.form)
+
+    def rows_of(size: int) -> int:
+        request = PageRequest(task.listing, 0, size, filters, purpose="probe of the page size")
+        rows: int = client.get(request, read_page).rows.num_rows
+        return rows
+
+    return find_largest_page(count, rows_of)
+
+
+def probe_filters(
+    pool: Executor, client: Client, settings: Settings, counts: Mapping[str, int], watch: ProgressCallback
+) -> dict[str, dict[str, Effect]]:
+    """Return the effect of each filter of each listing, probed side by side."""
+    effects: dict[str, dict[str, Effect]] = {name: dict.fromkeys(trials, UNKNOWN) for name, trials in TRIALS.items()}
+    probes = {
+        pool.submit(try_filter, name, key, settings, counts[name], partial(ask_count, client, name, key)): (name, key)
+        for name, trials in TRIALS.items()
+        for key in trials
+    }
+    for probe in as_completed(probes):
+        name, key = probes[probe]
+        effects[name][key] = probe.result()
+        watch(name, 1, 1, len(effects[name]))
+    return effects
+
+
+def ask_count(client: Client, listing: str, key: str, filters: Mapping[str, str]) -> int:
+    """Return the service's count with some filters, from a page of one row."""
+    # a trial is given up early: that it fails is a result
+    request = PageRequest(LISTINGS[listing], 0, 1, filters, is_trial=True, purpose=f"probe of {key}")
+    return client.get(request, read_page).count
+
+
+def estimate(name: str, settings: Settings, page: Page, latency: float) -> Finding:
+    """Return what page 0 of a listing tells about a load of it."""
+    pages = pages_of(page.count, page.rows.num_rows)
+    # the fence's readings alone prove up to three pages exact
+    walks = 2 if settings.proof == "exact" and pages > 3 else 1
+    requests = walks * pages + 2 if pages > 1 else 1
+    return Finding(
+        listing=name,
+        count=page.count,
+        page_size=page.rows.num_rows if pages > 1 else None,
+        requests=requests,
+        latency=latency,
+        # the first and last page are read one after the other; the fence's two are counted as if they were, too
+        seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
+    )

@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from letters_source.config.settings import Settings
-from letters_source.errors import ServiceRejected
+from letters_source.errors import MalformedResponse, NotAuthorised, ServiceError, ServiceRejected, ServiceUnreachable
 from letters_source.extract.listing import fetch_page
 from letters_source.extract.task import Task
 from letters_source.pagination.readings import Window
@@ -23,7 +23,7 @@ from letters_source.service.listings import (
 
 logger = logging.getLogger("letters_source")
 
-Effect = Literal["honored", "no difference", "refused", "cannot tell"]
+Verdict = Literal["honored", "ignored", "no difference", "refused", "failed", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
 """Returns the service's count for the given query parameters."""
 
@@ -31,6 +31,8 @@ LARGEST_PAGE = 16_384
 
 # filters that may well match every row: the flag that enables search, and rows included in addition to others
 INCONCLUSIVE = (("search", 0), ("search", 1), ("with_property_addresses", True))
+# filters that the service may honor without any difference to the count
+UNCERTAIN = {("templates", "search"), ("contacts", "with_property_addresses")}
 
 TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, FilterValue], ...]]] = {
     "templates": {
@@ -50,6 +52,18 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, FilterValue], ...]]] = {
     },
 }
 """The values to try for each filter; other accounts are never tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a probe found about a filter; the status and message of the response that ended it, if one did."""
+
+    verdict: Verdict
+    status: int | None = None
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verdict} {self.status}" if self.status else self.verdict
 
 
 def ask_count(task: Task, page_size: int | None = 1) -> int:
@@ -74,24 +88,26 @@ def report_ignored(task: Task, count: int) -> None:
         logger.warning(message, task.name, count, ", ".join(sorted(chosen)))
 
 
-def try_filters(listing: str, settings: Settings, count: Count) -> dict[str, Effect]:
-    """Return the effect of each filter of a listing, tried on top of the configured filters."""
+def try_filter(listing: str, name: str, settings: Settings, whole: int, count: Count) -> Effect:
+    """Return the effect of a filter, tried on top of the configured filters; `whole` is the count with those alone."""
     own = settings.filters(listing)
-    whole = count(own.encode(settings.form))
-    return {
-        name: effect_of((refined(own, **trial).encode(settings.form) for trial in trials), whole, count)
-        for name, trials in TRIALS[listing].items()
-    }
+    trials = (refined(own, **trial).encode(settings.form) for trial in TRIALS[listing][name])
+    effect = effect_of(trials, whole, count)
+    return Effect("no difference") if effect.verdict == "ignored" and (listing, name) in UNCERTAIN else effect
 
 
 def effect_of(trials: Iterator[Mapping[str, str]], whole: int, count: Count) -> Effect:
-    """Return a filter's effect: honored if some value changes the count."""
+    """Return a filter's effect: honored if some value changes the count. A failure is a result too."""
     if not whole:
-        return "cannot tell"
+        return Effect("cannot tell")
     try:
-        return "honored" if any(count(trial) != whole for trial in trials) else "no difference"
-    except ServiceRejected:
-        return "refused"
+        return Effect("honored" if any(count(trial) != whole for trial in trials) else "ignored")
+    except (ServiceRejected, NotAuthorised) as error:
+        return Effect("refused", error.status, str(error))
+    except ServiceUnreachable as error:
+        return Effect("failed", error.status, str(error))
+    except ServiceError as error:
+        return Effect("failed", message=str(error))
 
 
 def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
@@ -105,6 +121,9 @@ def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
             too_large = size
             size = (best + too_large) // 2
             continue
+        except (MalformedResponse, NotAuthorised, ServiceUnreachable):
+            # each such size can take as long as the retry budget
+            return best
         if rows < size:
             return rows
         best = size

@@ -25,6 +25,7 @@ from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown,
 from letters_source.service.retries import FIRST_WAIT_SECONDS, failure, retrying
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import Tokens, TokenSource
+from letters_source.service.words import service_words
 
 logger = logging.getLogger("letters_source")
 T = TypeVar("T")
@@ -94,7 +95,15 @@ class Client:
                 self._slow_down(again, began)
                 raise
         self.throttle.succeeded()
-        return read(body, request)
+        try:
+            return read(body, request)
+        except MalformedResponse as error:
+            said = service_words(body, self.tokens.current())
+            raise MalformedResponse(
+                f"{str(error).removesuffix('.')}{said and f'; the service says{said}'}.",
+                transient=error.transient,
+                is_too_large=error.is_too_large,
+            ) from None
 
     def _slow_down(self, again: Again, began: float) -> None:
         """Make all workers wait as long as the service asks, and lower concurrency."""
@@ -167,10 +176,13 @@ class Client:
     def _gave_up(self, again: Again, request: PageRequest) -> ServiceUnreachable:
         """Return the error of a request that failed for good, or for as long as the retry budget lasted."""
         wish = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
-        spent = "" if again.tries else f"{wish}; gave up after {self.retry_budget:.0f} s"
+        is_early = bool(again.tries) or (request.is_trial and again.may_be_size)
+        spent = "" if is_early else f"{wish}; gave up after {self.retry_budget:.0f} s"
         # without the query, whose filters may hold personal data
         where = f"{request.title} ({self.base_url}{request.listing.path})"
-        return ServiceUnreachable(f"{where}: {again}{spent}. {again.advice}", may_be_size=again.may_be_size)
+        return ServiceUnreachable(
+            f"{where}: {again}{again.said}{spent}. {again.advice}", may_be_size=again.may_be_size, status=again.status
+        )
 
 
 def read_body(response: requests.Response, request: PageRequest) -> bytes:

@@ -157,7 +157,14 @@ def check_lists(filters: Filters, names: tuple[str, ...]) -> None:
 def check_choices(key: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     """Raise SettingsError if a value is not documented."""
     if unknown := [value for value in values if value not in allowed]:
-        raise SettingsError(f"{SECTION}.{key} must be {' or '.join(allowed)}, got {', '.join(map(repr, unknown))}.")
+        problem = f"must be {' or '.join(allowed)}, got {', '.join(map(repr, unknown))}{meant(unknown[0], allowed)}"
+        raise SettingsError(f"{SECTION}.{key} {problem}.", key=f"{SECTION}.{key}", problem=problem)
+
+
+def meant(value: str, documented: tuple[str, ...]) -> str:
+    """Return a hint at the documented value that differs only in case; empty if there is none."""
+    found = next((name for name in documented if name.casefold() == str(value).casefold()), "")
+    return f" (did you mean {found}?)" if found else ""
 
 
 def check_days(filters: ContactFilters) -> None:

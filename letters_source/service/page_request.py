@@ -11,7 +11,7 @@ class PageRequest:
     """Asks for one page of a listing; the first page is 0.
 
     `is_trial` tells that the page size is not yet known to work: the client gives up sooner on failures that may be
-    due to it.
+    due to it. `purpose` is part of the name in messages.
     """
 
     listing: Listing
@@ -19,11 +19,13 @@ class PageRequest:
     page_size: int
     filters: Mapping[str, str] = field(default_factory=dict)
     is_trial: bool = False
+    purpose: str = ""
 
     @property
     def title(self) -> str:
         """The page's name in messages."""
-        return page_title(self.listing.name, self.page)
+        title = page_title(self.listing.name, self.page)
+        return f"{title}, {self.purpose}" if self.purpose else title
 
     @property
     def params(self) -> dict[str, str]:

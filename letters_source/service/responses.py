@@ -1,6 +1,5 @@
 """What a response or the lack of one means: success, a retry, or an error with its message."""
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,6 +10,7 @@ import requests
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
 from letters_source.service.page_request import PageRequest
 from letters_source.service.tokens import Tokens
+from letters_source.service.words import service_words
 
 TOO_MANY_REQUESTS = 429
 SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
@@ -20,7 +20,6 @@ RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501,
 OVERCHARGED = frozenset({408, 500, 502, 504})
 # how it may refuse a page size: bad request, content too large, URI too long, unprocessable content (RFC 9110, 15.5)
 SIZE_REFUSED = frozenset({400, 413, 414, 422})
-LONGEST_MESSAGE = 200
 # RFC 1035, 2.3.4
 LONGEST_HOST = 253
 # beyond any retry budget; much longer waits overflow
@@ -38,6 +37,8 @@ class Again(Exception):
     is_late: bool = False  # whether there was no response in time
     may_be_size: bool = False  # whether a smaller page may succeed
     advice: str = ADVICE  # what to do once the last try has failed
+    status: int | None = None  # of the response, if there was one
+    said: str = ""  # the service's own words
 
     def __str__(self) -> str:
         return self.reason
@@ -47,23 +48,22 @@ class Again(Exception):
 class SlowDown(Again):
     """The service asked to slow down, with 429 because of the rate of requests, or with 503 for other reasons."""
 
-    status: int = TOO_MANY_REQUESTS
-
 
 def check_status(response: requests.Response, body: bytes, request: PageRequest, tokens: Tokens) -> None:
     """Return for a 200, otherwise raise what the status means."""
     status, where = response.status_code, request.title
     if status == 200:
         return
+    said = service_words(body, tokens)
     if status in RETRIED:
         wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
         reason = f"the service answered {status}"
         if status in SLOW_DOWN:
-            raise SlowDown(reason, wait, status=status)
+            raise SlowDown(reason, wait, status=status, said=said)
         # a service that says when to retry is overloaded or down, whatever the page size
-        raise Again(reason, wait, may_be_size=status in OVERCHARGED and wait is None)
+        raise Again(reason, wait, may_be_size=status in OVERCHARGED and wait is None, status=status, said=said)
     if status < 300:
-        raise MalformedResponse(f"{where}: expected a status of 200, got {status}.")
+        raise MalformedResponse(f"{where}: expected a status of 200, got {status}{said}.")
     if status < 400:
         host = redirect_host(response.headers.get("Location", ""))
         raise ServiceRejected(
@@ -72,14 +72,12 @@ def check_status(response: requests.Response, body: bytes, request: PageRequest,
         )
     if status in (401, 403):
         raise NotAuthorised(
-            f"{where}: the service refused the tokens ({status}); "
+            f"{where}: the service refused the tokens ({status}){said}; "
             "set new sources.letters.access_token and refresh_token.",
             status=status,
         )
-    said = service_message(body, tokens)
-    raise ServiceRejected(
-        f"{where}: the service refused the request ({status}){said}.{hint(status, request.listing.name)}", status=status
-    )
+    advice, url = hint(status, request.listing.name), asked(response)
+    raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{advice}{url}", status=status)
 
 
 def redirect_host(location: str) -> str:
@@ -105,16 +103,11 @@ def retry_after(header: str | None, now: datetime) -> float | None:
     return min(LONGEST_RETRY_AFTER, max(0.0, seconds))
 
 
-def service_message(body: bytes, tokens: Tokens) -> str:
-    """Return the service's own message if it is text without a token."""
-    try:
-        message = json.loads(body)["message"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    if not isinstance(message, str) or tokens.access in message or tokens.refresh in message:
-        return ""
-    words = "".join(letter if letter.isprintable() else " " for letter in message[:LONGEST_MESSAGE])
-    return f": {words.rstrip('.')}"
+def asked(response: requests.Response) -> str:
+    """Return the URL of a request as a sentence, without its query, which may hold personal data."""
+    url = urlsplit(str(response.url or ""))
+    host = url.netloc.rpartition("@")[2]
+    return f" URL: {url.scheme}://{host}{url.path}" if host else ""
 
 
 def hint(status: int, listing: str) -> str:

@@ -43,7 +43,7 @@ def problem(key: str, value: Any, kind: Any) -> str:
     with pytest.raises(SettingsError) as caught:
         convert(section, key_of(name, kind), value)
     assert caught.value.__suppress_context__
-    return str(caught.value).removeprefix(f"sources.letters.{key} must be ").partition(": set ")[0]
+    return str(caught.value).removeprefix(f"argument {key} must be ").removesuffix(".")
 
 
 @pytest.mark.parametrize(

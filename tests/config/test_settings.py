@@ -9,7 +9,7 @@ from typing import Any, cast
 import dlt
 import pytest
 from dlt.common.configuration.container import Container
-from dlt.common.configuration.providers import CustomLoaderDocProvider
+from dlt.common.configuration.providers import ConfigTomlProvider, CustomLoaderDocProvider
 from dlt.common.configuration.specs import PluggableRunContext
 
 from letters_source.config.providers import look_up
@@ -79,7 +79,7 @@ def problem(resolve: Resolve, overrides: Overrides | None = None, **variables: s
     with pytest.raises(SettingsError) as caught:
         resolve(overrides, **variables)
     # an error about one key carries it
-    assert (caught.value.key or "").rpartition(".")[2] in str(caught.value)
+    assert (caught.value.key or "").rpartition(".")[2].lower() in str(caught.value).lower()
     return str(caught.value)
 
 
@@ -87,6 +87,12 @@ def where(key: str, section: str = "sources.letters", file: str = "config") -> s
     """How a message says where to set a key."""
     variable = f"{section}.{key}".replace(".", "__").upper()
     return f"set {variable} in the environment, or {key} under [{section}] in .dlt/{file}.toml."
+
+
+def searched(file: str = "config") -> str:
+    """How a message says which file was searched in the working folder; dlt's folder for all projects has none."""
+    path = Path.cwd() / f".dlt/{file}.toml"
+    return f" Searched {path}{'' if path.exists() else ' (not found)'}."
 
 
 def test_files_come_before_defaults(resolve: Resolve) -> None:
@@ -182,9 +188,9 @@ def test_arguments_become_their_types(resolve: Resolve) -> None:
     ],
 )
 def test_an_argument_of_another_type_is_an_error(key: str, value: object, expected: str, resolve: Resolve) -> None:
-    """It names the setting, and does not quote an address, which may contain a password."""
+    """The error names the argument, and does not quote an address, which may contain a password."""
     given: Any = {key: value}
-    assert problem(resolve, given) == f"sources.letters.{key} must be {expected}: {where(key)}"
+    assert problem(resolve, given) == f"argument {key} must be {expected}."
 
 
 @pytest.mark.parametrize("value", [b"canary", Path("canary"), True])
@@ -192,7 +198,7 @@ def test_an_argument_of_another_type_is_an_error(key: str, value: object, expect
 def test_a_secret_that_is_no_text_is_an_error(key: str, value: object, resolve: Resolve) -> None:
     """Its `str` could be anything, such as the asterisks of a secret type."""
     given: Any = {key: value}
-    assert problem(resolve, given) == f"sources.letters.{key} must be text: {where(key, file='secrets')}"
+    assert problem(resolve, given) == f"argument {key} must be text."
 
 
 def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
@@ -219,7 +225,8 @@ def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
 def test_none_for_a_key_that_is_nowhere_set_is_named(project: Path) -> None:
     """The error is the same as without the argument."""
     nothing: Any = dict.fromkeys(Overrides.__annotations__)
-    assert problem(resolve_settings, nothing) == f"sources.letters.base_url is not set: {where('base_url')}"
+    expected = f"sources.letters.base_url is not set: {where('base_url')}{searched()}"
+    assert problem(resolve_settings, nothing) == expected
 
 
 def test_a_certificate_takes_two_walks_at_least(resolve: Resolve) -> None:
@@ -261,16 +268,17 @@ def test_other_variables_are_not_used(resolve: Resolve, monkeypatch: pytest.Monk
     ("key", "file"), [("base_url", "config"), ("access_token", "secrets"), ("refresh_token", "secrets")]
 )
 def test_a_missing_setting_is_named(project: Path, key: str, file: str) -> None:
-    """In one line, with its variable, its section and its file."""
+    """In one line, with its variable, its section and its file, and the one that was searched."""
     given: Any = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
     del given[key]
-    assert problem(resolve_settings, given) == f"sources.letters.{key} is not set: {where(key, file=file)}"
+    expected = f"sources.letters.{key} is not set: {where(key, file=file)}{searched(file)}"
+    assert problem(resolve_settings, given) == expected
 
 
 @pytest.mark.parametrize("value", ["", "  "])
 def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
     """An unset secret of a container is an empty variable."""
-    expected = f"sources.letters.access_token is not set: {where('access_token', file='secrets')}"
+    expected = f"sources.letters.access_token is not set: {where('access_token', file='secrets')}{searched('secrets')}"
     assert problem(resolve, ACCESS_TOKEN=value) == expected
 
 
@@ -316,29 +324,45 @@ def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
     ],
 )
 def test_a_wrong_value_is_named(resolve: Resolve, key: str, value: str, expected: str) -> None:
-    """The error says what was expected, what came, and where to set it."""
-    assert problem(resolve, {}, **{key.upper(): value}) == f"sources.letters.{key} must be {expected}: {where(key)}"
+    """The error names the variable, what was expected, and what came."""
+    variable = f"SOURCES__LETTERS__{key.upper()}"
+    assert problem(resolve, {}, **{key.upper(): value}) == f"{variable} in the environment must be {expected}."
 
 
 def test_a_wrong_value_in_an_environments_section_is_named_there(resolve: Resolve) -> None:
-    """The message names the section whose value it is."""
-    section = "sources.letters.demo"
-    values = "a whole number from 1 to 1000000 or auto"
-    expected = f"{section}.page_size must be {values}, got 'many': {where('page_size', section)}"
-    assert problem(resolve, ENVIRONMENT="demo", DEMO__PAGE_SIZE="many") == expected
+    """The message names the variable or the section whose value it is."""
+    message = problem(resolve, ENVIRONMENT="demo", DEMO__PAGE_SIZE="many")
+    assert message == (
+        "SOURCES__LETTERS__DEMO__PAGE_SIZE in the environment must be a whole number from 1 to 1000000 or auto, "
+        "got 'many'."
+    )
 
 
 def test_a_wrong_type_in_a_file_is_named(resolve: Resolve, project: Path) -> None:
-    """True is not a whole number."""
+    """The error names its section and its file; true is not a whole number."""
     (project / ".dlt/config.toml").write_text("[sources.letters]\nmax_workers = true\n")
     Container()[PluggableRunContext].reload_providers()
     with pytest.raises(SettingsError) as caught:
         resolve_settings({"base_url": URL})
-    assert (
-        str(caught.value)
-        == f"sources.letters.max_workers must be a whole number from 1 to 1000, got True: {where('max_workers')}"
+    assert str(caught.value) == (
+        f"max_workers under [sources.letters] in {project / '.dlt/config.toml'} must be a whole number from 1 to 1000, "
+        "got True."
     )
     assert caught.value.key == "sources.letters.max_workers"
+
+
+def test_a_wrong_value_in_the_file_for_all_projects_is_named_there(project: Path) -> None:
+    """dlt has such a file in its own folder."""
+    (project / "all").mkdir()
+    (project / ".dlt/config.toml").write_text("[sources.letters]\nmax_workers = 2\n")
+    (project / "all/config.toml").write_text("[sources.letters]\nmax_walks = 0\n")
+    providers = [ConfigTomlProvider(str(project / ".dlt"), str(project / "all"))]
+    with pytest.raises(SettingsError) as caught:
+        resolve_settings({"base_url": URL, "access_token": "a", "refresh_token": "r"}, providers)
+    assert str(caught.value) == (
+        f"max_walks under [sources.letters] in {project / 'all/config.toml'} must be a whole number of at least 1, "
+        "got 0."
+    )
 
 
 @pytest.mark.parametrize(
@@ -354,19 +378,21 @@ def test_a_wrong_choice_given_as_an_argument_is_named(resolve: Resolve, given: O
         "date_format": "%Y-%m-%d or %d-%m-%Y",
         "filter_encoding": "json or compact",
     }[key]
-    assert problem(resolve, given) == f"sources.letters.{key} must be {choices}, got {value!r}: {where(key)}"
+    assert problem(resolve, given) == f"argument {key} must be {choices}, got {value!r}."
 
 
 def test_an_empty_base_url_is_not_set(resolve: Resolve) -> None:
     """An unset variable of a container is empty; an empty argument counts as unset, too."""
-    expected = f"sources.letters.base_url is not set: {where('base_url')}"
+    expected = f"sources.letters.base_url is not set: {where('base_url')}{searched()}"
     assert problem(resolve, BASE_URL="") == expected
     assert problem(resolve, {"base_url": ""}) == expected
 
 
 def test_an_empty_token_given_as_an_argument_is_not_set(resolve: Resolve) -> None:
     """It does not fall back to the files, because arguments come first."""
-    expected = f"sources.letters.refresh_token is not set: {where('refresh_token', file='secrets')}"
+    expected = (
+        f"sources.letters.refresh_token is not set: {where('refresh_token', file='secrets')}{searched('secrets')}"
+    )
     assert problem(resolve, {"refresh_token": ""}) == expected
 
 
@@ -476,9 +502,9 @@ def test_filters_given_as_arguments_become_their_types(resolve: Resolve) -> None
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        ({"tags": (4.5,)}, "must be a list of texts, got (4.5,)"),
-        ({"last_mailed_from": "soon"}, "must be a day such as 2024-01-31, got 'soon'"),
-        ({"is_return_address": "maybe"}, "must be true or false, got 'maybe'"),
+        ({"tags": (4.5,)}, "argument contacts.tags must be a list of texts, got (4.5,)."),
+        ({"last_mailed_from": "soon"}, "argument contacts.last_mailed_from must be a day such as 2024-01-31, "),
+        ({"is_return_address": "maybe"}, "argument contacts.is_return_address must be true or false, got "),
     ],
 )
 def test_filters_given_as_arguments_of_another_type_are_refused(
@@ -528,12 +554,12 @@ def test_filters_of_a_listing_have_an_account(resolve: Resolve) -> None:
     ],
 )
 def test_a_wrong_filter_is_named(resolve: Resolve, listing: str, key: str, value: str, expected: str) -> None:
-    """The error names the section of the filter, or that of the environment."""
+    """The error names its variable, of the environment's section if that has it."""
     for section in (f"sources.letters.{listing}", f"sources.letters.production.{listing}"):
         variable = f"{section}.{key}".removeprefix("sources.letters.").replace(".", "__").upper()
         variables = {"PRODUCTION__PAGE_SIZE": "7", variable: value}
         assert problem(resolve, {"environment": "production"}, **variables) == (
-            f"{section}.{key} must be {expected}, got {value!r}: {where(key, section)}"
+            f"SOURCES__LETTERS__{variable} in the environment must be {expected}, got {value!r}."
         )
 
 
@@ -542,7 +568,7 @@ def test_a_wrong_filter_is_named(resolve: Resolve, listing: str, key: str, value
     [
         (
             {"CONTACTS__ADDRESS_STATUS": "Failed,verified,Bounced"},
-            "contacts.address_status must be Failed or Verified, got 'verified', 'Bounced'.",
+            "contacts.address_status must be Failed or Verified, got 'verified', 'Bounced' (did you mean Verified?).",
         ),
         (
             {"TEMPLATES__PRODUCT_TYPES": "Postcards"},
@@ -671,10 +697,11 @@ def test_a_policy_alone_is_that_of_all(resolve: Resolve) -> None:
 @pytest.mark.parametrize("name", ["all", "email", "undocumented"])
 def test_an_empty_policy_is_none(resolve: Resolve, name: str) -> None:
     """An empty variable must not keep values in clear."""
-    policies = "keep or drop" if name == "undocumented" else "keep or hash or mask or drop"
-    expected = f"sources.letters.pii.{name} must be {policies}, got '': {where(name, 'sources.letters.pii')}"
-    assert problem(resolve, None, **{f"PII__{name.upper()}": ""}) == expected
-    assert problem(resolve, {"pii": cast("Any", {name: ""})}) == expected
+    variable = f"PII__{name.upper()}"
+    expected = f"SOURCES__LETTERS__{variable} in the environment must be keep or "
+    assert problem(resolve, None, **{variable: ""}).startswith(expected)
+    assert problem(resolve, {"pii": cast("Any", {name: ""})}).startswith(f"argument pii.{name} must be keep or ")
+    assert problem(resolve, {"pii": cast("Any", "")}).startswith("argument pii.all must be keep or ")
 
 
 @pytest.mark.parametrize("key", ["account_id", "contacts.account_id", "templates.account_id"])
@@ -691,10 +718,7 @@ def test_an_account_in_filters_may_be_a_number(resolve: Resolve) -> None:
     given: Any = {"contact_filters": ContactFilters(account_id=cast("Any", 501))}
     assert resolve(given).filters("contacts").account_id == "501"
     given = {"template_filters": TemplateFilters(account_id=cast("Any", ["501"]))}
-    assert problem(resolve, given) == (
-        "sources.letters.templates.account_id must be text, got ['501']: "
-        + where("account_id", "sources.letters.templates")
-    )
+    assert problem(resolve, given) == "argument templates.account_id must be text, got ['501']."
 
 
 def test_a_false_argument_is_an_argument(resolve: Resolve) -> None:
@@ -715,9 +739,9 @@ def test_mailings_reach_back_and_are_asked_for_in_windows(resolve: Resolve) -> N
     assert (settings.mailings_lag, settings.mailings_window) == (0, 1)
     assert settings.mailings_since == date(2024, 1, 31)
     given: tuple[Overrides, ...] = ({"mailings_lag": -1}, {"mailings_window": 0})
-    assert [problem(resolve, each).partition(": ")[0] for each in given] == [
-        "sources.letters.mailings_lag must be a whole number from 0 to 36500, got -1",
-        "sources.letters.mailings_window must be a whole number from 1 to 36500, got 0",
+    assert [problem(resolve, each) for each in given] == [
+        "argument mailings_lag must be a whole number from 0 to 36500, got -1.",
+        "argument mailings_window must be a whole number from 1 to 36500, got 0.",
     ]
 
 

@@ -1,10 +1,13 @@
 """The command: what it does and prints, and its exit codes."""
 
+import asyncio
+import json
 import os
 import re
 import shlex
 import signal
 import subprocess
+import sys
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -13,6 +16,8 @@ from typing import Any
 import jwt
 import pytest
 from holdings import COLUMNS, LISTED, change, held_tables, query, read_tables
+from starlette.requests import Request
+from starlette.responses import Response
 from terminals import COMMAND, Letters, Outcome, open_process, run_at_terminal, run_command, run_process, run_python
 from worlds import ACCESS, Begin, World
 
@@ -35,8 +40,8 @@ OPTIONS = {
     },
     "runs": {"--to", "--dataset", "--last", "--json", "--debug", "-h, --help"},
     "check": {
-        "--account-id", "--probe", "--page-size", "--max-workers", "--requests-per-second", "--environment", "--quiet",
-        "--debug", "-h, --help",
+        "--account-id", "--probe", "--json", "--page-size", "--max-workers", "--requests-per-second", "--environment",
+        "--quiet", "--debug", "-h, --help",
     },
     "init": {"--base-url", "--access-token", "--refresh-token", "--debug", "-h, --help"},
     "query": {"--from", "--dataset", "--format", "--debug", "-h, --help"},
@@ -79,7 +84,9 @@ def test_load_fills_a_duckdb_file_and_shows_what_is_there(letters: Letters, worl
         "contacts": ("stable", "7"),
     }
     place = Path("letters.duckdb").absolute()
-    assert re.search(rf"\nLoaded and verified in \d+\.\d s: {place}, dataset letters_data\nTry: python -c ", done.out)
+    assert re.search(
+        rf"\nLoaded and verified in \d+\.\d s: {place}, dataset letters_data\nTry: \S*python\S* -c ", done.out
+    )
     lines = done.err.splitlines()
     assert [re.sub(r"seconds: \d+\.\d$", "seconds: 0.0", line) for line in lines] == [
         "INFO templates: 7 rows, exact; requests: 1, seconds: 0.0",
@@ -105,7 +112,7 @@ def test_the_query_to_try_can_be_pasted_into_a_shell(
     [line] = [line.removeprefix("Try: ") for line in done.out.splitlines() if line.startswith("Try: ")]
     program, *arguments = shlex.split(line)
     shown = run_python(*arguments)
-    assert program == "python"
+    assert Path(program).samefile(sys.executable)
     assert re.search(r"\bstate\b.*\bcontacts\b", shown.out)
     assert any(row["state"] in shown.out for row in held_tables(world.emulator)["contacts"])
 
@@ -113,6 +120,15 @@ def test_the_query_to_try_can_be_pasted_into_a_shell(
 def test_the_query_to_try_is_about_present_rows(letters: Letters, world: World) -> None:
     """A table with history holds former ones too."""
     assert " from letters_data.contacts_current " in letters("load", "--history").out.replace('"', " ")
+
+
+def test_a_facet_whose_filter_is_ignored_is_shown_as_such(letters: Letters, world: World) -> None:
+    """Its empty table is no result."""
+    rows = [row.document for row in world.emulator.templates.rows()]
+    everything = Reply.of({"data": {"count": len(rows), "rows": rows}})
+    world.emulator.canned.always(When("templates"), everything)
+    shown = rows_shown(letters("load", "--only", "templates", "--facets").out)
+    assert {row[0]: row[1:3] for row in shown if "__shared" in row[0]} == {"templates__shared": ["0", "ignored"]}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +151,9 @@ def test_options_about_what_is_left_out_end_with_2(
     assert done.err == message
 
 
-@pytest.mark.parametrize(("option", "reason"), [("--account-id", "it is empty"), ("--only", "--only is empty")])
+@pytest.mark.parametrize(
+    ("option", "reason"), [("--account-id", "option --account-id is empty."), ("--only", "--only is empty")]
+)
 def test_an_empty_option_ends_with_2(letters: Letters, world: World, option: str, reason: str) -> None:
     """It is what a shell makes of a variable that is not set, and does not mean everything."""
     done = letters("load", option, " ")
@@ -211,41 +229,141 @@ def test_debug_logs_every_page(letters: Letters, world: World) -> None:
     assert sorted(pages) == [("0", "10"), ("0", "10"), *((page, "10") for page in "123"), ("4", "5"), ("4", "5")]
 
 
+FILTER_CELLS = [
+    ["filter", "templates", "contacts"],
+    ["search", "no difference", "honored"],
+    ["product_types", "honored", ""],
+    ["creator", "honored", ""],
+    ["is_shared", "honored", ""],
+    ["address_status", "", "honored"],
+    ["last_mailed_status", "", "honored"],
+    ["last_mailed_date", "", "honored"],
+    ["tags", "", "honored"],
+    ["with_property_addresses", "", "honored"],
+    ["is_return_address", "", "honored"],
+]
+
+
 def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> None:
-    """A page of each listing, a line each; then a row with each filter, a line for each effect; nothing is loaded."""
+    """A page of each listing, a line each; then a row with each filter, a cell each; nothing is loaded."""
     done = letters("check", "--page-size", 10)
     assert (done.code, done.err) == (0, "")
     head, *rows = rows_shown(done.out)
     assert head == ["listing", "rows", "rows per page", "requests", "latency", "estimate"]
-    assert [row[:4] for row in rows] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "7"]]
-    assert all(re.fullmatch(r"\d+ ms", row[4]) and re.fullmatch(r"\d+\.\d s", row[5]) for row in rows)
-    assert done.out.splitlines()[-4:] == [
-        "Filters of templates, honored: product_types, creator, is_shared",
-        "Filters of templates, no difference: search",
-        (
-            "Filters of contacts, honored: search, address_status, last_mailed_status, last_mailed_date, tags, "
-            "with_property_addresses, is_return_address"
-        ),
-        "The service is reachable and accepts the tokens; the access token does not say when it expires.",
-    ]
+    assert [row[:4] for row in rows[:2]] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "7"]]
+    assert all(re.fullmatch(r"\d+ ms", row[4]) and re.fullmatch(r"\d+\.\d s", row[5]) for row in rows[:2])
+    assert rows[2:] == FILTER_CELLS
+    assert done.out.splitlines()[-1] == (
+        "The service is reachable and accepts the tokens; the access token does not say when it expires."
+    )
     asked = [(hit.path.rpartition("/")[2], hit.query) for hit in world.emulator.hits]
-    pages = [(listing, query) for listing, query in asked if not query.startswith("page=0&pageSize=1&")]
-    assert pages == [
-        ("templates", "page=0&pageSize=10"),
-        ("templates", "page=0&pageSize=1"),
-        ("contacts", "page=0&pageSize=10"),
-        ("contacts", "page=0&pageSize=1"),
-    ]
+    pages = {(listing, query) for listing, query in asked if not query.startswith("page=0&pageSize=1&")}
+    assert pages == {("templates", "page=0&pageSize=10"), ("contacts", "page=0&pageSize=10")}
     assert not list(Path.cwd().glob("letters*"))
+
+
+def refuse_filters(world: World) -> None:
+    """Let the service fail at one filter of contacts, and refuse another."""
+    world.emulator.canned.always(When("contacts", query="tags="), Reply(500))
+    refusal = Reply.of({"message": "unknown filter"}, 400)
+    world.emulator.canned.always(When("contacts", query="isReturnAddress="), refusal)
+
+
+def test_check_shows_filters_that_fail_as_results(letters: Letters, world: World) -> None:
+    """A load can work without them, so the check succeeds; what the service said stands below the table."""
+    refuse_filters(world)
+    done = letters("check", "--debug")
+    assert done.code == 0
+    changed = {"tags": ["tags", "", "failed 500"], "is_return_address": ["is_return_address", "", "refused 400"]}
+    assert rows_shown(done.out)[3:] == [changed.get(row[0], row) for row in FILTER_CELLS]
+    assert [line for line in done.out.splitlines() if line.startswith("contacts page")] == [
+        "contacts page 0, probe of tags: the service answered 500; gave up.",
+        (
+            "contacts page 0, probe of is_return_address: the service refused the request (400): unknown filter. "
+            "It may need a smaller page_size, or another date_format or filter_encoding (sources.letters). "
+            f"URL: {world.settings['base_url']}/contacts"
+        ),
+    ]
+    assert "contacts page 0, probe of tags: the service answered 500; trying again in" in done.err
+
+
+def test_check_writes_json_for_programs(letters: Letters, world: World) -> None:
+    """One object on stdout, and nothing else, also with --quiet."""
+    refuse_filters(world)
+    done = letters("check", "--json", "--quiet", "--page-size", 10)
+    found = json.loads(done.out)
+    templates, contacts = found["listings"]
+    assert (done.code, set(found), found["token_expires"]) == (0, {"token_expires", "listings"}, None)
+    assert set(contacts) == {
+        "listing", "count", "page_size", "requests", "latency", "seconds", "filters", "largest_page"
+    }  # fmt: skip
+    assert [(each["listing"], each["count"], each["page_size"], each["requests"]) for each in found["listings"]] == [
+        ("templates", 7, None, 1),
+        ("contacts", 45, 10, 7),
+    ]
+    assert templates["filters"]["search"] == {"verdict": "no difference", "status": None, "message": ""}
+    failed = {"verdict": "failed", "status": 500}
+    assert contacts["filters"]["tags"] == {
+        **failed, "message": "contacts page 0, probe of tags: the service answered 500; gave up."
+    }  # fmt: skip
+
+
+def test_check_fails_where_a_load_would(letters: Letters, world: World) -> None:
+    """Page 0 is what a load needs; stdout stays empty, also where JSON was asked for."""
+    world.emulator.canned.always(When("contacts"), Reply(404))
+    done = letters("check", "--json")
+    assert (done.code, done.out) == (5, "")
+    assert done.err.startswith("letters: contacts page 0: the service refused the request (404)")
+
+
+class Together(Emulator):
+    """Answers the first probes once a number of them have arrived, and notes how many requests it has at once."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(45, 7)
+        self.arrived, self.in_flight, self.seen = asyncio.Barrier(most), 0, list[int]()
+
+    async def answer(self, name: str, request: Request) -> Response:
+        """Answer a request."""
+        self.in_flight += 1
+        self.seen.append(self.in_flight)
+        # the first two are the pages
+        if 2 < len(self.seen) <= 2 + self.arrived.parties:
+            await self.arrived.wait()
+        self.in_flight -= 1
+        return await super().answer(name, request)
+
+
+@pytest.mark.parametrize(("workers", "most"), [(8, 4), (2, 2)])
+def test_probes_run_side_by_side(
+    letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch, workers: int, most: int
+) -> None:
+    """As many as the throttle lets through, at most `max_workers`."""
+    emulator = Together(most)
+    begin(emulator).configure(monkeypatch)
+    done = letters("check", "--max-workers", workers)
+    assert (done.code, max(emulator.seen)) == (0, most)
+    assert rows_shown(done.out)[3:] == FILTER_CELLS
+
+
+def test_check_shows_its_progress_at_a_terminal(world: World) -> None:
+    """A bar for the probes of each listing; stdout holds the tables alone."""
+    done = run_at_terminal("check")
+    assert done.code == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err)
+    for listing, probes in (("templates", 4), ("contacts", 7)):
+        assert re.search(rf"{listing} [^\n]*0/{probes} +probes", plain)
+        assert re.search(rf"{listing} [^\n]*{probes}/{probes} +probes", plain)
+    assert rows_shown(done.out)[3:] == FILTER_CELLS
 
 
 def test_check_tells_the_largest_page_where_it_is_asked_to(letters: Letters, world: World) -> None:
     """The one that the service gives, or the whole listing's size where that is smaller."""
     world.emulator.behavior = Behavior(max_page_size=20)
     done = letters("check", "--probe")
-    rows = rows_shown(done.out)
+    last = {row[0]: row[-1] for row in rows_shown(done.out)}
     assert done.code == 0
-    assert [(row[0], row[-1]) for row in rows[-2:]] == [("templates", "7"), ("contacts", "20")]
+    assert (last["templates"], last["contacts"]) == ("7", "20")
 
 
 def test_check_says_when_the_access_token_expires(
@@ -295,7 +413,7 @@ def test_check_tells_that_accounts_make_no_difference(
 def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:
     """The service may clamp."""
     world.emulator.behavior = Behavior(max_page_size=4)
-    rows = rows_shown(letters("check").out)[1:]
+    rows = rows_shown(letters("check").out)[1:3]
     assert [row[:4] for row in rows] == [["templates", "7", "4", "4"], ["contacts", "45", "4", "14"]]
 
 
@@ -304,7 +422,7 @@ def test_check_knows_that_a_certificate_takes_two_readings(
 ) -> None:
     """Where it is asked for; it says how many requests a load then sends."""
     monkeypatch.setenv("SOURCES__LETTERS__PROOF", "exact")
-    rows = rows_shown(letters("check", "--page-size", 10).out)[1:]
+    rows = rows_shown(letters("check", "--page-size", 10).out)[1:3]
     assert [row[:4] for row in rows] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "12"]]
     asked = len(world.emulator.hits)
     letters("load", "--quiet", "--page-size", 10)
@@ -378,29 +496,29 @@ def test_a_missing_setting_ends_with_2(
         2,
         "",
         f"letters: sources.letters.{key} is not set: set SOURCES__LETTERS__{variable} in the environment, "
-        f"or {key} under [sources.letters] in .dlt/{file}.\n",
+        f"or {key} under [sources.letters] in .dlt/{file}. Searched {Path.cwd() / '.dlt' / file} (not found).\n",
     )
     assert world.emulator.hits == []
     assert not Path("letters.duckdb").exists()
 
 
 def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says what was expected and what came."""
+    """One line names the option or the variable, what was expected and what came."""
     where = "set SOURCES__LETTERS__{} in the environment, or {} under [sources.letters] in .dlt/config.toml.\n"
     assert letters("load", "--page-size", 0).err == (
-        "letters: Invalid value for '--page-size': 0 is not in the range 1<=x<=1000000. auto is also allowed. "
+        "letters: option --page-size must be a whole number from 1 to 1000000 or auto (got 0). "
         "See letters load --help.\n"
     )
     monkeypatch.setenv("SOURCES__LETTERS__PAGE_SIZE", "0")
     assert letters("load", "--quiet") == Outcome(
         2,
         "",
-        "letters: sources.letters.page_size must be a whole number from 1 to 1000000 or auto, got '0': "
-        + where.format("PAGE_SIZE", "page_size"),
+        "letters: SOURCES__LETTERS__PAGE_SIZE in the environment must be a whole number from 1 to 1000000 or auto, "
+        "got '0'.\n",
     )
     monkeypatch.delenv("SOURCES__LETTERS__PAGE_SIZE")
     assert letters("load", "--only", "contact").err == (
-        "letters: only must name templates, contacts, mailings, got contact.\n"
+        "letters: option --only must name templates, contacts, mailings, got contact.\n"
     )
     monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", "http://letters.example.org/api/v1")
     assert letters("load") == Outcome(
@@ -410,6 +528,50 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
         + where.format("BASE_URL", "base_url"),
     )
     assert world.emulator.hits == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--max-shrink", "2"), "option --max-shrink must be a number from 0 to 1 (got 2). See letters load --help."),
+        (
+            ("--max-workers", "x"),
+            "option --max-workers must be a whole number from 1 to 1000 (got x). See letters load --help.",
+        ),
+        (
+            ("--mailings-since", "2024"),
+            "option --mailings-since must be a day such as 2024-01-31 (got 2024). See letters load --help.",
+        ),
+        (
+            ("--environment", "test"),
+            "option --environment must be demo or production (got test). See letters load --help.",
+        ),
+        (("--pii", "blur"), "option --pii must be keep or hash or mask or drop, got 'blur'."),
+        (
+            ("--address-status", "verified"),
+            "option --address-status must be Failed or Verified, got 'verified' (did you mean Verified?).",
+        ),
+        (
+            ("--only", "mailings"),
+            (
+                "sources.letters.mailings_since is not set: give --mailings-since, or set "
+                "SOURCES__LETTERS__MAILINGS_SINCE in the environment, or mailings_since under [sources.letters] in "
+                ".dlt/config.toml."
+            ),
+        ),
+    ],
+)
+def test_errors_name_the_option(letters: Letters, world: World, arguments: tuple[str, ...], message: str) -> None:
+    """The one that was typed, or else the one that helps."""
+    done = letters("load", *arguments)
+    assert (done.code, done.out, done.err) == (2, "", f"letters: {message}\n")
+    assert world.emulator.hits == []
+
+
+def test_a_status_in_other_letters_is_told(letters: Letters, world: World) -> None:
+    """The service may compare by case, so the documented spelling is named."""
+    done = letters("load", "--only", "contacts", "--last-mailed-status", "mailed", "--quiet")
+    assert "mailed is not one of the documented In Transit, Mailed, Scheduled (did you mean Mailed?)" in done.err
 
 
 def test_a_token_that_cannot_be_sent_ends_with_2(
@@ -475,7 +637,7 @@ def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
     before = read_tables(Path("letters.duckdb"))
     world.emulator.access_token = "another"
     line = (
-        "letters: templates page 0: the service refused the tokens (401); "
+        "letters: templates page 0: the service refused the tokens (401): Access token missing or invalid; "
         "set new sources.letters.access_token and refresh_token.\n"
     )
     assert letters("load") == Outcome(3, "", line)
@@ -526,7 +688,7 @@ def test_a_service_that_refuses_ends_with_5(letters: Letters, world: World) -> N
         "",
         "letters: templates page 0: the service refused the request (400): pageSize is too large. "
         "It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
-        "or need a smaller page_size.\n",
+        f"or need a smaller page_size. URL: {world.settings['base_url']}/templates\n",
     )
 
 
@@ -537,7 +699,7 @@ def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, wor
         5,
         "",
         "letters: contacts page 0: not the documented envelope of {data: {count, rows}}: "
-        "Object missing required field `data`.\n",
+        "Object missing required field `data`; the service says: token expired.\n",
     )
 
 
@@ -663,13 +825,15 @@ def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: 
     """A shell makes it of a variable that is not set, and would load over the default place."""
     done = letters("load", option, "")
     assert (done.code, done.out) == (2, "")
-    assert f"letters: Invalid value for '{option}': it is empty." in done.err
+    assert done.err == f"letters: option {option} is empty. See letters load --help.\n"
 
 
 @pytest.mark.usefixtures("world")
 def test_an_account_that_a_shell_left_empty_is_refused(letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
     """By check too, and from the environment; another account's rows are not what was meant."""
-    assert "letters: Invalid value for '--account-id': it is empty." in letters("check", "--account-id", "").err
+    assert (
+        letters("check", "--account-id", "").err == "letters: option --account-id is empty. See letters check --help.\n"
+    )
     monkeypatch.setenv("SOURCES__LETTERS__ACCOUNT_ID", "")
     assert letters("load") == Outcome(
         2,
@@ -723,6 +887,25 @@ def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
     assert (ended.code, "a[bold][data].duckdb, dataset letters_data" in ended.out) == (0, True)
     accounts = run_at_terminal("load", "--to", "b.duckdb", "--account-id", "501", "--account-id", "[/x]")
     assert (accounts.code, "Account [/x]:" in accounts.out) == (0, True)
+
+
+@pytest.mark.parametrize("reader", ["true", "head -1"])
+def test_a_reader_that_leaves_is_no_failed_load(world: World, reader: str) -> None:
+    """The tables are complete, whether somebody reads about them to the end or not."""
+    ended = run_process("bash", "-c", f"{COMMAND} load --only contacts | {reader}; exit ${{PIPESTATUS[0]}}")
+    assert (ended.code, re.findall(r"letters: .*|Exception ignored.*", ended.err)) == (0, [])
+    assert query(Path("letters.duckdb"), "select count(*) from letters_data.contacts") == [(45,)]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["schema", "load --only templates", "check --json"])
+def test_an_output_that_cannot_be_written_is_a_line(
+    world: World, monkeypatch: pytest.MonkeyPatch, arguments: str, unbuffered: str
+) -> None:
+    """And exit code 1; Python says nothing more of it."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    ended = run_process("bash", "-c", f"{COMMAND} {arguments} > /dev/full 2> >(grep -v INFO >&2)")
+    assert (ended.code, ended.err) == (1, "letters: the output cannot be written: No space left on device.\n")
 
 
 @pytest.mark.parametrize("options", ["2>&-", "--quiet >&-"])

@@ -439,14 +439,11 @@ def test_an_option_that_chooses_all_rows_is_a_filter_too(letters: Letters, reach
     [
         (
             ("--address-status", "Bounced"),
-            "letters: sources.letters.contacts.address_status must be Failed or Verified, got 'Bounced'.\n",
+            "letters: option --address-status must be Failed or Verified, got 'Bounced'.\n",
         ),
         (
             ("--product-type", "Postcards"),
-            (
-                "letters: sources.letters.templates.product_types must be Professional Letters or Personal Letters, "
-                "got 'Postcards'.\n"
-            ),
+            ("letters: option --product-type must be Professional Letters or Personal Letters, got 'Postcards'.\n"),
         ),
         (
             ("--last-mailed-to", "2024-01-31"),
@@ -467,7 +464,7 @@ def test_an_option_that_is_no_day_is_wrong_usage(letters: Letters, reachable: Wo
     """Days first are not read."""
     done = letters("load", "--last-mailed-from", "31-01-2024", "--last-mailed-to", "2024-02-01")
     assert (done.code, done.out) == (2, "")
-    assert "expected a day such as 2024-01-31, got 31-01-2024." in done.err
+    assert "must be a day such as 2024-01-31 (got 31-01-2024)." in done.err
     assert reachable.emulator.hits == []
 
 

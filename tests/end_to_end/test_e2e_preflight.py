@@ -14,7 +14,7 @@ from holdings import change
 from terminals import open_process
 from worlds import Begin, verify
 
-from letters_source import DestinationError, DestinationInUse, LoadFailed, make_pipeline, run
+from letters_source import DestinationError, DestinationInUse, LoadFailed, SettingsError, make_pipeline, run
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.local_files import check_duckdb, check_folder
 from letters_source.destination.pipeline import Kind
@@ -184,3 +184,19 @@ def test_a_pipeline_without_a_destination_is_refused(begin: Begin) -> None:
     with pytest.raises(DestinationError, match=r"^The pipeline nowhere has no destination: .*make_pipeline\(\)\.$"):
         run(dlt.pipeline("nowhere"), **world.settings)
     assert world.emulator.hits == []
+
+
+def test_a_table_of_another_program_is_refused_at_once(begin: Begin) -> None:
+    """A load could not write into it, or would replace it; the service is not asked."""
+    world = begin(Emulator(9, 3))
+    with duckdb.connect(str(world.place)) as connection:
+        connection.execute("CREATE SCHEMA letters_data; CREATE TABLE letters_data.contacts (id INTEGER PRIMARY KEY)")
+    with pytest.raises(SettingsError) as caught:
+        world.load()
+    assert str(caught.value) == (
+        "the dataset letters_data holds a table contacts that is not from a load; "
+        "choose another dataset with --dataset."
+    )
+    assert world.emulator.hits == []
+    with duckdb.connect(str(world.place)) as connection:
+        assert connection.sql("SELECT count(*) FROM letters_data.contacts").fetchall() == [(0,)]

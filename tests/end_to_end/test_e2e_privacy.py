@@ -152,9 +152,9 @@ def test_undocumented_fields_can_be_allowed(world: World) -> None:
         ({"pii": {"all": "hash"}, "pii_key": "short"}, "sources.letters.pii_key must have at least 16 bytes"),
         (
             {"pii": {"email": "encrypt"}},
-            "sources.letters.pii.email must be keep or hash or mask or drop, got 'encrypt'",
+            "argument pii.email must be keep or hash or mask or drop, got 'encrypt'",
         ),
-        ({"pii": {"undocumented": "hash"}}, "sources.letters.pii.undocumented must be keep or drop, got 'hash'"),
+        ({"pii": {"undocumented": "hash"}}, "argument pii.undocumented must be keep or drop, got 'hash'"),
         ({"pii": {"state": "drop"}}, "unknown setting sources.letters.pii.state; "),
     ],
 )

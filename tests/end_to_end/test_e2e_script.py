@@ -59,7 +59,7 @@ def test_the_script_ends_with_the_error_s_exit_code(
     world.emulator.access_token = "another"
     assert run_script(monkeypatch) == 3
     line = (
-        "templates page 0: the service refused the tokens (401); "
+        "templates page 0: the service refused the tokens (401): Access token missing or invalid; "
         "set new sources.letters.access_token and refresh_token.\n"
     )
     assert capsys.readouterr() == ("", line)
@@ -81,6 +81,7 @@ def test_the_script_is_a_process_like_any_other(world: World, monkeypatch: pytes
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "sources.letters.base_url is not set: set SOURCES__LETTERS__BASE_URL in the environment, "
-        "or base_url under [sources.letters] in .dlt/config.toml.\n"
+        "or base_url under [sources.letters] in .dlt/config.toml. "
+        f"Searched {Path.cwd() / '.dlt/config.toml'} (not found).\n"
     )
     assert ACCESS not in done.err

@@ -6,8 +6,18 @@ from dataclasses import replace
 import pytest
 
 from letters_source.config.settings import Settings
-from letters_source.errors import ServiceRejected
-from letters_source.extract.probe import LARGEST_PAGE, TRIALS, Effect, effect_of, find_largest_page, try_filters
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
+from letters_source.extract.probe import (
+    LARGEST_PAGE,
+    TRIALS,
+    UNCERTAIN,
+    Count,
+    Effect,
+    Verdict,
+    effect_of,
+    find_largest_page,
+    try_filter,
+)
 from letters_source.service.listings import ContactFilters, TemplateFilters
 
 SETTINGS = Settings(base_url="https://letters.example.org/api/v1", access_token="a", refresh_token="r", account_id="7")
@@ -26,43 +36,66 @@ def trials_of(*counts: int) -> tuple[Iterator[Mapping[str, str]], Callable[[Mapp
     return iter([{"trial": str(trial)} for trial in range(len(counts))]), count
 
 
+def try_all(listing: str, settings: Settings, count: Count) -> dict[str, Verdict]:
+    """The effect of each filter of a listing of nine rows."""
+    return {name: try_filter(listing, name, settings, 9, count).verdict for name in TRIALS[listing]}
+
+
 @pytest.mark.parametrize(
-    ("whole", "counts", "effect", "untried"),
+    ("whole", "counts", "verdict"),
     [
-        (10, (4,), "honored", 0),
-        (10, (10, 0), "honored", 0),
-        (10, (11,), "honored", 0),
-        (10, (10,), "no difference", 0),
-        (10, (10, 10), "no difference", 0),
-        (10, (-1,), "refused", 0),
-        (10, (10, -1), "refused", 0),
-        (10, (3, -1), "honored", 1),
-        (0, (0, -1), "cannot tell", 2),
+        (10, (4,), "honored"),
+        (10, (10, 0), "honored"),
+        (10, (11,), "honored"),
+        (10, (10,), "ignored"),
+        (10, (10, 10), "ignored"),
+        (10, (-1,), "refused"),
+        (10, (10, -1), "refused"),
+        (10, (3, -1), "honored"),
+        (0, (0, -1), "cannot tell"),
     ],
 )
-def test_a_filter_s_effect_shows_in_the_count(
-    whole: int, counts: tuple[int, ...], effect: Effect, untried: int
-) -> None:
-    """The first value with another count ends the trials; for an empty listing, none is tried."""
+def test_a_filter_s_effect_shows_in_the_count(whole: int, counts: tuple[int, ...], verdict: Verdict) -> None:
+    """Some value that gives another count is enough; of an empty listing nothing can be told, and nothing is asked."""
     trials, count = trials_of(*counts)
-    assert effect_of(trials, whole, count) == effect
-    assert len(list(trials)) == untried
+    assert effect_of(trials, whole, count).verdict == verdict
+    assert whole or next(trials, None) is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "effect", "cell"),
+    [
+        (ServiceRejected("no", status=400), Effect("refused", 400, "no"), "refused 400"),
+        (NotAuthorised("no", status=403), Effect("refused", 403, "no"), "refused 403"),
+        (ServiceUnreachable("gone", status=500), Effect("failed", 500, "gone"), "failed 500"),
+        (ServiceUnreachable("gone"), Effect("failed", None, "gone"), "failed"),
+        (MalformedResponse("odd"), Effect("failed", None, "odd"), "failed"),
+    ],
+)
+def test_a_probe_that_fails_is_a_result(error: LettersError, effect: Effect, cell: str) -> None:
+    """It tells what the service answered, in the cell and in full."""
+
+    def count(params: Mapping[str, str]) -> int:
+        raise error
+
+    found = effect_of(iter([{}]), 10, count)
+    assert (found, str(found)) == (effect, cell)
 
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 def test_every_filter_is_tried_within_the_account(listing: str) -> None:
-    """First no filter, then each value until one makes a difference."""
+    """Each value until one makes a difference; some filters may match every row."""
     asked: list[Mapping[str, str]] = []
 
     def count(params: Mapping[str, str]) -> int:
         asked.append(params)
         return 9
 
-    found = try_filters(listing, SETTINGS, count)
-    assert found == dict.fromkeys(TRIALS[listing], "no difference")
-    assert asked[0] == {"meta.account_id": "7"}
-    assert len(asked) == 1 + sum(map(len, TRIALS[listing].values()))
-    assert [(params["meta.account_id"], len(params)) for params in asked[1:]] == [("7", 2)] * len(asked[1:])
+    uncertain = {name for where, name in UNCERTAIN if where == listing}
+    found = try_all(listing, SETTINGS, count)
+    assert found == {name: "no difference" if name in uncertain else "ignored" for name in TRIALS[listing]}
+    assert len(asked) == sum(map(len, TRIALS[listing].values()))
+    assert all(params["meta.account_id"] == "7" and len(params) == 2 for params in asked)
 
 
 def test_every_filter_has_its_trials() -> None:
@@ -84,7 +117,7 @@ def test_free_texts_are_tried_with_what_nobody_has() -> None:
         asked.append(params)
         return 9
 
-    try_filters("contacts", SETTINGS, count)
+    try_all("contacts", SETTINGS, count)
     texts = {name: value for params in asked for name, value in params.items() if name in ("search", "lastMailedDate")}
     assert texts == {"search": PROBE, "lastMailedDate": '{"startDate": "1903-07-19", "endDate": "1903-07-19"}'}
     assert {params["tags"] for params in asked if "tags" in params} == {f'["{PROBE}"]'}
@@ -97,11 +130,11 @@ def test_filters_are_tried_on_top_of_the_configured_ones() -> None:
 
     def count(params: Mapping[str, str]) -> int:
         asked.append(params)
-        return len(asked)
+        return 3
 
-    assert set(try_filters("templates", chosen, count).values()) == {"honored"}
-    assert asked[0] == {"search": "1", "productTypes": "Personal Letters", "meta.account_id": "7"}
-    assert [params for params in asked if asked[0].keys() - params.keys()] == []
+    assert set(try_all("templates", chosen, count).values()) == {"honored"}
+    own = {"search": "1", "productTypes": "Personal Letters", "meta.account_id": "7"}
+    assert [params.keys() >= own.keys() for params in asked] == [True] * 4
 
 
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 250, 1_000, 5_000])
@@ -145,3 +178,15 @@ def test_a_service_that_refuses_every_page_has_no_largest() -> None:
         raise ServiceRejected("refused")
 
     assert find_largest_page(1_000, refuse) == 0
+
+
+@pytest.mark.parametrize("error", [ServiceUnreachable(""), MalformedResponse(""), NotAuthorised("")])
+def test_the_search_for_the_largest_page_ends_at_a_failure(error: LettersError) -> None:
+    """The largest that was returned before is the result, since each try could take as long as the retry budget."""
+
+    def give(size: int) -> int:
+        if size > 300:
+            raise error
+        return size
+
+    assert find_largest_page(1_000, give) == 200

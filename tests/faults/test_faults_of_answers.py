@@ -89,7 +89,7 @@ def test_f44_rows_that_come_and_go_with_every_answer_are_incomplete(world: World
 
 
 MALFORMED: dict[str, tuple[Any, str]] = {
-    "no_data": ({"message": "token expired"}, "Object missing required field `data`."),
+    "no_data": ({"message": "token expired"}, "Object missing required field `data`; the service says: token expired."),
     "data_null": ({"message": "Success", "data": None}, "Expected `object`, got `null` - at `$.data`."),
     "no_rows": ({"data": {"count": 40}}, "Object missing required field `rows` - at `$.data`."),
     "rows_null": ({"data": {"count": 40, "rows": None}}, "Expected `array`, got `null` - at `$.data.rows`."),
@@ -141,7 +141,7 @@ def test_f07_refused_tokens_end_the_load_at_once(world: World, listing: str, sta
     world.emulator.canned.always(When(listing), Reply.of({"message": "no"}, status))
     asked = len(world.emulator.hits)
     assert str(refused(world, NotAuthorised)) == (
-        f"{listing} page 0: the service refused the tokens ({status}); "
+        f"{listing} page 0: the service refused the tokens ({status}): no; "
         "set new sources.letters.access_token and refresh_token."
     )
     assert [hit.status for hit in world.emulator.hits[asked:] if listing in hit.path] == [status]
@@ -169,7 +169,8 @@ def test_f05_a_refused_request_is_not_repeated(world: World, status: int) -> Non
     """The service's own message is passed on."""
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "Bad thing."}, status))
     asked = len(world.emulator.hits)
-    assert str(refused(world, ServiceRejected)) == REJECTED[status]
+    url = f"{world.settings['base_url']}/contacts"
+    assert str(refused(world, ServiceRejected)) == f"{REJECTED[status]} URL: {url}"
     assert [hit.status for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == [status]
 
 
@@ -179,7 +180,7 @@ def test_f05_a_400_for_templates_hints_at_their_filters(world: World) -> None:
     assert str(refused(world, ServiceRejected)) == (
         "templates page 0: the service refused the request (400): productTypes is required. "
         "It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
-        "or need a smaller page_size."
+        f"or need a smaller page_size. URL: {world.settings['base_url']}/templates"
     )
 
 
@@ -204,8 +205,8 @@ def test_f04_a_failure_for_ever_ends_with_the_budget(world: World, status: int) 
     """The message says what failed, how long it was tried, and what to do."""
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "no"}, status))
     assert str(refused(world, ServiceUnreachable, retry_budget=1)) == (
-        f"contacts page 0 ({world.settings['base_url']}/contacts): the service answered {status}; gave up after 1 s. "
-        "Check base_url, or raise sources.letters.retry_budget."
+        f"contacts page 0 ({world.settings['base_url']}/contacts): the service answered {status}: no; "
+        "gave up after 1 s. Check base_url, or raise sources.letters.retry_budget."
     )
 
 
@@ -221,7 +222,7 @@ def test_f04_a_page_that_fails_for_ever_ends_the_load(world: World) -> None:
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "no"}, 500))
     error = refused(world, ServiceUnreachable, retry_budget=1)
     where = f"contacts page 2 ({world.settings['base_url']}/contacts)"
-    assert str(error).startswith(f"{where}: the service answered 500; gave up after ")
+    assert str(error).startswith(f"{where}: the service answered 500: no; gave up after ")
 
 
 def test_f04_a_service_that_is_gone_is_unreachable(world: World) -> None:

@@ -207,7 +207,7 @@ def test_f77_a_load_that_failed_on_its_way_leaves_no_rows_behind(begin: Begin, t
     """They are extracted already, and the destination cannot take them: a view stands where their table should."""
     world = begin(Emulator(40, 3))
     mark(world.emulator)
-    change(world.place, "create schema letters_data; create view letters_data.contacts as select 'x' as id")
+    change(world.place, "create schema letters_data; create view letters_data.contacts as select 'x' as _dlt_load_id")
     done = load(world)
     assert done.code == 1
     assert "letters_source.errors.LoadFailed: load: " in done.err

@@ -10,6 +10,7 @@ from dagster_runs import FILE, load_definitions
 from terminals import run_python
 
 from letters_source.dagster import LettersTranslator, asset_specs
+from letters_source.installation import how_to_add_extra
 from letters_source.tables import TABLES, Table
 
 CHAINS = {
@@ -128,5 +129,6 @@ def test_without_dagster_the_extra_is_named() -> None:
     """The core comes without it."""
     ended = run_python("-c", "import sys; sys.modules['dagster'] = None; import letters_source.dagster")
     assert ended.err.splitlines()[-1] == (
-        "letters_source.errors.SettingsError: dagster is not installed: pip install 'letters-source[dagster]'."
+        "letters_source.errors.SettingsError: dagster is not installed; add the extra dagster: "
+        + how_to_add_extra("dagster")
     )

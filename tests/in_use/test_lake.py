@@ -26,6 +26,7 @@ from letters_source.destination.file_tables import open_files
 from letters_source.destination.kinds import files_client
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.verify import verify_load
+from letters_source.installation import how_to_add_extra
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import tables_of
 from programmable_emulator import Behavior, Emulator
@@ -317,7 +318,7 @@ def test_a_missing_extra_is_a_line(begin: Begin, monkeypatch: pytest.MonkeyPatch
     world.configure(monkeypatch)
     done = run_python("-c", WITHOUT.format(module=module), "load", "--destination", form, "--quiet")
     assert (done.code, done.out) == (2, "")
-    assert done.err == f'letters: {form} is not installed: pip install "letters-source[lake]"\n'
+    assert done.err == f"letters: {form} is not installed: {how_to_add_extra('lake')}\n"
     assert world.emulator.hits == []
 
 

@@ -50,6 +50,17 @@ def test_the_first_queries_run(begin: Begin, size: tuple[int, int]) -> None:
     assert empty == (set() if any(size) else shown.keys() - {"open", "loads"})
 
 
+def test_a_file_above_is_found(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jupyter starts in the folder of the notebook, and a load in that of the project."""
+    world = begin(Emulator(4, 2))
+    world.load()
+    folder = world.place.parent / "n"
+    folder.mkdir()
+    # the kernel's files have relative names
+    monkeypatch.chdir(folder)
+    assert "contacts" in run_cells(folder)["open"]
+
+
 def test_what_the_first_queries_showed_is_not_kept() -> None:
     """The file holds no rows of anybody."""
     assert all((cell.outputs, cell.execution_count) == ([], None) for cell in codes(read_notebook()))

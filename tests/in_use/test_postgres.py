@@ -27,6 +27,7 @@ from letters_source import (
 )
 from letters_source.destination.locking import locked_dataset
 from letters_source.destination.pipeline import account_pipelines
+from letters_source.installation import how_to_add_extra
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import TABLES, tables_of
 from programmable_emulator import Behavior, Emulator
@@ -488,4 +489,4 @@ def test_a_missing_extra_is_a_line(configured: str, world: World) -> None:
     code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli.process import main; main()"
     done = run_python("-c", code, "load", "--destination", "postgres")
     assert (done.code, done.out) == (2, "")
-    assert done.err == 'letters: postgres is not installed: pip install "letters-source[postgres]"\n'
+    assert done.err == f"letters: postgres is not installed: {how_to_add_extra('postgres')}\n"

@@ -212,8 +212,11 @@ def test_a_first_load_stays_when_its_copy_fails(world: World, readers: Path) -> 
         ("letters.duckdb", "--publish must differ from the database being loaded: "),
         ("letters_data.duckdb", "DuckDB cannot tell letters_data.duckdb from a dataset of that name"),
         ("letters_data_staging.v2.duckdb", "DuckDB cannot tell"),
-        ("missing/readers.duckdb", "choose a file in an existing folder"),
-        (".", "choose a file in an existing folder"),
+        (
+            "missing/readers.duckdb",
+            "missing does not exist or is not accessible; create it, or choose another --publish.",
+        ),
+        (".", "is a folder: choose a file for --publish."),
     ],
 )
 def test_a_file_that_cannot_be_published_is_refused_at_once(world: World, place: str, reason: str) -> None:

@@ -13,6 +13,7 @@ from worlds import Begin, World
 
 from letters_source import LettersError, account_pipelines, make_pipeline, run, run_accounts
 from letters_source.destination.pipeline import Kind
+from letters_source.installation import how_to_add_extra
 from programmable_emulator import Emulator
 
 WITHOUT = "import sys; sys.modules[sys.argv.pop(1)] = None; from letters_source.cli.process import main; main()"
@@ -173,4 +174,5 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path, module: str) 
     """In a line."""
     failed = run_python("-c", WITHOUT, module, "report", "--html", str(tmp_path / "letters.html"), env=dict(os.environ))
     assert (failed.code, failed.out) == (2, "")
-    assert failed.err == f"letters: {module} is not installed: pip install 'letters-source[report]'.\n"
+    how = how_to_add_extra("report")
+    assert failed.err == f"letters: {module} is not installed; add the extra report: {how}\n"

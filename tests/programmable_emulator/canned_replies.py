@@ -13,18 +13,20 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Requests that match every given value; `number` counts requests since the start, from 1."""
+    """Requests that match every given value: `number` counts requests since the start; `query` is part of theirs."""
 
     listing: str | None = None
     page: int | None = None
     number: int | None = None
+    query: str = ""
 
-    def matches(self, listing: str, page: str, number: int) -> bool:
+    def matches(self, listing: str, page: str, number: int, query: str) -> bool:
         """Return whether a request is one of these."""
         return (
             self.listing in (None, listing)
             and (self.page is None or str(self.page) == page)
             and self.number in (None, number)
+            and self.query in query
         )
 
 
@@ -75,10 +77,10 @@ class CannedReplies:
         with self._lock:
             self._waiting.clear()
 
-    def take(self, listing: str, page: str, number: int) -> Reply | None:
+    def take(self, listing: str, page: str, number: int, query: str = "") -> Reply | None:
         """Return the reply to this request, if there is one; replies for `once` are used up."""
         with self._lock:
-            found = next((each for each in self._waiting if each.when.matches(listing, page, number)), None)
+            found = next((each for each in self._waiting if each.when.matches(listing, page, number, query)), None)
             if found is None:
                 return None
             if not found.stays:

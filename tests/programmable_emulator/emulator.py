@@ -75,7 +75,7 @@ class Emulator(shipped.Emulator):
             self.before_answer(self, number)
         async with self._places:
             await pause(self._milliseconds(request))
-        reply = self.canned.take(name, request.query_params.get("page", "0"), number)
+        reply = self.canned.take(name, request.query_params.get("page", "0"), number, str(request.url.query))
         response = reply.response() if reply else self._fault(number) or self.respond(name, request)
         return self._log(number, request, response)
 

@@ -253,18 +253,18 @@ def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch)
 def test_a_refused_request_is_not_sent_again(
     client: Client, emulator: Emulator, status: int, listing: Listing, expected: str
 ) -> None:
-    """The error quotes the service and suggests a remedy."""
+    """The error quotes the service, suggests a remedy, and names the URL without its query."""
     emulator.canned.always(When(), Reply.of({"message": "Bad page."}, status))
-    assert problem(client, ServiceRejected, listing) == expected
+    assert problem(client, ServiceRejected, listing) == f"{expected} URL: {client.base_url}{listing.path}"
     assert statuses(emulator) == [status]
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_refused_tokens_are_read_again_once(client: Client, emulator: Emulator, status: int) -> None:
     """If the secrets have not changed, nothing is sent again."""
-    emulator.canned.always(When(), Reply.of({"message": "canary"}, status))
+    emulator.canned.always(When(), Reply.of({"message": "token revoked"}, status))
     assert problem(client, NotAuthorised) == (
-        f"contacts page 0: the service refused the tokens ({status}); "
+        f"contacts page 0: the service refused the tokens ({status}): token revoked; "
         "set new sources.letters.access_token and refresh_token."
     )
     assert statuses(emulator) == [status]
@@ -555,7 +555,8 @@ def test_another_envelope_is_not_asked_for_again(client: Client, emulator: Emula
     """A wrong envelope under a 200 would be the same after a retry."""
     emulator.canned.always(When(), Reply.of({"message": "token expired"}))
     assert problem(client, MalformedResponse) == (
-        "contacts page 0: not the documented envelope of {data: {count, rows}}: Object missing required field `data`."
+        "contacts page 0: not the documented envelope of {data: {count, rows}}: Object missing required field `data`; "
+        "the service says: token expired."
     )
     assert statuses(emulator) == [200]
 

@@ -159,7 +159,8 @@ def test_a_tag_of_very_many_digits_is_a_title(digits: int) -> None:
 def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
     """The message names them, and those that are not."""
     assert problem(ContactFilters, address_status=("Failed", "failed", "Bounced")) == (
-        "sources.letters.contacts.address_status must be Failed or Verified, got 'failed', 'Bounced'."
+        "sources.letters.contacts.address_status must be Failed or Verified, got 'failed', 'Bounced' "
+        "(did you mean Failed?)."
     )
     assert problem(TemplateFilters, product_types=("Postcards",)) == (
         "sources.letters.templates.product_types must be Professional Letters or Personal Letters, got 'Postcards'."

@@ -1,0 +1,61 @@
+"""What a person at a terminal, or a program, sees of a check."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from letters_source.cli.display import console, make_table, progress
+from letters_source.extract.check import Findings, check_service
+
+
+def check_shown(
+    accounts: Sequence[str], settings: Mapping[str, Any], *, probe: bool, as_json: bool, quiet: bool
+) -> None:
+    """Check the service with progress, then show what was found."""
+    with progress(quiet=quiet, unit="probes") as watch:
+        found = check_service(accounts, probe=probe, watch=watch, **settings)
+    if as_json:
+        click.echo(json.dumps(to_json(found)))
+    elif not quiet:
+        show_findings(found)
+
+
+def show_findings(findings: Findings) -> None:
+    """Print what a load would find, how long it would take, what filters do, and when the access token expires."""
+    probed = ("largest page",) if any(found.largest_page is not None for found in findings.listings) else ()
+    table = make_table("listing", "rows", "rows per page", "requests", "latency", "estimate", *probed)
+    for found in findings.listings:
+        figures = (
+            f"{found.count:,}",
+            f"{found.page_size:,}" if found.page_size else "one page",
+            f"{found.requests:,}",
+            f"{found.latency * 1000:.0f} ms",
+            f"{found.seconds:.1f} s",
+            f"{found.largest_page or 0:,}",
+        )
+        table.add_row(found.listing, *figures[: len(table.columns) - 1])
+    console().print(table)
+    show_filters(findings)
+    end = findings.expires
+    expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
+    console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")
+
+
+def show_filters(findings: Findings) -> None:
+    """Print the effect of each filter, and the message of each probe that the service refused or failed."""
+    table = make_table("filter", *(found.listing for found in findings.listings))
+    for name in dict.fromkeys(name for found in findings.listings for name in found.filters):
+        table.add_row(name, *(str(found.filters.get(name, "")) for found in findings.listings))
+    console().print(table)
+    messages = [effect.message for found in findings.listings for effect in found.filters.values() if effect.message]
+    for message in messages:
+        console().print(message)
+
+
+def to_json(findings: Findings) -> dict[str, Any]:
+    """Return the findings as a JSON object; `latency` and `seconds` are in seconds."""
+    expires = findings.expires.isoformat() if findings.expires else None
+    return {"token_expires": expires, "listings": [asdict(found) for found in findings.listings]}

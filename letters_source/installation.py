@@ -1,0 +1,50 @@
+"""How this copy of the package was installed: how to add what it lacks, and how to run its Python."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+NAME = "letters-source"
+
+
+def how_to_add_extra(extra: str) -> str:
+    """Return the command that adds an extra; under `uv run`, the option that does."""
+    if "UV" in os.environ:
+        return f"uv run --extra {extra} ..."
+    return how_to_install(f"{installed_from()}[{extra}]")
+
+
+def how_to_install(requirement: str) -> str:
+    """Return the command that installs a requirement into this environment."""
+    what = shlex.quote(requirement)
+    if "UV" in os.environ:
+        return f"uv run --with {what} ..."
+    python = shlex.quote(sys.executable)
+    return f"{python} -m pip install {what}" if find_spec("pip") else f"uv pip install --python {python} {what}"
+
+
+def installed_from() -> str:
+    """Return the clone that the package was installed from or is run in; without one, its name."""
+    try:
+        url = json.loads(distribution(NAME).read_text("direct_url.json") or "{}").get("url", "")
+    except PackageNotFoundError:
+        url = ""
+    folder = Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else Path(__file__).parents[1]
+    return str(folder) if (folder / "pyproject.toml").is_file() else NAME
+
+
+def python_command() -> str:
+    """Return how a shell runs this Python: by its path unless it is the one that `python` means."""
+    if "UV" in os.environ:
+        # under uv the environment's Python is not on the path
+        return "uv run python"
+    found = shutil.which("python")
+    is_ours = found and Path(found).parent == Path(sys.executable).parent
+    return "python" if is_ours else shlex.quote(sys.executable)

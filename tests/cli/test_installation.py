@@ -1,0 +1,49 @@
+"""Does advice name commands that work where it is printed?"""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from letters_source.installation import how_to_add_extra, how_to_install, installed_from, python_command
+
+PYTHON = shlex.quote(sys.executable)
+
+
+@pytest.fixture(autouse=True)
+def _without_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests may be run by uv, which says so in the environment."""
+    monkeypatch.delenv("UV", raising=False)
+
+
+def test_the_clone_that_the_package_comes_from_is_found() -> None:
+    """Extras are installed from there: the package is on no index."""
+    assert (Path(installed_from()) / "letters_source").is_dir()
+
+
+def test_an_extra_is_installed_into_the_running_environment() -> None:
+    """By its own pip, or by uv where it has none."""
+    what = shlex.quote(f"{installed_from()}[report]")
+    assert how_to_add_extra("report") in (
+        f"{PYTHON} -m pip install {what}",
+        f"uv pip install --python {PYTHON} {what}",
+    )
+
+
+def test_under_uv_an_extra_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pip installs, the next `uv run` would remove."""
+    monkeypatch.setenv("UV", "/usr/bin/uv")
+    assert how_to_add_extra("report") == "uv run --extra report ..."
+    assert how_to_install("dlt[mssql]") == "uv run --with 'dlt[mssql]' ..."
+    assert python_command() == "uv run python"
+
+
+def test_python_is_named_by_its_path_unless_the_shell_finds_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As in an environment that is active."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert python_command() == PYTHON
+    (tmp_path / "python").touch(0o755)
+    assert python_command() == PYTHON
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    assert python_command() == "python"
