@@ -305,10 +305,10 @@ def test_the_command_prints_a_form(form: Form) -> None:
 
 
 def test_the_command_knows_every_form_and_prints_text_unless_told() -> None:
-    """Its choices are the forms."""
+    """Its choices are the forms, and the schema of results."""
     [option] = [param for param in cli.commands["schema"].params if "--format" in param.opts]
     assert isinstance(option.type, click.Choice)
-    assert (tuple(option.type.choices), option.default) == (get_args(Form), "text")
+    assert (tuple(option.type.choices), option.default) == ((*get_args(Form), "result"), "text")
     assert CliRunner().invoke(cli, ["schema"]).output == render("text") + "\n"
 
 

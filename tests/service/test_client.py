@@ -283,7 +283,7 @@ def test_a_rotated_token_that_is_refused_too_ends_the_run(emulator: Emulator) ->
     tokens = [Tokens(f"old-{number}", "old") for number in range(3)]
     with emulator.serve() as base_url, client_of(base_url, *tokens) as client:
         assert problem(client, NotAuthorised) == (
-            "contacts page 0: the service refused the tokens (401); "
+            "contacts page 0: the service refused the tokens (401): Access token missing or invalid; "
             "set new sources.letters.access_token and refresh_token."
         )
     assert statuses(emulator) == [401, 401]
