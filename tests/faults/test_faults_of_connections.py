@@ -55,18 +55,18 @@ def test_f01_a_429_with_its_wish_is_obeyed(world: World) -> None:
     assert [(audit["retries"], audit["throttled"]) for audit in audits] == [(0, 0), (1, 1)]
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_f03_two_failures_and_then_a_page_are_a_page(world: World, status: int) -> None:
-    """The audit counts what was sent again."""
-    world.emulator.canned.once(CONTACTS, *[Reply(status, b"", AT_ONCE)] * 2)
-    assert [audit["retries"] for audit in loads_exactly(world)] == [0, 2]
+def test_f03_two_failures_and_then_a_page_are_a_page(world: World) -> None:
+    """Whatever the status; the audit counts what was sent again."""
+    for number, status in enumerate((500, 502, 503, 504)):
+        world.emulator.canned.once(When("contacts", number), *[Reply(status, b"", AT_ONCE)] * 2)
+    assert [audit["retries"] for audit in loads_exactly(world, page_size=10)] == [0, 8]
 
 
-@pytest.mark.parametrize("status", [408, 425])
-def test_f06_a_request_that_came_too_late_or_too_early_is_sent_again(world: World, status: int) -> None:
+def test_f06_a_request_that_came_too_late_or_too_early_is_sent_again(world: World) -> None:
     """Both say that nothing was done."""
-    world.emulator.canned.once(CONTACTS, Reply(status, b"", AT_ONCE))
-    assert [audit["retries"] for audit in loads_exactly(world)] == [0, 1]
+    for number, status in enumerate((408, 425)):
+        world.emulator.canned.once(When("contacts", number), Reply(status, b"", AT_ONCE))
+    assert [audit["retries"] for audit in loads_exactly(world, page_size=10)] == [0, 2]
 
 
 BROKEN: dict[str, Fault] = {

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -12,7 +13,7 @@ from holdings import held_tables, read_tables
 from notebooks import serve_marimo
 from playwright.sync_api import Browser, expect
 from terminals import run_process, run_python
-from worlds import ACCESS, REFRESH, Begin, World
+from worlds import ACCESS, REFRESH, World, serve_world
 
 from programmable_emulator import Emulator
 
@@ -20,12 +21,12 @@ ROOT = Path(__file__).parents[2]
 DLT = str(Path(sys.executable).with_name("dlt"))
 
 
-@pytest.fixture
-def world(begin: Begin) -> World:
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Loaded rows."""
-    world = begin(Emulator(30, 5))
-    world.load()
-    return world
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
+        world.load()
+        yield world
 
 
 def recipe(start: str) -> str:

@@ -17,7 +17,7 @@ from holdings import COLUMNS, LISTED, held_tables, typed_columns
 from lakes import described, read_lake, read_table
 from pyiceberg.table import StaticTable
 from shelves import amend
-from terminals import Letters, run_python
+from terminals import Letters, run_command, run_python
 from worlds import Begin, World, serve_world, verify
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
@@ -316,7 +316,7 @@ def test_a_missing_extra_is_a_line(begin: Begin, monkeypatch: pytest.MonkeyPatch
     """It says what to install."""
     world = begin(Emulator(9, 3))
     world.configure(monkeypatch)
-    done = run_python("-c", WITHOUT.format(module=module), "load", "--destination", form, "--quiet")
+    done = run_command("load", "--destination", form, "--quiet", code=WITHOUT.format(module=module))
     assert (done.code, done.out) == (2, "")
     assert done.err == f"letters: {form} is not installed: {how_to_add_extra('lake')}\n"
     assert world.emulator.hits == []

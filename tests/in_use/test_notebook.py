@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Iterator
 from importlib import resources
 from operator import itemgetter
 from pathlib import Path
@@ -11,7 +12,7 @@ import duckdb
 import pytest
 from notebooks import NOTEBOOK, import_notebook, run_notebook
 from terminals import run_python
-from worlds import Begin
+from worlds import Begin, World, serve_world
 
 from letters_source.destination.pipeline import Kind
 from letters_source.report.charts import CHARTS, COLORS
@@ -31,11 +32,17 @@ TEMPLATE = {
 STATES = CHARTS[0]
 
 
-def test_the_notebook_runs_as_a_script(begin: Begin) -> None:
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """45 contacts and 7 templates in letters.duckdb, in the working directory, loaded once for tests that only look."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(45, 7)) as world:
+        world.load()
+        yield world
+
+
+def test_the_notebook_runs_as_a_script(loaded: World) -> None:
     """It has nothing to say: only a page shows what it found."""
-    world = begin(Emulator(45, 7))
-    world.load()
-    done = run_python(str(NOTEBOOK), "--from", str(world.place))
+    done = run_python(str(NOTEBOOK), "--from", str(loaded.place))
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
@@ -65,19 +72,17 @@ def test_the_notebook_s_queries_find_what_was_loaded(begin: Begin) -> None:
     assert list(found["templates"]["title"]) == titles
 
 
-def test_the_default_is_the_file_of_a_load_without_options(begin: Begin) -> None:
+@pytest.mark.usefixtures("loaded")
+def test_the_default_is_the_file_of_a_load_without_options() -> None:
     """letters.duckdb in the folder where the notebook is started."""
-    begin(Emulator(3, 2)).load()
-    assert len(run_notebook()["templates"]) == 2
+    assert len(run_notebook()["templates"]) == 7
 
 
-def test_another_dataset_is_named(begin: Begin) -> None:
+def test_another_dataset_is_named(loaded: World) -> None:
     """The sentence of one that is not there names those that are."""
-    world = begin(Emulator(3, 2))
-    world.load()
-    assert run_notebook("--from", world.place, "--dataset", "letters_data")["db"]
+    assert run_notebook("--from", loaded.place, "--dataset", "letters_data")["db"]
     with pytest.raises(SystemExit, match=r"holds no dataset verified.*letters_data"):
-        run_notebook("--from", world.place, "--dataset", "verified")
+        run_notebook("--from", loaded.place, "--dataset", "verified")
 
 
 def test_a_missing_file_is_told_in_a_sentence(project: Path) -> None:
@@ -87,26 +92,22 @@ def test_a_missing_file_is_told_in_a_sentence(project: Path) -> None:
     assert done.err.startswith(f"{project}/nowhere.duckdb does not exist")
 
 
-def test_a_published_copy_is_read_while_the_file_is_written(begin: Begin) -> None:
+def test_a_published_copy_is_read_while_the_file_is_written(loaded: World, tmp_path: Path) -> None:
     """Whoever opens the file itself meanwhile is told who writes it."""
-    world = begin(Emulator(3, 2))
-    world.load()
-    copy = shutil.copy(world.place, world.place.with_name("published.duckdb"))
-    with duckdb.connect(str(world.place)) as writer:
+    written, copy = (shutil.copy(loaded.place, tmp_path / name) for name in ("letters.duckdb", "published.duckdb"))
+    with duckdb.connect(str(written)) as writer:
         writer.execute("begin; delete from letters_data.contacts")
-        assert len(run_notebook("--from", copy)["contacts"]) == 3
-        refused = run_python(str(NOTEBOOK), "--from", str(world.place))
+        assert len(run_notebook("--from", copy)["contacts"]) == 45
+        refused = run_python(str(NOTEBOOK), "--from", str(written))
     assert (refused.code, refused.err.count("\n")) == (1, 1)
     assert "letters.duckdb cannot be read: Could not set lock" in refused.err
 
 
-def test_the_notebook_changes_nothing(begin: Begin) -> None:
+def test_the_notebook_changes_nothing(loaded: World) -> None:
     """The file is the same, byte by byte, and there is nothing new beside it."""
-    world = begin(Emulator(45, 7))
-    world.load()
-    before = {path: path.read_bytes() for path in world.place.parent.glob("*.duckdb*")}
-    run_notebook("--from", world.place)
-    assert {path: path.read_bytes() for path in world.place.parent.glob("*.duckdb*")} == before
+    before = {path: path.read_bytes() for path in loaded.place.parent.glob("*.duckdb*")}
+    run_notebook("--from", loaded.place)
+    assert {path: path.read_bytes() for path in loaded.place.parent.glob("*.duckdb*")} == before
 
 
 def test_the_answer_comes_first(begin: Begin) -> None:
@@ -134,12 +135,10 @@ def test_marimo_finds_no_fault_with_the_notebook() -> None:
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
-def test_a_changed_query_is_drawn_or_shown_or_refused(begin: Begin) -> None:
+def test_a_changed_query_is_drawn_or_shown_or_refused(loaded: World) -> None:
     """A chart where its columns are there, or its only value, else a table; a mistake is told in DuckDB's words."""
-    world = begin(Emulator(45, 7))
-    world.load()
     tried = import_notebook().tried
-    db = open_tables(world.place)
+    db = open_tables(loaded.place)
     one = "SELECT 'one' AS name, 1 AS number, 1 AS place, 1 AS gathered"
     other = f"{one} UNION ALL SELECT 'two', 2, 2, 1"
     assert "vega" in html(tried(STATES, db, STATES.query))

@@ -12,7 +12,7 @@ import pytest
 from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed, typed_columns
 from postgres import PASSWORD, deaf_to_commits, free_port, serve_postgres
 from shelves import amend, clear
-from terminals import Letters, run_python
+from terminals import Letters, run_command
 from worlds import Begin, World, verify
 
 from letters_source import (
@@ -487,6 +487,6 @@ def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
 def test_a_missing_extra_is_a_line(configured: str, world: World) -> None:
     """It says what to install."""
     code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli.process import main; main()"
-    done = run_python("-c", code, "load", "--destination", "postgres")
+    done = run_command("load", "--destination", "postgres", code=code)
     assert (done.code, done.out) == (2, "")
     assert done.err == f"letters: postgres is not installed: {how_to_add_extra('postgres')}\n"

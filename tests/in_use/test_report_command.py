@@ -1,31 +1,40 @@
 """What `letters report` prints, whether it succeeds or fails."""
 
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from looks import PHONE, look_at
 from playwright.sync_api import Browser
-from terminals import Letters, open_process, run_python
-from worlds import Begin, World
+from terminals import Letters, open_process, run_command
+from worlds import Begin, World, serve_world
 
 from letters_source import LettersError, account_pipelines, make_pipeline, run, run_accounts
 from letters_source.destination.pipeline import Kind
 from letters_source.installation import how_to_add_extra
 from programmable_emulator import Emulator
 
-WITHOUT = "import sys; sys.modules[sys.argv.pop(1)] = None; from letters_source.cli.process import main; main()"
+WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.process import main; main()"
 NONE = "\u2013"
 HOLDER = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
 
 
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A few rows, loaded once."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
+        world.load()
+        yield world
+
+
 @pytest.fixture
-def world(begin: Begin) -> World:
-    """A few rows in letters.duckdb, in the working directory."""
+def world(loaded: World, begin: Begin) -> World:
+    """The same rows in letters.duckdb, in the working directory."""
     world = begin(Emulator(30, 5))
-    world.load()
+    shutil.copy(loaded.place, world.place)
     return world
 
 
@@ -172,7 +181,7 @@ def test_a_file_that_is_being_loaded_is_a_line(world: World, letters: Letters) -
 @pytest.mark.parametrize("module", ["altair", "vl_convert", "jinja2"])
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, module: str) -> None:
     """In a line."""
-    failed = run_python("-c", WITHOUT, module, "report", "--html", str(tmp_path / "letters.html"), env=dict(os.environ))
+    failed = run_command("report", "--html", str(tmp_path / "letters.html"), code=WITHOUT.format(module=module))
     assert (failed.code, failed.out) == (2, "")
     how = how_to_add_extra("report")
     assert failed.err == f"letters: {module} is not installed; add the extra report: {how}\n"
