@@ -1,6 +1,8 @@
 """Runs a load, from settings to a verified destination. The command, scripts and orchestrators call it."""
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -41,6 +43,7 @@ from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
 from letters_source.telemetry import count, entered, shared, span
 
+PHASES = logging.getLogger("letters_source.phases")
 PARTS = (*LISTINGS, MAILINGS.name)
 
 
@@ -95,12 +98,12 @@ def load_verified(
             if copy:
                 check_published(pipeline, copy)
             load_id = load_source(pipeline, source, strategy, lock_check)
-            with span("verify"), open_sql(pipeline) as client:
+            with phase("verifying the load", "verify"), open_sql(pipeline) as client:
                 audits = settle(pipeline, client, load_id, tables)
                 counts = count_rows(client, tables)
         # outside `hold_open`, which would remove a new file if its copy fails
         if copy:
-            with span("publish"):
+            with phase("publishing a copy", "publish"):
                 when_free(partial(publish_copy, pipeline, copy), wait)
     for audit in audits:
         count("rows", audit["rows_yielded"], listing=audit["listing"])
@@ -114,7 +117,7 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
         pipeline.sync_destination()
     # dlt's default for PostgreSQL, CSV, would turn empty text into null
     files: TLoaderFileFormat | None = "insert_values" if engine(pipeline) == "postgres" else None
-    with span("read"):
+    with phase("reading the service", "read", logging.DEBUG):
         pipeline.extract(source, loader_file_format=files, refresh=pipeline.refresh)
     with span("normalize"):
         pipeline.normalize()
@@ -122,8 +125,16 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
     restore_tables(pipeline, names)
     memory = memory_for(package_files(pipeline)) if is_duckdb(pipeline) else 0
     destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
-    with span("write"):
+    with phase("writing the tables", "write"):
         return str(pipeline.load(destination).loads_ids[-1])
+
+
+@contextmanager
+def phase(words: str, name: str, level: int = logging.INFO) -> Iterator[None]:
+    """Run the block as a phase of the load: a line of the log in these words, and a span of this name."""
+    PHASES.log(level, words)
+    with span(name):
+        yield
 
 
 def settle(

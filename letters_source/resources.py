@@ -88,7 +88,7 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
         mailed, loaded = mailed + count, loaded + rows.rows.num_rows
         yield {"day": day, "item": rows}
         yield {"day": day, "item": audit}
-        task.context.progress(task.name, 1, 1, len(windows))
+        task.context.progress(task.name, 1, window.days, sum(each.days for each in windows))
     check_days_whole(task, windows, together, mailed)
     logger.info("%s: %d rows in %d windows from %s to %s", task.name, loaded, len(windows), start, end)
 

@@ -26,7 +26,6 @@ from letters_source.tables import TABLES
 if TYPE_CHECKING:
     # imported at run time, a web server and rich would delay every load
     from rich.console import Console
-    from rich.progress import Progress, TaskID
     from rich.table import Table
 
     from letters_source.emulator import Emulator
@@ -37,7 +36,10 @@ def console(*, stderr: bool = False) -> "Console":
     """Return the console of results, or of progress and log."""
     from letters_source.cli.consoles import ResultConsole
 
-    return ResultConsole(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
+    # without a terminal, rich would cut tables at 80 columns
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream is not None and stream.isatty() else 200
+    return ResultConsole(stderr=stderr, width=width, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def is_watched() -> bool:
@@ -93,35 +95,16 @@ def load_accounts_shown(
     show_published(settings)
 
 
-class Bars:
-    """A progress bar for each pass over a listing: rows read of the service's count."""
-
-    def __init__(self, progress: "Progress") -> None:
-        self.progress = progress
-        self.tasks: dict[tuple[str, int], TaskID] = {}
-
-    def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
-        """Advance by one response, but not past the count, because some rows are read twice."""
-        if (listing, walk) not in self.tasks:
-            words = listing if walk == 1 else f"{listing}, pass {walk}"
-            self.tasks[listing, walk] = self.progress.add_task(words, total=count)
-        task = self.tasks[listing, walk]
-        done = self.progress.tasks[task].completed + rows
-        self.progress.update(task, total=count, completed=min(done, count))
-
-
 @contextmanager
 def progress(*, quiet: bool, unit: str = "rows") -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs, if stderr is a terminal."""
     if quiet or not is_watched():
         yield no_progress
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from letters_source.cli.progress import progress_on
 
-    name = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), name, BarColumn(), MofNCompleteColumn(), TextColumn(unit))
-    with Progress(*columns, TimeElapsedColumn(), console=console(stderr=True)) as bars:
-        yield Bars(bars).watch
+    with progress_on(console(stderr=True), unit) as watch:
+        yield watch
 
 
 def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
@@ -132,7 +115,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
         verdicts = " and ".join(sorted({verdict_of(audit) for audit in own}))
         seconds, requests = (sum(audit[key] for audit in own) for key in ("seconds", "requests"))
         table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
-    console().print(table)
+    print_table(table)
     place, dataset = shown_place(pipeline), pipeline.dataset_name
     console().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}")
     # audits of mailings have a mode of their own
@@ -185,7 +168,7 @@ def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
         where = PurePath(each.place or each.destination).name
         started = f"{each.started_at:%Y-%m-%d %H:%M}"
         table.add_row(started, rows, f"{each.seconds:.1f}", where, each.dataset, each.ending)
-    console().print(table)
+    print_table(table)
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:
@@ -204,7 +187,20 @@ def make_table(first: str, *figures: str) -> "Table":
     from rich.table import Table
 
     table = Table()
-    table.add_column(first, no_wrap=True)
+    table.add_column(first, overflow="fold")
     for name in figures:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def print_table(table: "Table") -> None:
+    """Print a table; on a narrow terminal without its last columns, so that no figure is cut."""
+    screen = console()
+    unbounded = screen.options.update(width=1_000)
+    while (
+        screen.is_terminal
+        and len(table.columns) > 2
+        and screen.measure(table, options=unbounded).maximum > screen.width
+    ):
+        table.columns.pop()
+    screen.print(table)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from letters_source.cli.display import console, make_table, progress
+from letters_source.cli.display import console, make_table, print_table, progress
 from letters_source.extract.check import Findings, check_service
 
 
@@ -37,7 +37,7 @@ def show_findings(findings: Findings) -> None:
             f"{found.largest_page or 0:,}",
         )
         table.add_row(found.listing, *figures[: len(table.columns) - 1])
-    console().print(table)
+    print_table(table)
     show_filters(findings)
     end = findings.expires
     expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
@@ -49,7 +49,7 @@ def show_filters(findings: Findings) -> None:
     table = make_table("filter", *(found.listing for found in findings.listings))
     for name in dict.fromkeys(name for found in findings.listings for name in found.filters):
         table.add_row(name, *(str(found.filters.get(name, "")) for found in findings.listings))
-    console().print(table)
+    print_table(table)
     messages = [effect.message for found in findings.listings for effect in found.filters.values() if effect.message]
     for message in messages:
         console().print(message)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import jwt
+import pexpect
 import pytest
 from holdings import COLUMNS, LISTED, change, held_tables, query, read_tables
 from starlette.requests import Request
@@ -91,6 +92,8 @@ def test_load_fills_a_duckdb_file_and_shows_what_is_there(letters: Letters, worl
     assert [re.sub(r"seconds: \d+\.\d$", "seconds: 0.0", line) for line in lines] == [
         "INFO templates: 7 rows, exact; requests: 1, seconds: 0.0",
         "INFO contacts: 45 rows, stable; requests: 7, seconds: 0.0",
+        "INFO writing the tables",
+        "INFO verifying the load",
     ]
 
 
@@ -277,7 +280,10 @@ def test_check_shows_filters_that_fail_as_results(letters: Letters, world: World
     changed = {"tags": ["tags", "", "failed 500"], "is_return_address": ["is_return_address", "", "refused 400"]}
     assert rows_shown(done.out)[3:] == [changed.get(row[0], row) for row in FILTER_CELLS]
     assert [line for line in done.out.splitlines() if line.startswith("contacts page")] == [
-        "contacts page 0, probe of tags: the service answered 500; gave up.",
+        (
+            f"contacts page 0, probe of tags ({world.settings['base_url']}/contacts): the service answered 500. "
+            "Check base_url, or raise sources.letters.retry_budget."
+        ),
         (
             "contacts page 0, probe of is_return_address: the service refused the request (400): unknown filter. "
             "It may need a smaller page_size, or another date_format or filter_encoding (sources.letters). "
@@ -303,9 +309,9 @@ def test_check_writes_json_for_programs(letters: Letters, world: World) -> None:
     ]
     assert templates["filters"]["search"] == {"verdict": "no difference", "status": None, "message": ""}
     failed = {"verdict": "failed", "status": 500}
-    assert contacts["filters"]["tags"] == {
-        **failed, "message": "contacts page 0, probe of tags: the service answered 500; gave up."
-    }  # fmt: skip
+    where = f"contacts page 0, probe of tags ({world.settings['base_url']}/contacts)"
+    advice = "Check base_url, or raise sources.letters.retry_budget."
+    assert contacts["filters"]["tags"] == {**failed, "message": f"{where}: the service answered 500. {advice}"}
 
 
 def test_check_fails_where_a_load_would(letters: Letters, world: World) -> None:
@@ -385,7 +391,7 @@ def test_check_asks_for_an_account(letters: Letters, world: World) -> None:
     accounts = Counter(hit.query.rpartition("meta.account_id=")[2] for hit in world.emulator.hits)
     assert accounts.keys() == {"502", NOBODY}
     assert accounts[NOBODY] == 2
-    assert [line.split()[-1] for line in done.out.splitlines() if "honored:" in line] == ["account_id"] * 2
+    assert ["account_id", "honored", "honored"] in rows_shown(done.out)
 
 
 def test_check_compares_accounts(letters: Letters, world: World) -> None:
@@ -395,7 +401,7 @@ def test_check_compares_accounts(letters: Letters, world: World) -> None:
     accounts = Counter(hit.query.rpartition("meta.account_id=")[2] for hit in world.emulator.hits)
     assert accounts.keys() == {"501", "502"}
     assert accounts["502"] == 2
-    assert [line.split()[-1] for line in done.out.splitlines() if "honored:" in line] == ["account_id"] * 2
+    assert ["account_id", "honored", "honored"] in rows_shown(done.out)
 
 
 @pytest.mark.parametrize("accounts", [("501",), ("501", "502")])
@@ -406,8 +412,7 @@ def test_check_tells_that_accounts_make_no_difference(
     world.emulator.behavior = Behavior(ignore_account=True)
     done = letters("check", *(word for account in accounts for word in ("--account-id", account)))
     assert (done.code, done.err) == (0, "")
-    lines = [line for line in done.out.splitlines() if "no difference:" in line]
-    assert [line.split()[-1] for line in lines] == ["account_id"] * 2
+    assert ["account_id", "no difference", "no difference"] in rows_shown(done.out)
 
 
 def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:
@@ -669,7 +674,7 @@ def test_a_service_that_cannot_be_reached_ends_with_5(
     """One line names the address and the setting that helps."""
     with Emulator(0, 0).serve() as gone:
         monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", gone)
-    monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "0.001")
+    monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "1e-9")
     expected = Outcome(
         5,
         "",
@@ -852,6 +857,40 @@ def test_bars_at_a_terminal_have_real_totals(world: World) -> None:
         assert re.search(rf"{listing} [^\n]*{rows}/{rows} +rows", plain)
     assert not re.search(r"INFO|WARNING|Traceback", plain)
     assert len(rows_shown(done.out)) == 1 + len(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("width", "head", "rows"),
+    [
+        (100, ["table", "rows", "verdict", "seconds", "requests"], 7),
+        (60, ["table", "rows", "verdict", "seconds"], 7),
+        (40, ["table", "rows"], 7),
+    ],
+)
+def test_narrow_terminals_drop_columns_and_cut_no_figure(world: World, width: int, head: list[str], rows: int) -> None:
+    """Bars keep their amounts, and the table of results its rows."""
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(width)}
+    child = pexpect.spawn(COMMAND, ["load", "--page-size", "10"], encoding="utf-8", timeout=60, env=environment)
+    child.expect(pexpect.EOF)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(child.before)).replace("\r", "\n")
+    shown = rows_shown(plain)
+    assert shown[0] == head
+    counts = {name: len(found) for name, found in read_tables(Path("letters.duckdb")).items()}
+    assert {row[0]: int(row[1]) for row in shown[1:]} == counts
+    assert len(shown) == rows + 1
+    assert re.search(r"^ *.? *contacts[^\n]* 45/45 rows", plain, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("world")
+def test_a_log_has_a_line_for_each_phase_and_listing(letters: Letters) -> None:
+    """Without a terminal, so that a scheduler's log tells where a load is."""
+    done = letters("load")
+    assert [re.sub(r"; .*", "", line) for line in done.err.splitlines()] == [
+        "INFO templates: 7 rows, exact",
+        "INFO contacts: 45 rows, exact",
+        "INFO writing the tables",
+        "INFO verifying the load",
+    ]
 
 
 def test_serve_prints_what_a_shell_needs_and_ends_by_ctrl_c(begin: Begin, tmp_path: Path) -> None:
