@@ -62,19 +62,23 @@ def watch(steps: Steps) -> None:
 
 
 def watch_files(steps: Steps) -> None:
-    """Take a step before what was written to a file reaches it by its end."""
+    """Take a step before the last that was written to a file reaches it."""
 
-    class Written(io.BufferedWriter):
+    class Told:
         def close(self) -> None:
-            if not self.closed:
-                steps.take(f"close {self.name}")
-            super().close()
+            if not self.closed:  # type: ignore[attr-defined]
+                steps.take(f"close {self.name}")  # type: ignore[attr-defined]
+            super().close()  # type: ignore[misc]
+
+    class Bytes(Told, io.BufferedWriter): ...
+
+    class Text(Told, io.TextIOWrapper): ...
 
     def open_watched(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         if mode not in ("w", "wt", "wb"):
             return io.open(file, mode, *arguments, **options)  # noqa: UP020 -- open is this function by now
-        written = Written(io.FileIO(file, "w"))
-        return written if mode == "wb" else io.TextIOWrapper(written, *arguments, **options)
+        raw = io.FileIO(file, "w")
+        return Bytes(raw) if mode == "wb" else Text(io.BufferedWriter(raw), *arguments, **options)
 
     builtins.open = open_watched
 
