@@ -68,7 +68,7 @@ def run(
         only: what to load: `templates`, `contacts`, `mailings`; when empty, both listings, and mailings if set.
         publish: a file for readers, replaced by a copy of the DuckDB file once the load is verified.
         watch: progress callback, called for each response with the listing, the number of the pass, the rows in it, and
-            the service's count.
+            the service's count; for mailings, with the days of a window, and of all windows.
         **settings: as in `Settings`; the rest comes from dlt's configuration, `[sources.letters]`.
 
     Raises:

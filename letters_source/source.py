@@ -44,7 +44,7 @@ def letters(
 
     Args:
         watch: progress callback, called for each response with the listing, the number of the pass, the rows in it, and
-            the service's count.
+            the service's count; for mailings, with the days of a window, and of all windows.
         **settings: as in `Settings`; the rest comes from dlt's configuration, `[sources.letters]`.
 
     Raises:

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any, get_args
 
 from letters_source.config.messages import nearest, variable_of
@@ -29,13 +30,12 @@ def report_misspelled_sections(providers: Providers | None = None) -> None:
 
 def misspelled_sections(providers: Providers) -> Iterator[tuple[str, str]]:
     """Yield sections of files with a name that is almost ours and a key that is ours, and the right name."""
-    for provider in providers:
-        # the singular is the likely slip; providers cannot list the sections at their top
-        for top in (TOP, TOP.removesuffix("s")):
-            sections = provider.get_value(top, Any, None)[0]
-            for name, keys in sections.items() if isinstance(sections, Mapping) else ():
-                if is_near(top, name) and isinstance(keys, Mapping) and not NAMES.isdisjoint(keys):
-                    yield f"section [{top}.{name}] in {provider.name}", f"[{SECTION}]"
+    # the singular is the likely slip; providers cannot list the sections at their top
+    for provider, top in product(providers, (TOP, TOP.removesuffix("s"))):
+        sections = provider.get_value(top, Any, None)[0]
+        for name, keys in sections.items() if isinstance(sections, Mapping) else ():
+            if is_near(top, name) and isinstance(keys, Mapping) and not NAMES.isdisjoint(keys):
+                yield f"section [{top}.{name}] in {provider.name}", f"[{SECTION}]"
 
 
 def misspelled_variables() -> Iterator[tuple[str, str]]:

@@ -418,7 +418,7 @@ def test_the_command_s_options_are_filters(
 ) -> None:
     """What can be given more than once is a list; the search flag of templates is no option."""
     case = CASES[name]
-    done = letters("load", "--quiet", "--only", case.listing, *options)
+    done = letters("load", "--quiet", "--only", case.listing, "--dataset", "letters_data", *options)
     assert (done.code, done.out, done.err) == (0, "", "")
     assert queries(reachable)[0] == f"2000&{case.query.removeprefix('search=1&')}"
     expected = matching_tables(reachable, case)
