@@ -134,7 +134,8 @@ def test_only_what_is_not_text_has_another_type() -> None:
         "templates__shared.is_shared": "bool", "mailings.mailed_on": "date", "mailings.mailed_until": "date",
         "rejected_rows.page": "bigint", "rejected_rows.position": "bigint", "rejected_rows.row": "json",
         "listing_audit.filters": "json", "listing_audit.pii": "json",
-            "listing_audit.adds_up": "bool", "listing_audit.converted_fields": "json", "listing_audit.undocumented_fields": "json",
+        "listing_audit.adds_up": "bool", "listing_audit.converted_fields": "json",
+        "listing_audit.undocumented_fields": "json",
         "listing_audit.started_at": "timestamp", "listing_audit.seconds": "double",
         **{f"listing_audit.{name}": "bigint" for name in figures},
     }  # fmt: skip
