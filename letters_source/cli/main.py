@@ -97,7 +97,6 @@ def init(**options: Any) -> None:
 @connection_options
 @outcome_options
 @output_options
-@naming_options()
 def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
     """Load both listings, verify them, and show the tables.
 
@@ -119,7 +118,7 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
     # an account alone goes where it goes as one of several
     own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
     loads = Loads(destination, to, dataset or own, accounts)
-    with told(loads, as_json=as_json, on_failure=on_failure):
+    with told(loads, as_json=as_json, on_failure=on_failure), naming_options():
         parts = listed(only)
         settings = with_filters(without_unset(options))
         check_options_apply(settings, parts)

@@ -10,8 +10,8 @@ from letters_source.config.settings import FILTERS, SECRETS, Overrides, Settings
 from letters_source.service.listings import SECTION, ContactFilters, TemplateFilters
 
 FILTERS_OF = {"contact_filters": ("contacts", ContactFilters), "template_filters": ("templates", TemplateFilters)}
-# a URL and secrets that pass the checks
-PLACEHOLDERS = {"base_url": "https://localhost", **dict.fromkeys(SECRETS, "-" * 16)}
+# a URL and secrets that pass the checks; a proxy is not needed to
+PLACEHOLDERS = {"base_url": "https://localhost", **dict.fromkeys(SECRETS, "-" * 16), "proxy": ""}
 
 
 def to_overrides(given: Mapping[str, Any]) -> Overrides:

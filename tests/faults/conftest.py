@@ -14,8 +14,9 @@ __all__ = ["begin", "letters", "loaded", "project", "world"]
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """40 contacts and 7 templates, loaded once a module."""
+    """40 contacts and 7 templates, loaded once a module; servers at other addresses stand for the same service."""
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(40, 7)) as world:
+        world.settings["allow_other_service"] = True
         world.load()
         yield world
 

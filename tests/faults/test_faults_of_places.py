@@ -265,7 +265,7 @@ def test_f72_loads_in_threads_of_one_process_wait_for_one_another(begin: Begin) 
     with ThreadPoolExecutor(2) as pool:
         loads = [pool.submit(first.load)]
         assert begun.wait(WAIT_SECONDS)
-        loads.append(pool.submit(second.load))
+        loads.append(pool.submit(second.load, allow_other_service=True))
         # long enough for a load that does not wait
         assert not wait_for(loads, timeout=2).done
         assert not second.emulator.hits

@@ -158,7 +158,7 @@ def test_an_unreachable_service_is_tried_again(world: World, monkeypatch: pytest
     result = materialize(everything(), OWN, "templates")
     assert not result.success
     assert retries(result) == 2
-    assert "templates page 0: " in failures(result)[0]
+    assert "templates page 0 (" in failures(result)[0]
     world.emulator.behavior = Behavior()
     world.emulator.access_token = "another"
     assert retries(materialize(everything(), OWN, "templates")) == 0

@@ -190,7 +190,8 @@ def test_a_failure_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("SOURCES__LETTERS__BASE_URL")
     with loaded(yaml_of()) as defs:
         reasons = failures(materialize(defs, OWN, "templates"))
-    assert reasons == [f"sources.letters.base_url is not set: {where_to_set('base_url')}."]
+    searched = f"Searched {Path.cwd() / '.dlt/config.toml'} (not found)."
+    assert reasons == [f"sources.letters.base_url is not set: {where_to_set('base_url')}. {searched}"]
 
 
 @pytest.mark.parametrize(
@@ -205,12 +206,7 @@ def test_a_failure_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch)
             {"contact_filters": {"address_state": []}},
             "unknown setting sources.letters.contacts.address_state; did you mean address_status?",
         ),
-        (
-            {"max_workers": 0},
-            "sources.letters.max_workers must be a whole number from 1 to 1000, got 0: "
-            + where_to_set("max_workers")
-            + ".",
-        ),
+        ({"max_workers": 0}, "argument max_workers must be a whole number from 1 to 1000, got 0."),
     ],
 )
 def test_settings_are_checked_when_the_file_is_loaded(settings: dict[str, Any], reason: str) -> None:

@@ -285,7 +285,7 @@ def test_the_command_says_where_the_tables_are(
     if form == "iceberg":
         assert "Try:" not in done.out
         return
-    code = done.out.split("Try: python -c '", 1)[1].rpartition("'")[0]
+    code = done.out.split(" -c '", 1)[1].rpartition("'")[0]
     tried = run_python("-c", code)
     assert (tried.code, "contacts" in tried.out) == (0, True)
 

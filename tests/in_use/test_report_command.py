@@ -32,8 +32,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def world(loaded: World, begin: Begin) -> World:
-    """The same rows in letters.duckdb, in the working directory."""
+    """The same rows in letters.duckdb, in the working directory, and a service that lists them elsewhere."""
     world = begin(Emulator(30, 5))
+    world.settings["allow_other_service"] = True
     shutil.copy(loaded.place, world.place)
     return world
 
@@ -53,6 +54,7 @@ def test_it_writes_the_page_and_says_where(world: World, letters: Letters, brows
 
 def test_it_shows_the_last_runs_of_its_file(world: World, letters: Letters, browser: Browser) -> None:
     """Failed ones too, the newest first; neither those of other files, nor any where the ledger has none."""
+    world.load()
     for settings in ({"access_token": "another"}, {"page_size": -1}):
         with pytest.raises(LettersError):
             world.load(**settings)
