@@ -17,7 +17,7 @@ NAME = "letters-source"
 def how_to_add_extra(extra: str) -> str:
     """Return the command that adds an extra; under `uv run`, the option that does."""
     if "UV" in os.environ:
-        return f"uv run --extra {extra} ..."
+        return f"{uv_run()} --extra {extra} ..."
     return how_to_install(f"{installed_from()}[{extra}]")
 
 
@@ -25,9 +25,16 @@ def how_to_install(requirement: str) -> str:
     """Return the command that installs a requirement into this environment."""
     what = shlex.quote(requirement)
     if "UV" in os.environ:
-        return f"uv run --with {what} ..."
+        return f"{uv_run()} --with {what} ..."
     python = shlex.quote(sys.executable)
     return f"{python} -m pip install {what}" if find_spec("pip") else f"uv pip install --python {python} {what}"
+
+
+def uv_run() -> str:
+    """Return how uv runs something in this environment, also from a folder outside the clone."""
+    clone = installed_from()
+    is_outside = clone != NAME and not Path.cwd().is_relative_to(clone)
+    return f"uv run --project {shlex.quote(clone)}" if is_outside else "uv run"
 
 
 def installed_from() -> str:
@@ -44,7 +51,7 @@ def python_command() -> str:
     """Return how a shell runs this Python: by its path unless it is the one that `python` means."""
     if "UV" in os.environ:
         # under uv the environment's Python is not on the path
-        return "uv run python"
+        return f"{uv_run()} python"
     found = shutil.which("python")
     is_ours = found and Path(found).parent == Path(sys.executable).parent
     return "python" if is_ours else shlex.quote(sys.executable)

@@ -90,7 +90,9 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
         yield {"day": day, "item": audit}
         task.context.progress(task.name, 1, window.days, sum(each.days for each in windows))
     check_days_whole(task, windows, together, mailed)
-    logger.info("%s: %d rows in %d windows from %s to %s", task.name, loaded, len(windows), start, end)
+    if windows:
+        span = windows[0].first, windows[-1].last
+        logger.info("%s: %d rows in %d windows from %s to %s", task.name, loaded, len(windows), *span)
 
 
 def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -165,10 +165,11 @@ def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
         table.add_column(name, overflow="fold")
     for each in runs:
         rows = f"{each.rows:,}" if each.load_id else ""
-        where = PurePath(each.place or each.destination).name
-        started = f"{each.started_at:%Y-%m-%d %H:%M}"
+        where = each.place or each.destination
+        started = f"{each.started_at:%Y-%m-%d %H:%M:%S}"
         table.add_row(started, rows, f"{each.seconds:.1f}", where, each.dataset, each.ending)
-    print_table(table)
+    # its last columns matter most, and fold
+    console().print(table)
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:

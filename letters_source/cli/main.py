@@ -214,7 +214,7 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
 
 
 @cli.command(short_help="Run a SQL query on loaded tables.")
-@click.argument("sql")
+@click.argument("sql", callback=not_empty)
 @path_option("--from", "source", default="letters.duckdb", words="DuckDB file, or folder of Parquet files.")
 @dataset_option("Schema of the tables.")
 @click.option(
@@ -229,7 +229,8 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
 def query(sql: str, source: Path, dataset: str | None, form: Any) -> None:
     """Open the last load read-only, run a query of DuckDB's SQL, and print its rows.
 
-    Tables go by their own names, without the dataset. Of tables with row history the current rows are there.
+    Tables go by their own names, without the dataset, and begin with a column account_id. Of tables with row history
+    the current rows are there.
     """
     from letters_source.cli.query import print_rows
     from letters_source.tables import DATASET

@@ -34,9 +34,19 @@ def test_an_extra_is_installed_into_the_running_environment() -> None:
 def test_under_uv_an_extra_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     """What pip installs, the next `uv run` would remove."""
     monkeypatch.setenv("UV", "/usr/bin/uv")
+    monkeypatch.chdir(installed_from())
     assert how_to_add_extra("report") == "uv run --extra report ..."
     assert how_to_install("dlt[mssql]") == "uv run --with 'dlt[mssql]' ..."
     assert python_command() == "uv run python"
+
+
+def test_under_uv_the_clone_is_named_outside_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Elsewhere `uv run` would not find the project."""
+    monkeypatch.setenv("UV", "/usr/bin/uv")
+    monkeypatch.chdir(tmp_path)
+    clone = shlex.quote(installed_from())
+    assert how_to_add_extra("report") == f"uv run --project {clone} --extra report ..."
+    assert python_command() == f"uv run --project {clone} python"
 
 
 def test_python_is_named_by_its_path_unless_the_shell_finds_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ def test_without_answers_it_writes_files_to_fill_in(letters: Letters, project: P
     done = letters("init")
     assert done == Outcome(
         0,
-        "Created .dlt/config.toml\nCreated .dlt/secrets.toml\n"
-        "Set base_url in .dlt/config.toml and both tokens in .dlt/secrets.toml, then run: letters check\n"
-        "Keep .dlt/secrets.toml out of version control.\n",
+        "Created .dlt/config.toml\nCreated .dlt/secrets.toml\nKeep .dlt/secrets.toml out of version control.\n"
+        "Set base_url in .dlt/config.toml and access_token in .dlt/secrets.toml and refresh_token in "
+        ".dlt/secrets.toml, then run: letters check\n",
         "",
     )
     assert (CONFIG.read_text(), SECRETS.read_text()) == (config_toml(), secrets_toml())
@@ -60,8 +60,7 @@ def test_a_user_at_a_terminal_is_asked(base_url: str) -> None:
     """What is typed as a token is not shown."""
     child = pexpect.spawn(COMMAND, ["init", "--base-url", base_url], encoding="utf-8", timeout=60)
     for name, answer in (("access_token", ACCESS), ("refresh_token", REFRESH)):
-        child.expect_exact(f"{name} (")
-        child.expect_exact("): ")
+        child.expect_exact(f"({name}): ")
         child.sendline(answer)
     child.expect(pexpect.EOF)
     child.close()
@@ -84,7 +83,9 @@ def test_an_option_for_a_file_that_exists_is_refused(letters: Letters) -> None:
     """Rather than left out silently."""
     CONFIG.write_text("")
     assert letters("init", "--base-url", "https://letters.example.org") == Outcome(
-        2, "", "letters: .dlt/config.toml exists and is not changed: set base_url in it.\n"
+        2,
+        "Created .dlt/secrets.toml\n",
+        "letters: files that exist are not changed: set base_url in .dlt/config.toml, then run: letters check\n",
     )
 
 

@@ -90,3 +90,10 @@ def test_a_file_that_is_not_there_is_named(letters: Letters) -> None:
     place = Path("letters.duckdb").absolute()
     words = f"letters: {place} does not exist: load first, or name another file or folder with --from.\n"
     assert letters("query", "FROM contacts") == Outcome(2, "", words)
+
+
+@pytest.mark.usefixtures("project")
+def test_an_empty_query_is_an_error(letters: Letters) -> None:
+    """A variable of a script may be unset."""
+    done = letters("query", " ")
+    assert (done.code, done.out) == (2, "")
