@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,7 +116,7 @@ def test_the_query_to_try_can_be_pasted_into_a_shell(
     [line] = [line.removeprefix("Try: ") for line in done.out.splitlines() if line.startswith("Try: ")]
     program, *arguments = shlex.split(line)
     shown = run_python(*arguments)
-    assert Path(program).samefile(sys.executable)
+    assert Path(str(shutil.which(program))).samefile(sys.executable)
     assert re.search(r"\bstate\b.*\bcontacts\b", shown.out)
     assert any(row["state"] in shown.out for row in held_tables(world.emulator)["contacts"])
 
