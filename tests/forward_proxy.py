@@ -80,10 +80,11 @@ async def relay(
     try:
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        # before anything is awaited: the end of the block may cancel that
+        server[1].close()
         for each in pumps:
             each.cancel()
         await asyncio.gather(*pumps, return_exceptions=True)
-        server[1].close()
 
 
 async def pump(reader: StreamReader, writer: StreamWriter, seen: bytearray) -> None:
@@ -99,11 +100,16 @@ def serve_streams(handle: Handler, tls: SSLContext | None = None) -> Iterator[in
     """Serve connections on loopback from a background thread while the block runs, and yield the port."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, int]] = Future()
 
-    async def connected(reader: StreamReader, writer: StreamWriter) -> None:
+    connections: dict[asyncio.Task[None], StreamWriter] = {}
+
+    async def converse(reader: StreamReader, writer: StreamWriter) -> None:
         # a client may go away at any time, and the end of the block ends all connections
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             await handle(reader, writer)
         writer.close()
+
+    def connected(reader: StreamReader, writer: StreamWriter) -> None:
+        connections[asyncio.ensure_future(converse(reader, writer))] = writer
 
     async def serve() -> None:
         server = await asyncio.start_server(connected, HOST, 0, ssl=tls)
@@ -111,8 +117,12 @@ def serve_streams(handle: Handler, tls: SSLContext | None = None) -> Iterator[in
         started.set_result((asyncio.get_running_loop(), stop, server.sockets[0].getsockname()[1]))
         await stop.wait()
         server.close()
+        # a connection may not have begun to be served
+        for task, writer in connections.items():
+            writer.close()
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
 
-    # its end cancels connections that are still open
     thread = Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     loop, stop, port = started.result()
