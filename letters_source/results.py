@@ -96,7 +96,7 @@ class RunError(Struct, frozen=True, kw_only=True):
 
 
 class Run(Load, frozen=True, kw_only=True):
-    """A load in the ledger of runs: no row, no filter, no account and no message."""
+    """A load in the ledger of runs: no rows, filters or messages. The dataset's name can contain the account."""
 
     started_at: datetime
     verdicts: dict[str, list[str]]

@@ -21,7 +21,7 @@ def set_up_project(options: Mapping[str, str]) -> None:
     """Write the settings files with what the options and the user say, then check the service if nothing is missing."""
     missing = missing_files()
     given = dict(options)
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         given |= {name: ask(name) for name in ASKED if name not in given and FILE_OF[name] in missing}
     if given.get("base_url"):
         check_base_url(given["base_url"])

@@ -74,7 +74,7 @@ def told(loads: Loads, *, as_json: bool, on_failure: str | None) -> Iterator[Non
     except (Exception, KeyboardInterrupt) as error:
         loads.fail(error)
         result = msgspec.json.encode(loads.result(error))
-        # whoever interrupts a load knows
+        # the user who pressed Ctrl-C needs no alert
         if on_failure and not isinstance(error, KeyboardInterrupt):
             call(on_failure, result)
         print_json(result, wanted=as_json)
@@ -85,7 +85,9 @@ def told(loads: Loads, *, as_json: bool, on_failure: str | None) -> Iterator[Non
 def print_json(result: bytes, *, wanted: bool) -> None:
     """Print a result on a line of stdout, if it is wanted."""
     if wanted:
-        click.echo(result.decode())
+        # a reader that leaves is no failure; `end_output` discards the rest
+        with suppress(BrokenPipeError):
+            click.echo(result.decode())
 
 
 def call(command: str, result: bytes, seconds: float = SECONDS_FOR_COMMAND) -> None:
@@ -106,7 +108,7 @@ def run_shell(command: str, stdin: bytes, seconds: float) -> int:
     # stdout holds nothing but our result; stderr may be closed
     stdout = sys.__stderr__ or subprocess.DEVNULL
     arguments = ["/bin/sh", "-c", command]
-    # the command comes from the same hand as ours
+    # the user who runs this command wrote that one, too
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=stdout, start_new_session=True) as process:  # noqa: S603  # nosec B603
         try:
             process.communicate(stdin, timeout=seconds)

@@ -51,6 +51,7 @@ class Bars:
     def __init__(self, progress: Progress, unit: str) -> None:
         self.progress, self.unit = progress, unit
         self.tasks: dict[tuple[str, int], TaskID] = {}
+        self.done: dict[TaskID, int] = {}
 
     def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
         """Advance by one response, but not past the count, because some rows are read twice."""
@@ -59,8 +60,9 @@ class Bars:
             unit = "days" if listing == MAILINGS.name else self.unit
             self.tasks[listing, walk] = self.progress.add_task(words, total=count, unit=unit)
         task = self.tasks[listing, walk]
-        done = self.progress.tasks[task].completed + rows
-        self.progress.update(task, total=count, completed=min(done, count))
+        # not by rich's list of tasks: phases are removed from it, so ids are no places in it
+        self.done[task] = min(self.done.get(task, 0) + rows, count)
+        self.progress.update(task, total=count, completed=self.done[task])
 
 
 class PhaseLine(logging.Handler):

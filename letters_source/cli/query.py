@@ -35,7 +35,7 @@ def show_table(rows: duckdb.DuckDBPyRelation) -> None:
 
 
 def write_csv(rows: duckdb.DuckDBPyRelation) -> None:
-    """Print all rows as CSV (RFC 4180) with a header line; nulls are empty, values as DuckDB writes them."""
+    """Print all rows as CSV, quoted as in RFC 4180, with a header line; lines end in LF, nulls are empty."""
     names, texts = rows.columns, rows.project("COLUMNS(*)::VARCHAR")
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(names)
@@ -45,7 +45,7 @@ def write_csv(rows: duckdb.DuckDBPyRelation) -> None:
 
 def write_json(rows: duckdb.DuckDBPyRelation) -> None:
     """Print all rows as a JSON array with one object a line."""
-    texts = rows.query("rows", "SELECT to_json(rows) FROM rows")
+    texts = rows.query("letters_query_row", "SELECT to_json(letters_query_row) FROM letters_query_row")
     before = "["
     while batch := texts.fetchmany(BATCH_ROWS):
         for [text] in batch:

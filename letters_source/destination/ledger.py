@@ -93,7 +93,7 @@ def record(load: LoadResult, started_at: datetime, folder: Path | str) -> None:
     file = Path(folder) / LEDGER
     try:
         append_run(file, run_of(load, started_at))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         # a folder that cannot be written has made the load fail, and its error says so
         level = logging.WARNING if load.load_id else logging.DEBUG
         logger.log(level, "The run was not recorded in %s: %s", file, reason(error))
@@ -155,7 +155,7 @@ def read_runs(folder: Path) -> Iterator[Run]:
         raise unusable(error) from error
     for line in lines:
         # other versions of this package may write other lines
-        with suppress(msgspec.DecodeError):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
             yield msgspec.json.decode(line, type=Run)
 
 

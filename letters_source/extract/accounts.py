@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
-from letters_source.errors import NotAuthorised, ServiceRejected, SharedIds
+from letters_source.errors import NotAuthorised, ServiceError, ServiceRejected, SharedIds
 from letters_source.extract.listing import fetch_page
 from letters_source.extract.probe import Effect
 from letters_source.extract.task import Task
@@ -28,7 +28,10 @@ def check_apart(task: Task, accounts: Iterable[str]) -> None:
 def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Effect:
     """Return whether the service honors the account; of a single one, compared with an account that does not exist."""
     others = accounts if len(accounts) > 1 else (*accounts, NOBODY)
-    found = first_ids(task, client, others)
+    try:
+        found = first_ids(task, client, others)
+    except ServiceError as error:
+        return Effect("failed", getattr(error, "status", None), str(error))
     if any(found[one] & found[other] for one, other in combinations(found, 2)):
         return Effect("no difference")
     return Effect("honored" if any(found.values()) else "cannot tell")

@@ -49,6 +49,12 @@ def test_json_is_an_array_with_an_object_a_row(letters: Letters, states: list[tu
 
 
 @pytest.mark.usefixtures("emulator")
+def test_a_column_may_have_any_name(letters: Letters) -> None:
+    """An object holds it, whatever it is called."""
+    assert letters("query", "SELECT count(*) AS rows FROM contacts", "--format", "json").out == '[\n{"rows":45}\n]\n'
+
+
+@pytest.mark.usefixtures("emulator")
 def test_no_rows_are_an_empty_array_and_a_header_alone(letters: Letters) -> None:
     """Programs need no case of their own."""
     query = "SELECT id FROM contacts WHERE false"
