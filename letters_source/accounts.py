@@ -15,6 +15,7 @@ from letters_source.destination.ledger import Stopwatch, failures_recorded
 from letters_source.destination.locking import one_at_a_time, when_free
 from letters_source.destination.pipeline import schema_of_views
 from letters_source.destination.publish import check_published, place_of_copy, publish_copy
+from letters_source.errors import SettingsError
 from letters_source.extract.accounts import check_apart
 from letters_source.extract.task import LoadContext, listing_task
 from letters_source.load import parts_in, run
@@ -61,6 +62,8 @@ def each_account(
     **settings: Unpack[Overrides],
 ) -> Iterator[tuple[str, Result]]:
     """Load accounts as `run_accounts` does; yield each one with its result as soon as it is loaded."""
+    if not pipelines:
+        raise SettingsError("run_accounts needs the pipeline of at least one account.")
     copy, clock = place_of_copy(publish), Stopwatch()
     recorded = partial(failures_recorded, next(iter(pipelines.values())), clock, dataset=views)
     if copy:

@@ -1,8 +1,7 @@
 """Runs a load, from settings to a verified destination. The command, scripts and orchestrators call it."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -41,9 +40,8 @@ from letters_source.results import Result
 from letters_source.service.listings import LISTINGS
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
-from letters_source.telemetry import count, entered, shared, span
+from letters_source.telemetry import count, entered, phase, shared, span
 
-PHASES = logging.getLogger("letters_source.phases")
 PARTS = (*LISTINGS, MAILINGS.name)
 
 
@@ -127,14 +125,6 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
     destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
     with phase("writing the tables", "write"):
         return str(pipeline.load(destination).loads_ids[-1])
-
-
-@contextmanager
-def phase(words: str, name: str, level: int = logging.INFO) -> Iterator[None]:
-    """Run the block as a phase of the load: a line of the log in these words, and a span of this name."""
-    PHASES.log(level, words)
-    with span(name):
-        yield
 
 
 def settle(

@@ -83,7 +83,12 @@ class LoadResult(Load, frozen=True, kw_only=True):
 class AccountsResult(Struct, frozen=True, kw_only=True):
     """The loads of several accounts by one command, each into a dataset of its own."""
 
-    accounts: Annotated[dict[str, LoadResult], Meta(description="The loads that were started, by account.")]
+    accounts: Annotated[
+        dict[str, LoadResult],
+        Meta(
+            description="The loads that ended, by account; a failure before the first load is under the first account."
+        ),
+    ]
     seconds: Annotated[float, Meta(description="The duration of all loads.")]
     error: Annotated[Failure | UnsetType, Meta(description="Why the command failed; absent if it did not.")] = UNSET
 

@@ -1,9 +1,10 @@
-"""Spans and counters for OpenTelemetry, where the program has configured its SDK; otherwise nothing.
+"""Phases of a load: lines of the log, and spans and counters for OpenTelemetry where its SDK is configured.
 
 Whoever configures the SDK has imported OpenTelemetry's API: our command (`cli/exporting.py`), the user's program, or
 `opentelemetry-instrument`.
 """
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 NAME = "letters_source"
+PHASES = logging.getLogger("letters_source.phases")
+"""The log of phases, which a terminal shows as a line that is replaced."""
 UNITS = {"rows": "{row}", "requests": "{request}", "retries": "{retry}"}
 T = TypeVar("T")
 
@@ -20,6 +23,14 @@ T = TypeVar("T")
 def is_in_use() -> bool:
     """Return whether the program uses OpenTelemetry; importing its API would take 90 ms of every load."""
     return "opentelemetry.trace" in sys.modules
+
+
+@contextmanager
+def phase(words: str, name: str, level: int = logging.INFO) -> Iterator[None]:
+    """Run the block as a phase of the load: a line of the log in these words, and a span of this name."""
+    PHASES.log(level, words)
+    with span(name):
+        yield
 
 
 @contextmanager

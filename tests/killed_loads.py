@@ -64,11 +64,11 @@ def watch(steps: Steps) -> None:
 def watch_files(steps: Steps) -> None:
     """Take a step before the last that was written to a file reaches it."""
 
-    class Told:
+    class Told(io.IOBase):
         def close(self) -> None:
-            if not self.closed:  # type: ignore[attr-defined]
-                steps.take(f"close {self.name}")  # type: ignore[attr-defined]
-            super().close()  # type: ignore[misc]
+            if not self.closed:
+                steps.take(f"close {getattr(self, 'name', '')}")
+            super().close()
 
     class Bytes(Told, io.BufferedWriter): ...
 

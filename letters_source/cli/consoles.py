@@ -1,4 +1,4 @@
-"""The console that results are printed on; the only module that imports rich's console at once."""
+"""The console that results are printed on; in a module of its own, because importing rich is slow."""
 
 from rich.console import Console
 

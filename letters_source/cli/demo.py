@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.cli.display import load_shown
+from letters_source.cli.display import load_with_progress, show_load
 from letters_source.destination.pipeline import make_pipeline
 from letters_source.emulator import Emulator
 from letters_source.errors import DestinationError
@@ -29,7 +29,10 @@ def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
         extras = {"facets": True, "mailings": True, "mailings_since": today - MAILINGS, "mailings_window": 7}
         # the emulator is on this machine
         own = {"base_url": base_url, "proxy": "", **tokens}
-        load_shown(pipeline, (), {**own, **guards, **extras}, quiet=quiet)
+        settings = {**own, **guards, **extras}
+        result = load_with_progress(pipeline, (), settings, quiet=quiet)
+        if not quiet:
+            show_load(result, pipeline, settings)
 
 
 def check_ours(file: Path) -> None:

@@ -66,16 +66,18 @@ def log_handler(*, show_time: bool) -> logging.Handler:
     return handler
 
 
-def load_shown(
-    pipeline: dlt.Pipeline, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool, as_table: bool = True
+def load_with_progress(
+    pipeline: dlt.Pipeline, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool
 ) -> Result:
-    """Load with progress, then show the tables."""
+    """Load, with progress on a terminal."""
     with progress(quiet=quiet) as watch:
-        result = run(pipeline, only=only, watch=watch, **settings)
-    if as_table and not quiet:
-        show_result(result, pipeline)
-        show_published(settings)
-    return result
+        return run(pipeline, only=only, watch=watch, **settings)
+
+
+def show_load(result: Result, pipeline: dlt.Pipeline, settings: Mapping[str, Any]) -> None:
+    """Print what was loaded, and where the published copy is."""
+    show_result(result, pipeline)
+    show_published(settings)
 
 
 def load_accounts_shown(

@@ -28,16 +28,16 @@ def set_up_project(options: Mapping[str, str]) -> None:
     for path in write_settings(given):
         click.echo(f"Created {path}")
     if unwritten := [name for name in options if FILE_OF[name] not in missing]:
-        raise SettingsError(f"files that exist are not changed: set {placed(unwritten)}, then run: letters check")
+        raise SettingsError(f"files that exist are not changed: set {with_files(unwritten)}, then run: letters check")
     click.echo(f"Keep {SECRET} out of version control.")
     if unset := [name for name, file in FILE_OF.items() if file in missing and not given.get(name)]:
-        click.echo(f"Set {placed(unset)}, then run: letters check")
+        click.echo(f"Set {with_files(unset)}, then run: letters check")
         return
     click.echo(f"Checking the service with the settings in {FOLDER} ...")
     show_findings(check_service())
 
 
-def placed(names: Sequence[str]) -> str:
+def with_files(names: Sequence[str]) -> str:
     """Return settings with the files that they belong in."""
     return " and ".join(f"{name} in {FILE_OF[name]}" for name in names)
 

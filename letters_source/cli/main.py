@@ -105,9 +105,9 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 
     A dataset keeps its filters, account and mode. To load with other ones, use another --dataset.
     """
-    from letters_source.cli.display import load_accounts_shown, load_shown, start_logging
+    from letters_source.cli.display import load_accounts_shown, load_with_progress, show_load, start_logging
     from letters_source.cli.exporting import start_exporting
-    from letters_source.cli.outcomes import Loads, told
+    from letters_source.cli.outcomes import Loads, outcome_reported
     from letters_source.destination.pipeline import account_dataset, account_pipelines, make_pipeline, schema_of_views
     from letters_source.tables import DATASET
 
@@ -118,7 +118,7 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
     # an account alone goes where it goes as one of several
     own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
     loads = Loads(destination, to, dataset or own, accounts)
-    with told(loads, as_json=as_json, on_failure=on_failure), naming_options():
+    with outcome_reported(loads, as_json=as_json, on_failure=on_failure), naming_options():
         parts = listed(only)
         settings = with_filters(without_unset(options))
         check_options_apply(settings, parts)
@@ -128,9 +128,12 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
             load_accounts_shown(loads, parts, settings, quiet=quiet, as_table=not as_json)
         else:
             settings["account_id"] = account = next(iter(accounts), None)
-            loads.pipelines = {account or "": make_pipeline(destination, to, loads.dataset)}
-            result = load_shown(loads.pipelines[account or ""], parts, settings, quiet=quiet, as_table=not as_json)
+            pipeline = make_pipeline(destination, to, loads.dataset)
+            loads.pipelines = {account or "": pipeline}
+            result = load_with_progress(pipeline, parts, settings, quiet=quiet)
             loads.finish(account or "", result)
+            if not (quiet or as_json):
+                show_load(result, pipeline, settings)
 
 
 @cli.command(short_help="List the last loads, failed ones too.")

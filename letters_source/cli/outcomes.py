@@ -38,7 +38,7 @@ class Loads:
         self.ended[account] = finished_load(self.pipelines[account], result)
 
     def fail(self, error: BaseException) -> None:
-        """Note the error of the load that was running, if one was; record it if no load had begun."""
+        """Note the error under the first account without a result; record it if no pipeline was made."""
         account = next((name for name in self.pipelines or self.accounts or ("",) if name not in self.ended), None)
         if account is None:
             return
@@ -67,7 +67,7 @@ class Loads:
 
 
 @contextmanager
-def told(loads: Loads, *, as_json: bool, on_failure: str | None) -> Iterator[None]:
+def outcome_reported(loads: Loads, *, as_json: bool, on_failure: str | None) -> Iterator[None]:
     """Print how the block's loads ended as JSON, if asked, and give it to a command if they failed."""
     try:
         yield

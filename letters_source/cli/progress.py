@@ -20,8 +20,7 @@ from rich.text import Text
 
 from letters_source.pagination.reader import ProgressCallback
 from letters_source.tables import MAILINGS
-
-PHASES = logging.getLogger("letters_source.phases")
+from letters_source.telemetry import PHASES
 
 
 class Amount(ProgressColumn):
@@ -60,7 +59,7 @@ class Bars:
             unit = "days" if listing == MAILINGS.name else self.unit
             self.tasks[listing, walk] = self.progress.add_task(words, total=count, unit=unit)
         task = self.tasks[listing, walk]
-        # not by rich's list of tasks: phases are removed from it, so ids are no places in it
+        # rich removes phases from its list of tasks, so a task's id is not its index there
         self.done[task] = min(self.done.get(task, 0) + rows, count)
         self.progress.update(task, total=count, completed=self.done[task])
 

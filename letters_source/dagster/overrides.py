@@ -10,8 +10,10 @@ from letters_source.config.settings import FILTERS, SECRETS, Overrides, Settings
 from letters_source.service.listings import SECTION, ContactFilters, TemplateFilters
 
 FILTERS_OF = {"contact_filters": ("contacts", ContactFilters), "template_filters": ("templates", TemplateFilters)}
-# a URL and secrets that pass the checks; a proxy is not needed to
+# a URL and secrets that pass the checks; an empty proxy means none
 PLACEHOLDERS = {"base_url": "https://localhost", **dict.fromkeys(SECRETS, "-" * 16), "proxy": ""}
+# these may exist only where runs execute
+FILES = ("ca_bundle", "client_cert", "client_key")
 
 
 def to_overrides(given: Mapping[str, Any]) -> Overrides:
@@ -33,4 +35,5 @@ def to_filters(name: str, value: Any) -> Any:
 
 def check_overrides(given: Mapping[str, Any]) -> Settings:
     """Return the settings as if nothing else were configured, or raise `SettingsError`; looks nothing up."""
-    return resolve_settings(cast("Overrides", {**PLACEHOLDERS, **to_overrides(given)}), [])
+    known = {**PLACEHOLDERS, **to_overrides(given), **dict.fromkeys(FILES, "")}
+    return resolve_settings(cast("Overrides", known), [])

@@ -1,7 +1,6 @@
 """Allows one load at a time per process, pipeline, folder and PostgreSQL dataset, and waits while one is in use."""
 
 import fcntl
-import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,9 +21,9 @@ from letters_source.destination.pipeline import unusable
 from letters_source.destination.preflight import check_destination
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationInUse, LoadFailed, causes, without_advice
+from letters_source.telemetry import PHASES
 
 T = TypeVar("T")
-PHASES = logging.getLogger("letters_source.phases")
 PROCESS = RLock()
 # seconds between attempts; loads take seconds
 LOOK_SECONDS = 0.2

@@ -1,4 +1,4 @@
-"""Which fields of the service are news: logged once for each dataset, or refused if the settings say so."""
+"""Report fields that the interface does not document: once for each dataset, or as an error if the settings say so."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,8 @@ import logging
 import pytest
 from rich.console import Console
 
-from letters_source.cli.progress import PHASES, progress_on
+from letters_source.cli.progress import progress_on
+from letters_source.telemetry import PHASES
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])

@@ -1,5 +1,5 @@
 """Fixtures of whole loads."""
 
-from fixtures import begin, letters, project, unwritable
+from fixtures import begin, letters, project, unwritable, world
 
-__all__ = ["begin", "letters", "project", "unwritable"]
+__all__ = ["begin", "letters", "project", "unwritable", "world"]

@@ -84,3 +84,11 @@ def letters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     yield call
     logger.setLevel(level)
+
+
+@pytest.fixture
+def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
+    """45 contacts and 7 templates, reached by settings in the environment; modules may have a world of their own."""
+    world = begin(Emulator(45, 7))
+    world.configure(monkeypatch)
+    return world

@@ -52,14 +52,6 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
-    """45 contacts and 7 templates, reached by settings in the environment."""
-    world = begin(Emulator(45, 7))
-    world.configure(monkeypatch)
-    return world
-
-
 def rows_shown(out: str) -> list[list[str]]:
     """The cells of the table on the terminal, without its frame."""
     lines = [line for line in out.splitlines() if line.startswith(("│", "┃"))]

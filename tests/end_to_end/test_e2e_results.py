@@ -25,14 +25,6 @@ REFUSED = (
 
 
 @pytest.fixture
-def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
-    """45 contacts and 7 templates, reached by settings in the environment."""
-    world = begin(Emulator(45, 7))
-    world.configure(monkeypatch)
-    return world
-
-
-@pytest.fixture
 def schema(letters: Letters) -> Any:
     """The JSON Schema that the command prints."""
     printed = json.loads(letters("schema", "--format", "result").out)

@@ -11,7 +11,7 @@ import dlt
 import pytest
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from terminals import Letters, Outcome, run_command
-from worlds import ACCESS, REFRESH, Begin, World
+from worlds import ACCESS, REFRESH, World
 
 from letters_source import DestinationError, LettersError, make_pipeline, run
 from letters_source.destination.ledger import LEDGER, read_runs
@@ -19,14 +19,6 @@ from letters_source.results import RunError
 from programmable_emulator import Emulator, Reply, When
 
 CANARY = "Canary O'Malley"
-
-
-@pytest.fixture
-def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
-    """45 contacts and 7 templates, reached by settings in the environment."""
-    world = begin(Emulator(45, 7))
-    world.configure(monkeypatch)
-    return world
 
 
 def ledger() -> Path:

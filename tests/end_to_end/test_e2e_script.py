@@ -8,19 +8,9 @@ from pathlib import Path
 import pytest
 from holdings import LISTED, held_tables, read_tables
 from terminals import run_python
-from worlds import ACCESS, Begin, World
-
-from programmable_emulator import Emulator
+from worlds import ACCESS, World
 
 SCRIPT = str(Path(__file__).parents[2] / "pipelines/letters_pipeline.py")
-
-
-@pytest.fixture
-def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
-    """45 contacts and 7 templates, reached by settings in the environment."""
-    world = begin(Emulator(45, 7))
-    world.configure(monkeypatch)
-    return world
 
 
 def run_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

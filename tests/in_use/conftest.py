@@ -5,13 +5,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fixtures import begin, letters, project
+from fixtures import begin, letters, project, world
 from playwright.sync_api import Browser, sync_playwright
+from worlds import World, serve_world
 
-__all__ = ["begin", "browser", "images", "letters", "project"]
+from programmable_emulator import Emulator
+
+__all__ = ["begin", "browser", "images", "letters", "loaded", "project", "world"]
 
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 """Chromium's own requests to elsewhere are off, so that a page's are all there are."""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """30 contacts and 5 templates, loaded once for a module; some have others of their own."""
+    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
+        world.load()
+        yield world
 
 
 @pytest.fixture(scope="module")

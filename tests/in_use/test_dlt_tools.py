@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -13,20 +12,10 @@ from holdings import held_tables, read_tables
 from notebooks import serve_marimo
 from playwright.sync_api import Browser, expect
 from terminals import run_process, run_python
-from worlds import ACCESS, REFRESH, World, serve_world
-
-from programmable_emulator import Emulator
+from worlds import ACCESS, REFRESH, World
 
 ROOT = Path(__file__).parents[2]
 DLT = str(Path(sys.executable).with_name("dlt"))
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Loaded rows."""
-    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
-        world.load()
-        yield world
 
 
 def recipe(start: str) -> str:
@@ -35,7 +24,7 @@ def recipe(start: str) -> str:
     return str(line).partition(" #")[0]
 
 
-@pytest.mark.usefixtures("world")
+@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize(("tool", "told"), [("info", "dataset_name: letters_data"), ("trace", "contacts: 30 row")])
 def test_the_pipeline_is_known_by_its_name(tool: str, told: str) -> None:
     """From the folder that it was loaded from; no token is shown."""
@@ -48,13 +37,13 @@ def test_the_pipeline_is_known_by_its_name(tool: str, told: str) -> None:
 # calls of DuckDB to pandas and of dlt to DuckDB, of which the newer ones disapprove
 @pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.drop:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
-def test_the_dataset_is_read_in_python(world: World) -> None:
+def test_the_dataset_is_read_in_python(loaded: World) -> None:
     """As pandas and as Arrow."""
-    contacts: Any = world.pipeline.dataset().contacts
-    assert set(contacts.df()["id"]) == set(contacts.arrow()["id"].to_pylist()) == set(world.emulator.contacts.ids())
+    contacts: Any = loaded.pipeline.dataset().contacts
+    assert set(contacts.df()["id"]) == set(contacts.arrow()["id"].to_pylist()) == set(loaded.emulator.contacts.ids())
 
 
-@pytest.mark.usefixtures("world")
+@pytest.mark.usefixtures("loaded")
 def test_the_dashboard_shows_the_pipeline(browser: Browser) -> None:
     """In a browser, without what is commercial."""
     command = recipe("marimo run").replace("marimo run", "exec marimo run --headless", 1)
@@ -67,15 +56,15 @@ def test_the_dashboard_shows_the_pipeline(browser: Browser) -> None:
         page.close()
 
 
-def test_the_folder_can_be_copied_into_a_project(world: World, tmp_path: Path) -> None:
+def test_the_folder_can_be_copied_into_a_project(loaded: World, tmp_path: Path) -> None:
     """As `dlt init` does with sources; nothing is imported from elsewhere, and the script beside it loads."""
     project = tmp_path / "project"
     copytree(ROOT / "letters_source", project / "letters_source")
     script = (ROOT / "pipelines/letters_pipeline.py").read_text()
     (project / "letters_pipeline.py").write_text(f"{script}\nimport letters_source\nprint(letters_source.__file__)\n")
-    settings = world.variables()
+    settings = loaded.variables()
     script_place = "import runpy; runpy.run_path('letters_pipeline.py', run_name='__main__')"
     outcome = run_python("-c", script_place, cwd=project, env={**os.environ, **settings})
     assert outcome.code == 0, outcome.err
     assert outcome.out.splitlines()[-1] == str(project / "letters_source/__init__.py")
-    assert held_tables(world.emulator).items() <= read_tables(project / "letters.duckdb").items()
+    assert held_tables(loaded.emulator).items() <= read_tables(project / "letters.duckdb").items()

@@ -3,14 +3,14 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from looks import PHONE, look_at
 from playwright.sync_api import Browser
 from terminals import Letters, open_process, run_command
-from worlds import Begin, World, serve_world
+from worlds import Begin, World
 
 from letters_source import LettersError, account_pipelines, make_pipeline, run, run_accounts
 from letters_source.destination.pipeline import Kind
@@ -20,14 +20,6 @@ from programmable_emulator import Emulator
 WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.process import main; main()"
 NONE = "\u2013"
 HOLDER = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A few rows, loaded once."""
-    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
-        world.load()
-        yield world
 
 
 @pytest.fixture

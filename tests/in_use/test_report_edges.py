@@ -1,7 +1,6 @@
 """Reports of unusual datasets: empty, partial, hostile, treated, with history."""
 
 import shutil
-from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from looks import PHONE, look_at
 from playwright.sync_api import Browser
 from reports import NOT_ASKED, USUAL, report_of, report_of_file, shares
 from shelves import amend, refill
-from worlds import Begin, World, serve_world
+from worlds import Begin, World
 
 from letters_source.destination.pipeline import Kind
 from letters_source.report.dataset import open_tables
@@ -22,14 +21,6 @@ from programmable_emulator import Emulator, Reply, Row, Traits, When
 
 HOSTILE = "</script><script>alert(1)</script><img src=https://example.org/x onerror=alert(1)>\"'&\x01\u202e"
 NOT_LOADED = "\u2013"
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """30 contacts and 5 templates, loaded once."""
-    with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
-        world.load()
-        yield world
 
 
 @pytest.fixture

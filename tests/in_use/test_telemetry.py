@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from collector import Collector, serve_collector
 from terminals import COMMAND, Outcome, run_process, run_python
-from worlds import ACCESS, REFRESH, Begin, World
+from worlds import ACCESS, REFRESH, World
 
-from programmable_emulator import Emulator, Reply, When
+from programmable_emulator import Reply, When
 
 WITHOUT = "import sys; sys.modules[sys.argv.pop(1)] = None; from letters_source.cli.process import main; main()"
 OWN = """
@@ -41,14 +41,6 @@ run(make_pipeline())
 print([name for name in sys.modules if name.startswith("opentelemetry")])
 """
 PHASES = {"preflight", "read", "listing", "normalize", "write", "verify", "publish"}
-
-
-@pytest.fixture
-def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
-    """45 contacts and 7 templates, reached by settings in the environment."""
-    world = begin(Emulator(45, 7))
-    world.configure(monkeypatch)
-    return world
 
 
 @pytest.fixture
