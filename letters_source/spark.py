@@ -1,0 +1,169 @@
+"""Reads tables in Spark: `spark.read.format("letters")`. A task reads a whole listing, then yields its rows.
+
+Nothing is written, so Spark may run a task twice. Spark shows options and sends them around, so secrets are refused.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, cast
+
+import pyarrow as pa
+from msgspec import Meta
+
+from letters_source.config.resolve import resolve_settings, token_source
+from letters_source.config.settings import Key, Overrides, Settings
+from letters_source.config.text_options import convert_option, to_overrides
+from letters_source.errors import SettingsError, importing_extra
+from letters_source.extract.accounts import check_apart
+from letters_source.extract.one_table import read_table
+from letters_source.extract.task import LoadContext, Task, listing_task
+from letters_source.service.listings import LISTINGS, Texts
+from letters_source.service.throttle import Throttle
+from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
+
+with importing_extra("spark"):
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StructField, StructType
+
+# loads collect mailings day by day, because the service reports only the last one: a DataFrame would hold no others
+READABLE = {table.name: table for table in TABLES if table.name != MAILINGS.name}
+ABOUT_LOADS = ["allow_empty", "max_shrink", "allow_other_service", "lock_wait", "facets", "history", "sync"]
+ABOUT_LOADS += ["mailings", "mailings_since", "mailings_lag", "mailings_window"]
+ACCOUNTS = Key("accounts", Texts, Meta())
+ACCOUNT = Column("account_id", "", "The account of the row.", required=True)
+"""The first column if the option `accounts` is set, as in the views that combine accounts."""
+
+
+def register(spark: SparkSession) -> None:
+    """Let a session read the format `letters`."""
+
+    class Registered(LettersDataSource):
+        slots = slots_of(spark)
+
+    spark.dataSource.register(Registered)
+
+
+def slots_of(spark: SparkSession) -> int | None:
+    """Return how many tasks run at once on a single machine; None for a cluster, where executors come and go."""
+    # Spark Connect has no context
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not context.master.startswith("local") or context.master.startswith("local-cluster"):
+        return None
+    # the number of cores, unless a setting overrides it
+    return None if context.getConf().contains("spark.default.parallelism") else int(context.defaultParallelism)
+
+
+class LettersDataSource(DataSource):
+    """The format `letters`; `register` adds it to a session."""
+
+    slots: ClassVar[int | None] = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "letters"
+
+    def schema(self) -> StructType:
+        """Return the table's columns, with their descriptions as comments."""
+        selection = selection_of(self.options)
+        first = (ACCOUNT,) if selection.has_account_column else ()
+        return StructType(
+            [
+                StructField(one.name, from_arrow_type(one.field.type), one.nullable, {"comment": one.description})
+                for one in (*first, *selection.table.columns)
+            ]
+        )
+
+    def reader(self, schema: StructType) -> "LettersReader":  # noqa: ARG002 -- Spark compares it with the rows
+        """Return what reads the table."""
+        return LettersReader(selection_of(self.options), self.slots)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the options select: a table, accounts (none for the token's own), and settings."""
+
+    table: Table
+    accounts: tuple[str, ...]
+    overrides: Overrides
+
+    @property
+    def has_account_column(self) -> bool:
+        """Whether rows begin with their account; the audit has such a column anyway."""
+        return bool(self.accounts) and self.table.name != LISTING_AUDIT.name
+
+
+def selection_of(options: Mapping[str, str]) -> Selection:
+    """Return what the options select, or raise `SettingsError`."""
+    settings = dict(options)
+    name, texts = settings.pop("table", ""), settings.pop("accounts", None)
+    if misplaced := [option for option in ABOUT_LOADS if option in settings]:
+        raise SettingsError(f"option {misplaced[0]} is about loads, and Spark only reads; leave it out.")
+    if name not in READABLE:
+        raise SettingsError(f"option table must be one of {', '.join(READABLE)}, got {name!r}.")
+    accounts = () if texts is None else tuple(dict.fromkeys(convert_option("accounts", ACCOUNTS, texts)))
+    if texts is not None and ("account_id" in settings or not accounts):
+        raise SettingsError("option accounts must name at least one account, and excludes account_id.")
+    return Selection(READABLE[name], accounts, to_overrides(settings))
+
+
+@dataclass(frozen=True)
+class Part(InputPartition):
+    """A listing of an account, which one task reads, and how many tasks read at once."""
+
+    listing: str
+    account: str | None
+    at_once: int
+
+
+@dataclass(frozen=True)
+class LettersReader(DataSourceReader):
+    """Reads a table, in a partition for each listing of each account."""
+
+    selection: Selection
+    slots: int | None
+
+    def partitions(self) -> list[Part]:
+        """Return the partitions; called once for each DataFrame."""
+        accounts, listing = self.selection.accounts or (None,), self.selection.table.listing
+        reads = [(name, account) for account in accounts for name in LISTINGS if listing in ("", name)]
+        return [Part(*read, min(len(reads), self.slots or len(reads))) for read in reads]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a partition's rows once its listing is proven complete, or raise `LettersError`."""
+        part, selection = cast("Part", partition), self.selection
+        task = task_of(part, selection.overrides)
+        if part.account is not None and len(selection.accounts) > 1 and not task.settings.allow_shared_ids:
+            check_apart(task, neighbors(part.account, selection.accounts))
+        # Spark's folders for temporary files, on disks meant for data
+        folders = os.environ.get("SPARK_LOCAL_DIRS")
+        for rows in read_table(task, selection.table, Path(folders.split(",")[0]) if folders else None):
+            account = pa.repeat(pa.scalar(part.account), rows.num_rows)
+            whole = rows.add_column(0, ACCOUNT.field, account) if selection.has_account_column else rows
+            yield from whole.combine_chunks().to_batches()
+
+
+def neighbors(account: str, accounts: tuple[str, ...]) -> list[str]:
+    """Return an account and the next one, in their order: all tasks together compare each with its neighbors."""
+    following = accounts[(accounts.index(account) + 1) % len(accounts)]
+    return [one for one in accounts if one in (account, following)]
+
+
+def task_of(part: Part, overrides: Overrides) -> Task:
+    """Return the task of reading a partition; the executor's environment and files have the secrets."""
+    if part.account is not None:
+        overrides = {**overrides, "account_id": part.account}
+    settings = share_of(resolve_settings(overrides), part.at_once)
+    throttle = Throttle(settings.max_workers, settings.requests_per_second)
+    context = LoadContext(settings, token_source(settings, overrides), throttle)
+    return listing_task(LISTINGS[part.listing], context)
+
+
+def share_of(settings: Settings, tasks: int) -> Settings:
+    """Return the settings with one task's share of concurrent requests, at least one, and of requests per second."""
+    rate, workers = settings.requests_per_second, max(1, settings.max_workers // tasks)
+    return replace(settings, max_workers=workers, requests_per_second=rate and rate / tasks)

@@ -1,0 +1,200 @@
+"""Do Spark's tables have the rows that a load has, or does the job fail?"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from holdings import KEYS, Rows, parsed, typed_columns
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import spark_partition_id
+from shelves import retrait
+from sparks import failure, read_table, start_spark, written
+from worlds import ACCESS, REFRESH, World, serve_world
+
+from letters_source.spark import slots_of
+from letters_source.tables import CONTACTS
+from programmable_emulator import Behavior, Emulator, Reply, When
+
+PIPELINES = Path(__file__).parents[2] / "pipelines"
+SPARK_TYPES = {
+    "VARCHAR": "string",
+    "JSON": "string",
+    "BOOLEAN": "boolean",
+    "BIGINT": "bigint",
+    "TIMESTAMP WITH TIME ZONE": "timestamp",
+}
+FACETS = {
+    "contacts__address_statuses": ("contact_id", "address_status"),
+    "contacts__last_mailed_statuses": ("contact_id", "last_mailed_status"),
+    "contacts__return_addresses": ("contact_id",),
+    "templates__shared": ("template_id",),
+}
+SHARED = (
+    "letters_source.errors.SharedIds: contacts: the accounts A and B share 10 ids on their first pages, so the "
+    "service may ignore the account; nothing was loaded. If they really share them, set "
+    "sources.letters.allow_shared_ids to true."
+)
+UNPAGED = (
+    "letters_source.errors.ListingUnpaged: contacts: page 3 repeats page 0, so the service ignores the page parameter: "
+    "count 36, received 10, missing 26, passes 1; nothing was loaded. Set sources.letters.page_size to that count or "
+    "more, or select fewer rows with filters."
+)
+TOO_LATE = Reply(500, headers={"Retry-After": "60"})
+"""A failure that a task does not wait out."""
+SHOWN = ("SparkListenerTaskEnd", "Setting default log level")
+"""What the event log and Spark's output have."""
+ORDERS = {**KEYS, **FACETS, "rejected_rows": ("listing", "page", "position")}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """35 contacts of the accounts A and B in turn, 5 templates and a row without an id, loaded with facets."""
+    emulator = Emulator(35, 5, behavior=Behavior(extra_fields={"countryCode": "US"}))
+    for number, row_id in enumerate(emulator.contacts.ids()):
+        retrait(emulator.contacts, row_id, account_id="AB"[number % 2])
+    emulator.contacts.insert({"id": None, "firstName": "Nobody"})
+    with serve_world(tmp_path_factory.mktemp("world"), emulator=emulator) as world:
+        world.load(facets=True, page_size=10)
+        yield world
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def spark(world: World, folder: Path) -> Iterator[SparkSession]:
+    """A session for all tests of the module."""
+    with start_spark(world, folder) as spark:
+        yield spark
+
+
+@pytest.fixture(autouse=True)
+def usual_service(world: World) -> Iterator[None]:
+    """Let each test begin with a service that behaves."""
+    usual = world.emulator.behavior
+    yield
+    world.emulator.behavior = usual
+    world.emulator.canned.clear()
+
+
+def by_key(table: str, rows: Iterable[dict[str, Any]]) -> Rows:
+    """Rows in the order of their key, as neither Spark nor DuckDB promises one."""
+    return sorted(rows, key=lambda row: [row[name] for name in ORDERS[table]])
+
+
+@pytest.mark.parametrize("table", ORDERS)
+def test_rows_are_those_of_a_load(spark: SparkSession, world: World, table: str) -> None:
+    """Each table has the same rows as in DuckDB, with the same values."""
+    rows = map(parsed, read_table(spark, world, table).toArrow().to_pylist())
+    assert by_key(table, rows) == by_key(table, world.tables()[table])
+
+
+@pytest.mark.parametrize("table", KEYS)
+def test_columns_have_the_types_of_a_load(spark: SparkSession, world: World, table: str) -> None:
+    """JSON is text, and moments are moments."""
+    expected = [(name, SPARK_TYPES[kind]) for name, kind in typed_columns(table) if name != "_dlt_load_id"]
+    assert read_table(spark, world, table).dtypes == expected
+
+
+def test_audits_are_those_of_the_reading(spark: SparkSession, world: World) -> None:
+    """The table listing_audit reads both listings to say how that went."""
+    audits = read_table(spark, world, "listing_audit").select("listing", "rows_yielded", "rows_rejected", "verdict")
+    assert sorted(map(tuple, audits.collect())) == [("contacts", 35, 1, "stable"), ("templates", 5, 0, "exact")]
+
+
+def test_an_account_is_a_partition(spark: SparkSession, world: World) -> None:
+    """Rows of several accounts begin with their account."""
+    contacts = read_table(spark, world, "contacts", accounts="A, B")
+    assert contacts.columns[:2] == ["account_id", "id"]
+    counts = contacts.groupBy(spark_partition_id(), "account_id").count().collect()
+    assert sorted(map(tuple, counts)) == [(0, "A", 18), (1, "B", 17)]
+
+
+def test_accounts_that_share_ids_fail(spark: SparkSession, world: World) -> None:
+    """As they would if the service ignored the account."""
+    world.emulator.behavior = Behavior(ignore_account=True)
+    assert failure(read_table(spark, world, "contacts", accounts="A,B")) == SHARED
+
+
+def test_an_incomplete_listing_fails_the_job(spark: SparkSession, world: World) -> None:
+    """The job ends with the sentence of our error, and no row is seen."""
+    world.emulator.behavior = Behavior(ignore_page=True)
+    contacts = read_table(spark, world, "contacts")
+    assert failure(contacts) == UNPAGED
+    assert failure(contacts.limit(1)) == UNPAGED
+
+
+def test_a_failed_task_runs_again(spark: SparkSession, world: World) -> None:
+    """Its second attempt reads the listing from the start, and rows are right."""
+    world.emulator.canned.once(When("contacts", page=2), TOO_LATE)
+    before = len(world.emulator.hits)
+    labels = read_table(spark, world, "contacts__contact_labels", retry_budget=1).toArrow().to_pylist()
+    hits = world.emulator.hits[before:]
+    assert by_key("contacts__contact_labels", map(parsed, labels)) == world.tables()["contacts__contact_labels"]
+    assert [hit.query for hit in hits if hit.status == 500] == ["page=2&pageSize=10"]
+    # the last page, by the first attempt, and by the second one, which reads it again in the end
+    assert [hit.query for hit in hits].count("page=3&pageSize=10") == 3
+
+
+def test_a_table_is_read_for_each_action_unless_it_is_cached(spark: SparkSession, world: World) -> None:
+    """Spark keeps no rows by itself."""
+    templates = read_table(spark, world, "templates")
+    assert requests_of(world, templates.count, templates.count) == 2
+    templates.cache()
+    assert requests_of(world, templates.count, templates.count) == 1
+    templates.unpersist(blocking=True)
+
+
+def requests_of(world: World, *actions: Callable[[], object]) -> int:
+    """Return the number of requests that actions make."""
+    before = len(world.emulator.hits)
+    for act in actions:
+        act()
+    return len(world.emulator.hits) - before
+
+
+def test_filters_and_policies_are_options(spark: SparkSession, world: World) -> None:
+    """The service gets the filter, and the rows are treated before they wait on disk."""
+    contacts = read_table(spark, world, "contacts", **{"contacts.address_status": "Verified", "pii.email": "drop"})
+    ids = {
+        row["contact_id"] for row in world.tables()["contacts__address_statuses"] if row["address_status"] == "Verified"
+    }
+    assert {row.id for row in contacts.select("id").collect()} == ids
+    assert contacts.where("email is not null").count() == 0
+
+
+def test_spark_shows_no_secret(
+    spark: SparkSession, world: World, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither what Spark prints and logs nor its plans and event logs have a token, whether refused or used."""
+    contacts = read_table(spark, world, "contacts")
+    contacts.count()
+    with pytest.raises(PySparkException) as caught:
+        read_table(spark, world, "contacts", Access_Token="canary-option")
+    assert "sources.letters.access_token is a secret, and options are shown" in str(caught.value)
+    contacts.explain(extended=True)
+    plan, log = capsys.readouterr().out, written(folder)
+    assert "BatchScan letters" in plan
+    assert [words for words in SHOWN if words not in log] == []
+    assert [secret for secret in (ACCESS, REFRESH, "canary-option") if secret in log + plan + str(caught.value)] == []
+
+
+def test_the_recipe_writes_the_contacts(spark: SparkSession, world: World) -> None:
+    """Settings come from the environment; the catalog keeps comments."""
+    [recipe] = re.findall(r"```python\n(from pyspark.*?)```", (PIPELINES / "README.md").read_text(), re.DOTALL)
+    exec(recipe)  # noqa: S102 -- a block of our own document
+    rows = map(parsed, spark.table("contacts").toArrow().to_pylist())
+    assert by_key("contacts", rows) == world.tables()["contacts"]
+    columns = {one.name: one.description for one in spark.catalog.listColumns("contacts")}
+    assert columns == {one.name: one.description for one in CONTACTS.columns}
+
+
+def test_the_cores_of_one_machine_are_known(spark: SparkSession) -> None:
+    """A session on two cores runs two tasks at once."""
+    assert slots_of(spark) == 2

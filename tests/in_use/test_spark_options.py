@@ -1,0 +1,103 @@
+"""What does Spark's format make of its options, before Spark reads anything?"""
+
+import pytest
+from terminals import run_python
+from worlds import World
+
+from letters_source import SettingsError
+from letters_source.config.settings import SECRETS, SETTINGS
+from letters_source.installation import how_to_add_extra
+from letters_source.spark import ABOUT_LOADS, READABLE, LettersDataSource, LettersReader, Part, selection_of, task_of
+from letters_source.tables import CONTACTS
+
+NO_ACCOUNTS = "option accounts must name at least one account, and excludes account_id."
+USEFUL = {
+    "base_url",
+    "environment",
+    "account_id",
+    "ca_bundle",
+    "client_cert",
+    "client_key",
+    "page_size",
+    "max_workers",
+    "requests_per_second",
+    "max_walks",
+    "proof",
+    "duplicates",
+    "on_undocumented",
+    "known_fields",
+    "retry_budget",
+    "allow_shared_ids",
+    "last_mailed_statuses",
+    "date_format",
+    "filter_encoding",
+}
+
+
+def test_columns_have_their_descriptions() -> None:
+    """As comments, which catalogs keep, and keys are never null."""
+    columns = LettersDataSource({"table": "contacts"}).schema()
+    assert {one.name: one.metadata for one in columns} == {
+        one.name: {"comment": one.description} for one in CONTACTS.columns
+    }
+    assert [one.name for one in columns if not one.nullable] == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({}, f"option table must be one of {', '.join(READABLE)}, got ''."),
+        ({"table": "mailings"}, f"option table must be one of {', '.join(READABLE)}, got 'mailings'."),
+        ({"pagesize": "9"}, "unknown setting sources.letters.pagesize; did you mean page_size?"),
+        ({"page_size": "0"}, "option page_size must be a whole number from 1 to 1000000 or auto, got '0'."),
+        ({"history": "true"}, "option history is about loads, and Spark only reads; leave it out."),
+        ({"accounts": " ,"}, NO_ACCOUNTS),
+        ({"accounts": "A", "account_id": "A"}, NO_ACCOUNTS),
+    ],
+)
+def test_unusable_options_are_refused(options: dict[str, str], error: str) -> None:
+    """Before anything is read, by what is wrong."""
+    given = options if options.get("table") or not options else {"table": "contacts", **options}
+    with pytest.raises(SettingsError) as caught:
+        LettersDataSource(given).schema()
+    assert str(caught.value) == error
+
+
+def test_every_other_setting_is_an_option() -> None:
+    """Settings are options, are secrets or are about loads."""
+    assert set(ABOUT_LOADS) < set(SETTINGS)
+    assert set(SETTINGS) - set(SECRETS) - set(ABOUT_LOADS) == USEFUL
+
+
+@pytest.mark.parametrize(
+    ("slots", "accounts", "at_once"), [(None, "A,B,C", 3), (2, "A,B,C", 2), (8, "A,B,C", 3), (8, "A", 1)]
+)
+def test_tasks_at_once_are_partitions_that_fit_the_cores(slots: int | None, accounts: str, at_once: int) -> None:
+    """Where cores are unknown, all partitions may run at once."""
+    reader = LettersReader(selection_of({"table": "contacts", "accounts": accounts}), slots)
+    assert reader.partitions() == [Part("contacts", account, at_once) for account in accounts.split(",")]
+
+
+def test_a_table_of_both_listings_has_a_partition_for_each() -> None:
+    """Without accounts, a partition reads the token's own."""
+    reader = LettersReader(selection_of({"table": "rejected_rows"}), None)
+    assert reader.partitions() == [Part("templates", None, 2), Part("contacts", None, 2)]
+
+
+def test_tasks_share_the_limits_on_requests(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once get half of them each, and many at once still one request each."""
+    world.configure(monkeypatch)
+    half = task_of(Part("contacts", "A", 2), {"requests_per_second": 5.0, "max_workers": 7})
+    assert (half.context.throttle.workers, half.context.throttle.rate.most) == (3, 2.5)
+    assert half.filters.account_id == "A"
+    least = task_of(Part("contacts", None, 40), {})
+    assert (least.context.throttle.workers, least.context.throttle.rate.most) == (1, None)
+
+
+def test_without_pyspark_the_extra_is_named() -> None:
+    """The core comes without it."""
+    ended = run_python("-c", "import sys; sys.modules['pyspark.sql'] = None; import letters_source.spark")
+    assert ended.err.splitlines()[-1] == (
+        "letters_source.errors.SettingsError: pyspark.sql is not installed; add the extra spark: "
+        + how_to_add_extra("spark")
+    )
