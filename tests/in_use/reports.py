@@ -1,5 +1,6 @@
 """Writes the report of an account, reads its contents without a browser, and computes what it must show."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,6 +43,12 @@ def charted(place: Path, *charts: str) -> dict[str, dict[str, int]]:
     with open_tables(place) as connection:
         rows = {chart.name: read(connection, chart.query) for chart in CHARTS if chart.name in charts}
     return {name: {row["name"]: row["number"] for row in found} for name, found in rows.items()}
+
+
+def figure_of(page: Path, name: str) -> str:
+    """A figure at the head of a page."""
+    [figure] = re.findall(f'<dd id="{name}">(.*?)</dd>', page.read_text())
+    return str(figure)
 
 
 def shares(values: Iterable[str | None], among: int = 15) -> dict[str, int]:

@@ -19,10 +19,10 @@ SINCE = date(2024, 10, 1)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """An account as one meets it, loaded twice with all that can be loaded."""
+    """An account as one meets it, loaded twice, the second time with all that can be loaded."""
     with serve_world(tmp_path_factory.mktemp("portrait"), emulator=portrait()) as world:
-        for _ in range(2):
-            world.load(page_size=1_000, facets=True, mailings=True, mailings_since=SINCE, mailings_window=7)
+        world.load(page_size=1_000)
+        world.load(page_size=1_000, facets=True, mailings=True, mailings_since=SINCE, mailings_window=7)
         yield world
 
 
@@ -37,7 +37,7 @@ def page(world: World) -> Path:
 def test_it_fits_any_screen_and_asks_for_nothing(
     page: Path, browser: Browser, images: Path, width: int, scheme: Scheme
 ) -> None:
-    """In Chromium, light and dark; the documents show these screenshots."""
+    """The page fits a desktop and a phone, light and dark, and requests nothing; its screenshots are documents."""
     image = images / f"report_{width}{'_dark' if scheme == 'dark' else ''}.png"
     with look_at(browser, page, width, scheme) as look:
         assert look.charts() == WHOLE
@@ -54,7 +54,7 @@ def brightness(color: str) -> int:
 
 
 def test_no_label_is_cut(page: Path, browser: Browser) -> None:
-    """Names of states, papers and labels of usual length."""
+    """Names of states, papers and labels of usual length are shown whole."""
     with look_at(browser, page, PHONE) as look:
         texts = look.page.locator("figure text").all_text_contents()
         assert "60# Statement, 8.5x11" in texts
@@ -63,7 +63,7 @@ def test_no_label_is_cut(page: Path, browser: Browser) -> None:
 
 
 def test_its_numbers_are_those_of_the_service(world: World, page: Path, browser: Browser) -> None:
-    """Each number, counted from the emulator's rows."""
+    """Each number on the page is the one that is counted from the service's rows."""
     held = held_tables(world.emulator)
     traits = [row.traits for row in world.emulator.contacts.rows()]
     products = [row["product"] or {} for row in (row.document for row in world.emulator.templates.rows())]
@@ -89,7 +89,7 @@ def test_its_numbers_are_those_of_the_service(world: World, page: Path, browser:
 
 
 def test_it_tells_how_complete_each_load_was(page: Path, browser: Browser) -> None:
-    """In words, first of all and for each load."""
+    """The page says at its top and for each load how complete it was."""
     with look_at(browser, page) as look:
         assert look.text("#verdict .headline") == "Complete"
         assert look.text("#verdict p:nth-child(2)") == (
@@ -102,7 +102,7 @@ def test_it_tells_how_complete_each_load_was(page: Path, browser: Browser) -> No
 
 
 def test_thumbnails_are_linked_and_not_fetched(world: World, page: Path, browser: Browser) -> None:
-    """A link for each template that has one."""
+    """The page links each template's thumbnail and contains no image, script, frame or style sheet from elsewhere."""
     held = {row["thumbnail_url"] for row in held_tables(world.emulator)["templates"]}
     with look_at(browser, page) as look:
         links = look.page.locator(".gallery a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
@@ -111,6 +111,6 @@ def test_thumbnails_are_linked_and_not_fetched(world: World, page: Path, browser
 
 
 def test_the_same_data_make_the_same_page(world: World, page: Path) -> None:
-    """Byte for byte."""
+    """Two reports of the same data are the same, byte by byte."""
     before = page.read_bytes()
     assert report_of(world).read_bytes() == before
