@@ -90,7 +90,7 @@ def built(file: Path, model: str, columns: str) -> Counter[tuple[Any, ...]]:
 
 
 def test_the_project_is_green(file: Path, target: Path, world: World) -> None:
-    """And its tables say what the service holds."""
+    """`dbt build` passes, and its tables hold the service's numbers."""
     outcome = run_dbt(file, target, "build", "--vars", EVERYTHING)
     assert (outcome.code, statuses(target)) == (0, {}), outcome.out
     held = held_tables(world.emulator)
@@ -112,14 +112,14 @@ def test_the_project_is_green(file: Path, target: Path, world: World) -> None:
 
 
 def test_a_listing_that_was_not_loaded_for_days_is_stale(file: Path, target: Path) -> None:
-    """Whatever else was loaded since."""
+    """A listing that was not loaded for days is stale, whatever else was loaded since."""
     change(file, f"update letters_data.listing_audit set started_at = {DAYS_BEFORE} where listing = 'contacts'")
     outcome = run_dbt(file, target, "source", "freshness", "--vars", EVERYTHING)
     assert (outcome.code, statuses(target, "sources")) == (1, {"contacts": "error"})
 
 
 def test_an_orphan_among_current_rows_fails_the_test_of_its_reference(begin: Begin, target: Path) -> None:
-    """Former versions fail no test of keys, and facets and mailings that were never loaded are not missed."""
+    """A current row without a parent fails one test; former versions and parts that were never loaded fail none."""
     world = begin(Emulator(20, 5))
     world.load(history=True)
     amend(world.emulator.contacts, world.emulator.contacts.ids()[2], fullName="Another Name")

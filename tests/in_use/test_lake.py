@@ -24,7 +24,6 @@ from letters_source import IncompleteListing, LoadFailed, Result, SettingsError,
 from letters_source.destination.annotate import describe_lake
 from letters_source.destination.file_tables import open_files
 from letters_source.destination.kinds import files_client
-from letters_source.destination.pipeline import Kind
 from letters_source.destination.verify import verify_load
 from letters_source.installation import how_to_add_extra
 from letters_source.service.listings import ContactFilters
@@ -268,11 +267,20 @@ def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
     assert read_table("delta", place, "contacts").num_rows == 3
 
 
-@pytest.mark.parametrize(("first", "then"), [("parquet", "delta"), ("delta", "parquet"), ("iceberg", "delta")])
-def test_a_folder_keeps_its_format(begin: Begin, first: Kind, then: Kind) -> None:
-    """A load in another format than the folder's is refused before the first request, and changes no file."""
-    world = begin(Emulator(3, 3), first)
+def test_a_lake_keeps_its_format(loaded: Loaded) -> None:
+    """A load in another format than the lake's is refused before the first request, and changes no file."""
+    check_format_is_kept(loaded.world, loaded.form, {"delta": "parquet", "iceberg": "delta"}[loaded.form])
+
+
+def test_a_folder_of_parquet_keeps_its_format(begin: Begin) -> None:
+    """A load of Delta tables into a folder of Parquet is refused before the first request, and changes no file."""
+    world = begin(Emulator(3, 3), "parquet")
     world.load(only=("contacts",))
+    check_format_is_kept(world, "parquet", "delta")
+
+
+def check_format_is_kept(world: World, first: str, then: Any) -> None:
+    """Check that a load in another format is refused, and changes nothing."""
     asked, before = len(world.emulator.hits), set(world.place.rglob("*"))
     with pytest.raises(SettingsError, match=rf"holds contacts as {first}: load with --destination {first}, or choose"):
         run(make_pipeline(then, world.place), only=("contacts",), **world.settings)
