@@ -64,7 +64,7 @@ class InlineExecutor(BaseExecutor):
         """Nothing is under way between two rounds."""
 
     def end(self) -> None:
-        """Nor at the end."""
+        """Nothing is under way at the end."""
 
 
 def read_dags() -> BundleDagBag:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -87,7 +88,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield world.place
 
 
-def definitions_of(**resource: str) -> dg.Definitions:
+def definitions_of(**resource: Any) -> dg.Definitions:
     """The definitions with a resource of other settings."""
     defs = load_definitions()
     return dg.Definitions(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from holdings import held_tables
-from looks import DESKTOP, PHONE, Scheme, look_at
+from looks import DESKTOP, PHONE, Look, Scheme, look_at
 from playwright.sync_api import Browser
 from portrait import LABELS, portrait
 from reports import NOT_ASKED, WHOLE, report_of, shares
@@ -30,6 +30,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def page(world: World) -> Path:
     """Its report."""
     return report_of(world)
+
+
+@pytest.fixture(scope="module")
+def look(page: Path, browser: Browser) -> Iterator[Look]:
+    """The page in a browser, for all tests that only read it."""
+    with look_at(browser, page) as look:
+        yield look
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -62,52 +69,49 @@ def test_no_label_is_cut(page: Path, browser: Browser) -> None:
         assert look.overflowing() == []
 
 
-def test_its_numbers_are_those_of_the_service(world: World, page: Path, browser: Browser) -> None:
+def test_its_numbers_are_those_of_the_service(world: World, look: Look) -> None:
     """Each number on the page is the one that is counted from the service's rows."""
     held = held_tables(world.emulator)
     traits = [row.traits for row in world.emulator.contacts.rows()]
     products = [row["product"] or {} for row in (row.document for row in world.emulator.templates.rows())]
     paper = [", ".join(filter(None, (row.get("paperType"), row.get("paperSize")))) for row in products]
-    with look_at(browser, page) as look:
-        assert look.text("#contacts") == "4,000"
-        assert look.text("#templates") == "32"
-        assert look.text("#labels_used") == str(len(LABELS))
-        assert look.numbers("states") == shares(row["state"] for row in held["contacts"])
-        assert look.numbers("labels") == shares(row["title"] for row in held["contacts__contact_labels"])
-        assert look.numbers("address_status") == shares(row.address_status for row in traits)
-        assert look.numbers("mailed_status") == shares(row.last_mailed_status or NOT_ASKED for row in traits)
-        assert look.numbers("created") == dict(Counter(f"{row['created_at']:%b %Y}" for row in held["contacts"]))
-        assert sum(look.numbers("mailings").values()) == sum(row.last_mailed_date is not None for row in traits)
-        assert [heading for heading in look.texts("h2") if " per " in heading] == [
-            "Contacts created per month", "Contacts last mailed per week",
-        ]  # fmt: skip
-        assert look.numbers("paper") == shares(paper)
-        for name in ("envelope", "postage", "delivery"):
-            assert look.numbers(name) == shares(row.get(f"{name}Type") for row in products)
-        titles = [row["title"] for row in held["templates"]]
-        assert sorted(look.texts(".gallery .name")) == sorted(titles)
+    assert look.text("#contacts") == "4,000"
+    assert look.text("#templates") == "32"
+    assert look.text("#labels_used") == str(len(LABELS))
+    assert look.numbers("states") == shares(row["state"] for row in held["contacts"])
+    assert look.numbers("labels") == shares(row["title"] for row in held["contacts__contact_labels"])
+    assert look.numbers("address_status") == shares(row.address_status for row in traits)
+    assert look.numbers("mailed_status") == shares(row.last_mailed_status or NOT_ASKED for row in traits)
+    assert look.numbers("created") == dict(Counter(f"{row['created_at']:%b %Y}" for row in held["contacts"]))
+    assert sum(look.numbers("mailings").values()) == sum(row.last_mailed_date is not None for row in traits)
+    assert [heading for heading in look.texts("h2") if " per " in heading] == [
+        "Contacts created per month", "Contacts last mailed per week",
+    ]  # fmt: skip
+    assert look.numbers("paper") == shares(paper)
+    for name in ("envelope", "postage", "delivery"):
+        assert look.numbers(name) == shares(row.get(f"{name}Type") for row in products)
+    titles = [row["title"] for row in held["templates"]]
+    assert sorted(look.texts(".gallery .name")) == sorted(titles)
 
 
-def test_it_tells_how_complete_each_load_was(page: Path, browser: Browser) -> None:
+def test_it_tells_how_complete_each_load_was(look: Look) -> None:
     """The page says at its top and for each load how complete it was."""
-    with look_at(browser, page) as look:
-        assert look.text("#verdict .headline") == "Complete"
-        assert look.text("#verdict p:nth-child(2)") == (
-            "Everything is here: 4,000 contacts and 32 templates. No change was seen during the load."
-        )
-        # one time, or one for each listing where their minutes differ
-        assert re.search(r"oaded [A-Z][a-z]{2} \d+, \d{4}, \d\d:\d\d UTC", look.text("#verdict"))
-        assert [row.split()[-2:] for row in look.texts("#loads tbody tr")] == [["Complete,", "unchanged"]] * 2
-        assert look.page.locator("#absent").count() == 0
+    assert look.text("#verdict .headline") == "Complete"
+    assert look.text("#verdict p:nth-child(2)") == (
+        "Everything is here: 4,000 contacts and 32 templates. No change was seen during the load."
+    )
+    # one time, or one for each listing where their minutes differ
+    assert re.search(r"oaded [A-Z][a-z]{2} \d+, \d{4}, \d\d:\d\d UTC", look.text("#verdict"))
+    assert [row.split()[-2:] for row in look.texts("#loads tbody tr")] == [["Complete,", "unchanged"]] * 2
+    assert look.page.locator("#absent").count() == 0
 
 
-def test_thumbnails_are_linked_and_not_fetched(world: World, page: Path, browser: Browser) -> None:
+def test_thumbnails_are_linked_and_not_fetched(world: World, look: Look) -> None:
     """The page links each template's thumbnail and contains no image, script, frame or style sheet from elsewhere."""
     held = {row["thumbnail_url"] for row in held_tables(world.emulator)["templates"]}
-    with look_at(browser, page) as look:
-        links = look.page.locator(".gallery a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
-        assert set(links) == held - {None}
-        assert look.page.locator("img, script, link, iframe").count() == 0
+    links = look.page.locator(".gallery a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+    assert set(links) == held - {None}
+    assert look.page.locator("img, script, link, iframe").count() == 0
 
 
 def test_the_same_data_make_the_same_page(world: World, page: Path) -> None:
