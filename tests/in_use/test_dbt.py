@@ -9,27 +9,15 @@ from shutil import copy
 from typing import Any
 
 import pytest
+from closed_dbt import run_closed_dbt
 from holdings import change, held_tables, query
 from shelves import amend
-from terminals import Outcome, run_python
+from terminals import Outcome
 from worlds import Begin, World, serve_world
 
 from programmable_emulator import Emulator
 
 ROOT = Path(__file__).parents[2]
-CLOSED = """
-import sys
-
-def refuse(event, arguments):
-    if event in ("socket.connect", "socket.getaddrinfo"):
-        print("reached for", *arguments, file=sys.stderr)
-        raise PermissionError(event)
-
-sys.addaudithook(refuse)
-from dbt.cli.main import cli
-cli()
-"""
-"""dbt in a process that tells when it reaches for the network."""
 EVERYTHING = "{letters_parts: [templates, contacts, facets, mailings]}"
 ORPHAN = """
     insert into letters_data.contacts__contact_labels
@@ -65,7 +53,7 @@ def run_dbt(file: Path, target: Path, *arguments: str) -> Outcome:
     [line] = re.findall(r"^export (DBT_.+)$", (ROOT / "pipelines/README.md").read_text(), re.MULTILINE)
     variables = {name: str(ROOT / place) for name, place in (each.split("=") for each in line.split())}
     environment = {**variables, "HOME": str(target), "PATH": "", "DBT_TARGET_PATH": str(target)}
-    outcome = run_python("-c", CLOSED, "--log-path", str(target), *arguments, cwd=file.parent, env=environment)
+    outcome = run_closed_dbt(["--log-path", str(target), *arguments], file.parent, environment)
     assert outcome.err == ""
     return outcome
 

@@ -38,20 +38,15 @@ class Traffic:
 
 
 @contextmanager
-def new_page(browser: Browser) -> Iterator[Page]:
-    """A page of a desk's width, high enough for the charts."""
+def open_notebook(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
+    """The notebook in a page of a desk's width, high enough for the charts, and what the page requests."""
     page = browser.new_page(viewport=DESK)
     page.set_default_timeout(PATIENCE)
     expect.set_options(timeout=PATIENCE)
-    yield page
+    traffic = Traffic(page)
+    page.goto(address)
+    yield page, traffic
     page.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page of a test's own, which it may change."""
-    with new_page(browser) as page:
-        yield page
 
 
 @pytest.fixture(scope="module")
@@ -70,21 +65,11 @@ def address(world: World) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def traffic(page: Page, address: str) -> Traffic:
-    """The notebook is open in the page: its traffic."""
-    traffic = Traffic(page)
-    page.goto(address)
-    return traffic
-
-
 @pytest.fixture(scope="module")
 def opened(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
     """The notebook in a page that tests only look at, with its traffic."""
-    with new_page(browser) as page:
-        traffic = Traffic(page)
-        page.goto(address)
-        yield page, traffic
+    with open_notebook(browser, address) as opened:
+        yield opened
 
 
 def test_the_notebook_draws_every_chart(images: Path, opened: tuple[Page, Traffic]) -> None:
@@ -130,7 +115,7 @@ def test_all_templates_can_be_reached(opened: tuple[Page, Traffic]) -> None:
     assert traffic.elsewhere() == []
 
 
-def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, traffic: Traffic, page: Page) -> None:
+def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, browser: Browser, address: str) -> None:
     """Thumbnails are loaded once they are switched on, those of the templates that match the typed title alone."""
     [one, *_] = [
         row.document
@@ -140,20 +125,29 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, traffic: Tr
     shown = {
         row.document["thumbnailUrl"] for row in world.emulator.templates.rows() if one["title"] == row.document["title"]
     }
-    page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
-    page.get_by_label("Title contains").fill(one["title"])
-    page.keyboard.press("Enter")
-    expect(page.locator("figure b")).not_to_have_count(24)
-    assert traffic.elsewhere() == []
-    page.get_by_role("switch").click()
-    expect(page.locator("figure img")).to_have_count(len(shown - {None}))
-    for image in page.locator("figure img").all():
-        expect(image).to_have_js_property("naturalWidth", 1)
-    assert set(traffic.elsewhere()) == shown - {None}
+    with open_notebook(browser, address) as (page, traffic):
+        page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
+        page.get_by_label("Title contains").fill(one["title"])
+        page.keyboard.press("Enter")
+        expect(page.locator("figure b")).not_to_have_count(24)
+        assert traffic.elsewhere() == []
+        page.get_by_role("switch").click()
+        expect(page.locator("figure img")).to_have_count(len(shown - {None}))
+        for image in page.locator("figure img").all():
+            expect(image).to_have_js_property("naturalWidth", 1)
+        assert set(traffic.elsewhere()) == shown - {None}
 
 
-def test_a_missing_file_is_told_and_another_opened(world: World, traffic: Traffic, page: Page) -> None:
+@pytest.fixture(scope="module")
+def changing(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
+    """The notebook in a page that tests change, each in fields of its own, and leave with the world's file open."""
+    with open_notebook(browser, address) as opened:
+        yield opened
+
+
+def test_a_missing_file_is_told_and_another_opened(world: World, changing: tuple[Page, Traffic]) -> None:
     """A file that does not exist is named on the page, where another one can be opened."""
+    page, traffic = changing
     file = page.get_by_label("DuckDB file")
     file.fill("nowhere.duckdb")
     page.keyboard.press("Enter")
@@ -166,8 +160,9 @@ def test_a_missing_file_is_told_and_another_opened(world: World, traffic: Traffi
     assert traffic.elsewhere() == []
 
 
-def test_a_chart_s_query_is_changed_on_the_page(traffic: Traffic, page: Page) -> None:
+def test_a_chart_s_query_is_changed_on_the_page(changing: tuple[Page, Traffic]) -> None:
     """A query that is typed on the page shows its rows as a table where they cannot be drawn."""
+    page, _ = changing
     page.locator(".cm-content").click()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text("SELECT count(*) AS how_many FROM contacts")
