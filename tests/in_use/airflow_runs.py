@@ -5,6 +5,7 @@ A line of JSON asks for a run; it is made by a fork, as Airflow's own tasks are,
 """
 
 import asyncio
+import atexit
 import json
 import os
 import shutil
@@ -27,14 +28,16 @@ from airflow.jobs.scheduler_job_runner import SchedulerJobRunner
 from airflow.models import variable
 from airflow.models.dag import DagModel
 from airflow.sdk.api.client import Client
-from airflow.sdk.execution_time.supervisor import run_task_in_process
+from airflow.sdk.execution_time.supervisor import in_process_api_server, run_task_in_process
 from airflow.settings import configure_orm, dispose_orm
+from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from httpx import AsyncClient
 
 DATABASE = Path(os.environ["AIRFLOW_HOME"]) / "airflow.db"
 BLANK = DATABASE.with_name("blank.db")
-INTERFACE = InProcessExecutionAPI()
+INTERFACE: InProcessExecutionAPI = in_process_api_server()
+"""The one that `dag.test()` takes, too."""
 IDLE_LOOPS = 6
 """Between a task and what it wakes lie some rounds in which no task begins or ends."""
 MOST_ROUNDS = 10
@@ -61,7 +64,7 @@ class InlineExecutor(BaseExecutor):
         """Nothing is under way between two rounds."""
 
     def end(self) -> None:
-        """Nor at the end."""
+        """Nothing is under way at the end."""
 
 
 def read_dags() -> BundleDagBag:
@@ -71,7 +74,8 @@ def read_dags() -> BundleDagBag:
 
 
 def prepare() -> dict[str, str]:
-    """Make known the DAGs, paused, and keep a copy of the database as it is then."""
+    """Make the database, with the DAGs, paused, and keep a copy of it as it is then."""
+    initdb()
     manager = DagBundlesManager()
     manager.sync_bundles_to_db()
     dags = read_dags()
@@ -150,6 +154,9 @@ def main(answers_to: str) -> None:
         child.start()
         child.join()
         print("{}", file=answers, flush=True)
+    # without the two seconds that the threads of Airflow's interface take to end
+    atexit._run_exitfuncs()
+    os._exit(0)
 
 
 if __name__ == "__main__":

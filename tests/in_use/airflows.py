@@ -101,8 +101,6 @@ def started_airflow(home: Path) -> Iterator[Airflow]:
     own = {f"AIRFLOW__{name}": value for name, value in SETTINGS.items()}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SOURCES__", "PROVIDERS__"))}
     environment = {**inherited, **own, "AIRFLOW_HOME": str(home), "HOME": str(home), "PYTHONPATH": str(HERE)}
-    migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
-    subprocess.run(migrate, env=environment, cwd=home, check=True, capture_output=True, timeout=300)
     reading, writing = os.pipe()
     with (home / "airflow.log").open("w") as log, os.fdopen(reading) as answers:
         process = subprocess.Popen(

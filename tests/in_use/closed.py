@@ -41,7 +41,7 @@ class Doors:
         self.knocks: list[str] = []
 
     def __call__(self, event: str, arguments: Sequence[Any]) -> None:
-        """Python's own call, at each event."""
+        """Refuse an event that is no code; Python calls this at each event."""
         refused = event.startswith(DOORS) and event not in HARMLESS
         if refused or (event == "open" and not is_code(arguments[0])):
             self.knocks.append(f"{event} {arguments[0]}")

@@ -19,7 +19,7 @@ QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-backgroun
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """30 contacts and 5 templates, loaded once for a module; some have others of their own."""
+    """30 contacts and 5 templates, loaded once for a module; some modules have their own."""
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
         world.load()
         yield world

@@ -40,7 +40,7 @@ class Look:
         return [(name, int(digits.replace(",", ""))) for name, _, digits in pairs]
 
     def numbers(self, chart: str) -> dict[str, int]:
-        """The same by name, where each name is there once."""
+        """A chart's numbers by name; no name may occur twice."""
         marks = self.marks(chart)
         numbers = dict(marks)
         assert len(numbers) == len(marks)
@@ -59,7 +59,7 @@ class Look:
         return found
 
     def screenshot(self, file: Path) -> None:
-        """Keep what one sees of the page, as far as one would scroll."""
+        """Write a picture of the page, up to the height that one would scroll."""
         self.page.locator("details").evaluate_all("all => all.forEach(each => each.open = false)")
         width, height = self.page.evaluate("[innerWidth, document.documentElement.scrollHeight]")
         self.page.set_viewport_size({"width": width, "height": min(height, FAR)})

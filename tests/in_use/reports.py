@@ -1,12 +1,18 @@
-"""Writes the report of an account, and computes what it must show."""
+"""Writes the report of an account, reads its contents without a browser, and computes what it must show."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from worlds import World
 
+from letters_source.report.charts import CHARTS
+from letters_source.report.dataset import open_tables
 from letters_source.report.page import write_report
+from letters_source.report.queries import read
+from letters_source.report.summary import summarize
 
 NOT_ASKED = "not asked or none"
 BARS = {"states", "labels", "paper", "envelope", "postage", "delivery"}
@@ -24,6 +30,25 @@ def report_of_file(place: Path) -> Path:
     file = place.parent / "letters.html"
     write_report(file, place)
     return file
+
+
+def summary_of(place: Path) -> dict[str, Any]:
+    """What the head of the report says: where the rows are from, the figures, the headline and its sentences."""
+    with open_tables(place) as connection:
+        return summarize(connection)
+
+
+def charted(place: Path, *charts: str) -> dict[str, dict[str, int]]:
+    """What each chart shows: the number of each name."""
+    with open_tables(place) as connection:
+        rows = {chart.name: read(connection, chart.query) for chart in CHARTS if chart.name in charts}
+    return {name: {row["name"]: row["number"] for row in found} for name, found in rows.items()}
+
+
+def figure_of(page: Path, name: str) -> str:
+    """A figure at the head of a page."""
+    [figure] = re.findall(f'<dd id="{name}">(.*?)</dd>', page.read_text())
+    return str(figure)
 
 
 def shares(values: Iterable[str | None], among: int = 15) -> dict[str, int]:

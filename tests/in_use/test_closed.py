@@ -18,7 +18,7 @@ for reach in (
 
 
 def test_what_a_curious_file_reaches_for_is_told(tmp_path: Path) -> None:
-    """A file, the network, a database and a secret, in spite of its own silence."""
+    """A file, network, database and secret that an import reaches for are reported, although it hides the errors."""
     file = tmp_path / "curious.py"
     file.write_text(CURIOUS)
     assert reached(file, tmp_path) == [
@@ -30,7 +30,7 @@ def test_what_a_curious_file_reaches_for_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_imports_our_parts_reaches_for_nothing(tmp_path: Path) -> None:
-    """Nor do the modules of ours that it imports."""
+    """Importing the package reaches for nothing but code."""
     file = tmp_path / "modest.py"
     file.write_text("from letters_source import letters, make_pipeline, run\n")
     assert reached(file, tmp_path, "dlt", "requests") == []

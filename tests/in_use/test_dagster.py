@@ -1,5 +1,6 @@
 """Dagster loads complete tables, reports what they hold, and fails if they are incomplete."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -15,7 +16,7 @@ from dagster_runs import (
     retries,
 )
 from holdings import LISTED, change, held_tables, query
-from worlds import ACCESS, Begin, World
+from worlds import ACCESS, Begin, World, serve_world
 
 from letters_source.config.messages import where_to_set
 from letters_source.dagster import LettersResource, asset_specs
@@ -56,27 +57,40 @@ def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) 
     yield from letters.materialize(context)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, dg.ExecuteInProcessResult]]:
+    """The world with all its tables loaded, and what comes after them, once for all tests that only look."""
+    with (
+        serve_world(tmp_path_factory.mktemp("whole"), emulator=Emulator(145, 7)) as world,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        reach(world, patch)
+        yield world, materialize(load_definitions(), OWN, after=[mailing_list])
+
+
 def everything(**resource: Any) -> dg.Definitions:
     """Definitions of all tables."""
     return dg.Definitions(assets=[letters_tables], resources={"letters": LettersResource(**resource)})
 
 
-def test_tables_hold_what_the_service_holds(world: World) -> None:
-    """Every table is materialized, and every check passes."""
-    result = materialize(load_definitions(), OWN)
+def test_tables_hold_what_the_service_holds(whole: tuple[World, dg.ExecuteInProcessResult]) -> None:
+    """Every table is materialized with the service's rows, and every check passes."""
+    world, result = whole
     assert result.success
     tables = world.tables()
     assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
-    assert {name: facts["dagster/row_count"] for name, facts in materialized(result).items()} == {
+    found = materialized(result)
+    assert {name: facts["dagster/row_count"] for name, facts in found.items() if name in tables} == {
         name: len(rows) for name, rows in tables.items()
     }
     assert len(result.get_asset_check_evaluations()) == 12
     assert checked(result) == {}
 
 
-def test_metadata_is_the_audit_s(world: World) -> None:
-    """Verdict, requests, seconds, the load, and where it went; tables that both listings fill have both of theirs."""
-    found = materialized(materialize(load_definitions(), OWN))
+def test_metadata_is_the_audit_s(whole: tuple[World, dg.ExecuteInProcessResult]) -> None:
+    """The metadata of a table are those of its audit and its place; a table of both listings has both verdicts."""
+    world, result = whole
+    found = materialized(result)
     verdict, requests, seconds, load_id = query(world.place, METADATA)[0]
     place = {"dataset": "letters_data", "destination": "duckdb", "place": str(world.place)}
     facts = {"verdict": verdict, "requests": requests, "seconds": seconds, "load_id": load_id, **place}
@@ -88,7 +102,7 @@ def test_metadata_is_the_audit_s(world: World) -> None:
 
 
 def test_a_table_brings_its_listing(world: World) -> None:
-    """Labels come with their contacts, of one load, and that is told; templates are not asked for."""
+    """Selecting a child table loads, checks and tells of its listing's tables, and requests no other listing."""
     result = materialize(load_definitions(), OWN, "contacts__contact_labels")
     assert result.success
     assert set(materialized(result)) == ALWAYS - {"templates", "templates__creator", "templates__product"}
@@ -97,14 +111,16 @@ def test_a_table_brings_its_listing(world: World) -> None:
 
 
 def test_a_table_of_both_listings_brings_both(world: World) -> None:
-    """The audit is whole."""
+    """Selecting a table that both listings fill loads both."""
     result = materialize(load_definitions(), OWN, "listing_audit")
     assert set(materialized(result)) == ALWAYS
 
 
 def test_facets_and_mailings_are_loaded_where_they_are_assets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The definitions say so; where mailings begin is a setting."""
+    """Facets and mailings are loaded where the definitions have them, and mailings alone where they are selected."""
     monkeypatch.setenv("SOURCES__LETTERS__MAILINGS_SINCE", "2026-11-20")
+    # a window a day would be more requests each day that passes
+    monkeypatch.setenv("SOURCES__LETTERS__MAILINGS_WINDOW", "365")
     result = materialize(everything(), OWN)
     assert set(materialized(result)) == ALWAYS | FACETS | {"mailings"}
     only = materialize(everything(), OWN, "mailings")
@@ -112,7 +128,7 @@ def test_facets_and_mailings_are_loaded_where_they_are_assets(world: World, monk
 
 
 def test_parquet_is_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings may be the resource's own."""
+    """A resource with settings of its own loads into Parquet, passes the checks, and hides its token."""
     world = begin(Emulator(12, 3), kind="parquet")
     defs = load_definitions()
     letters = LettersResource(**world.settings, destination="parquet", to=str(world.place))
@@ -126,7 +142,7 @@ def test_parquet_is_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyP
 
 
 def test_an_incomplete_listing_fails_the_run_for_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a line, without another try; nothing is materialized, and what comes after does not run."""
+    """An incomplete listing fails the run with one line and without a retry; nothing changes or comes after."""
     assert materialize(load_definitions(), OWN).success
     before = world.tables()
     make_incomplete(world, monkeypatch)
@@ -142,9 +158,9 @@ def test_an_incomplete_listing_fails_the_run_for_its_reason(world: World, monkey
     assert world.tables() == before
 
 
-def test_what_comes_after_runs_once_the_tables_are_whole(world: World) -> None:
-    """And have been checked."""
-    result = materialize(load_definitions(), OWN, after=[mailing_list])
+def test_what_comes_after_runs_once_the_tables_are_whole(whole: tuple[World, dg.ExecuteInProcessResult]) -> None:
+    """An asset that is made of a table runs after the load and its checks."""
+    _, result = whole
     assert result.success
     assert "mailing_list" in materialized(result)
     order = [event.step_key for event in result.all_events if event.is_step_success]
@@ -152,7 +168,7 @@ def test_what_comes_after_runs_once_the_tables_are_whole(world: World) -> None:
 
 
 def test_an_unreachable_service_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the policy says, and no other failure is."""
+    """Only a service that cannot be reached is retried, as often as the policy says."""
     monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "0.1")
     world.emulator.behavior = Behavior(fault_every=1)
     result = materialize(everything(), OWN, "templates")
@@ -165,14 +181,14 @@ def test_an_unreachable_service_is_tried_again(world: World, monkeypatch: pytest
 
 
 def test_a_variable_that_is_not_set_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything runs."""
+    """A variable that is not set is named before anything runs."""
     monkeypatch.delenv("SOURCES__LETTERS__ACCESS_TOKEN")
     with pytest.raises(dg.DagsterInvalidConfigError, match="SOURCES__LETTERS__ACCESS_TOKEN"):
         materialize(load_definitions(), OWN)
 
 
 def test_a_resource_without_settings_takes_dlt_s(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what is set nowhere is named, with where to set it."""
+    """A resource without settings takes dlt's, and what is set nowhere is named with where to set it."""
     assert materialize(everything(), OWN, "templates").success
     monkeypatch.delenv("SOURCES__LETTERS__BASE_URL")
     [reason] = failures(materialize(everything(), OWN, "templates"))
@@ -180,14 +196,14 @@ def test_a_resource_without_settings_takes_dlt_s(world: World, monkeypatch: pyte
 
 
 def test_a_place_that_cannot_be_is_a_failure_of_one_line(world: World) -> None:
-    """Nothing is asked for then."""
+    """A place that cannot be written fails the run before the service is asked."""
     [reason] = failures(materialize(everything(to="nowhere/letters.duckdb"), OWN, "templates"))
     assert "nowhere does not exist or is not accessible" in reason
     assert world.emulator.hits == []
 
 
 def test_a_file_that_others_changed_is_loaded_anew(world: World) -> None:
-    """Replaced as a whole."""
+    """A load replaces tables that somebody else has changed."""
     assert materialize(load_definitions(), OWN).success
     change(world.place, "insert into letters_data.contacts select * from letters_data.contacts")
     assert materialize(load_definitions(), OWN).success

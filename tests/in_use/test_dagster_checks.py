@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -87,36 +88,37 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield world.place
 
 
+def definitions_of(**resource: Any) -> dg.Definitions:
+    """The definitions with a resource of other settings."""
+    defs = load_definitions()
+    return dg.Definitions(
+        defs.assets, asset_checks=defs.asset_checks, resources={"letters": LettersResource(**resource)}
+    )
+
+
 @pytest.mark.parametrize("how", SPOILT)
 def test_what_was_spoilt_is_found(loaded: Path, tmp_path: Path, how: str) -> None:
-    """By the check that looks for it, with the table's name and how many rows, as numbers, too."""
+    """The check that looks for a fault names the table and the number of rows, also as metadata."""
     statement, expected = SPOILT[how]
-    copy = tmp_path / "copy.duckdb"
-    copyfile(loaded, copy)
+    copy = copyfile(loaded, tmp_path / "copy.duckdb")
     change(copy, statement.format_map({name: query(copy, sql)[0][0] for name, sql in NAMES.items()}))
-    defs = load_definitions()
-    spoilt = dg.Definitions(
-        defs.assets, asset_checks=defs.asset_checks, resources={"letters": LettersResource(to=str(copy))}
-    )
-    result = check(spoilt, OWN)
+    result = check(definitions_of(to=str(copy)), OWN)
     assert checked(result) == expected
     counted = numbers(result)
     assert {key: counted[key] for key in expected} == COUNTED[how]
 
 
-def test_what_comes_after_waits_for_checks_that_pass(world: World) -> None:
-    """Nothing is made of spoilt tables."""
-    defs = load_definitions()
-    assert materialize(defs, OWN).success
-    change(world.place, "delete from letters_data.templates")
-    result = check(defs, OWN, after=[catalog])
-    assert "catalog" not in materialized(result)
-    assert materialize(defs, OWN).success
-    assert "catalog" in materialized(check(defs, OWN, after=[catalog]))
+def test_what_comes_after_waits_for_checks_that_pass(loaded: Path, tmp_path: Path) -> None:
+    """An asset that is made of a table runs if the checks of the table pass, and does not if one fails."""
+    copy = copyfile(loaded, tmp_path / "copy.duckdb")
+    defs = definitions_of(to=str(copy))
+    assert set(materialized(check(defs, OWN, after=[catalog]))) == {"catalog"}
+    change(copy, "delete from letters_data.templates")
+    assert set(materialized(check(defs, OWN, after=[catalog]))) == set()
 
 
 def test_undocumented_fields_are_warned_of(world: World) -> None:
-    """They stop nothing."""
+    """Undocumented fields are a warning, which stops nothing."""
     world.emulator.behavior = Behavior(extra_fields={"nickname": "Lin", "rank": 3})
     result = materialize(load_definitions(), OWN, after=[catalog])
     assert result.success
@@ -138,15 +140,11 @@ def test_undocumented_fields_are_warned_of(world: World) -> None:
 
 
 def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their JSON comes as objects there, and as text from DuckDB."""
+    """Checks read audits of PostgreSQL, whose JSON comes as objects and not as text."""
     world.emulator.behavior = Behavior(extra_fields={"score": 1.5})
-    defs = load_definitions()
-    there = dg.Definitions(
-        defs.assets, asset_checks=defs.asset_checks, resources={"letters": LettersResource(destination="postgres")}
-    )
     with serve_postgres() as url:
         monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", url)
-        result = materialize(there, OWN)
+        result = materialize(definitions_of(destination="postgres"), OWN)
     assert result.success
     facts = materialized(result)["contacts"]
     assert (facts["destination"], facts["dagster/table_name"]) == ("postgres", "letters_data.contacts")
@@ -165,7 +163,7 @@ def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.
 
 
 def test_history_is_checked_as_it_stands_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Former versions of a row are no duplicates of it."""
+    """Former versions of a row are not duplicates of it."""
     monkeypatch.setenv("SOURCES__LETTERS__HISTORY", "true")
     defs = load_definitions()
     assert materialize(defs, OWN).success
@@ -176,7 +174,7 @@ def test_history_is_checked_as_it_stands_now(world: World, monkeypatch: pytest.M
 
 
 def test_checks_of_what_was_never_loaded_fail(world: World) -> None:
-    """And make no file."""
+    """Checks of a file that does not exist fail, and make no file."""
     found = checked(check(load_definitions(), OWN))
     assert len(found) == 12
     assert set(found.values()) == {"letters.duckdb does not exist; load it first."}
@@ -184,7 +182,7 @@ def test_checks_of_what_was_never_loaded_fail(world: World) -> None:
 
 
 def test_checks_of_a_listing_that_was_never_loaded_fail(world: World) -> None:
-    """Those of the other pass."""
+    """Checks of a listing that was never loaded fail, and those of the other listing pass."""
     defs = load_definitions()
     assert materialize(defs, OWN, "templates").success
     found = checked(check(defs, OWN))
@@ -193,7 +191,7 @@ def test_checks_of_a_listing_that_was_never_loaded_fail(world: World) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told(world: World) -> None:
-    """The check's description is one line."""
+    """A check of a file that is no database fails with one line that says so."""
     world.place.write_text("This is no database.")
     problem = checked(check(load_definitions(), OWN))["contacts", "complete"]
     assert problem is not None
@@ -202,7 +200,7 @@ def test_a_file_that_cannot_be_read_is_told(world: World) -> None:
 
 
 def test_checks_need_nothing_that_the_load_left_beside_the_tables(world: World) -> None:
-    """dlt's working folder may be another machine's."""
+    """Checks pass without dlt's working folder, which may be on another machine."""
     defs = load_definitions()
     assert materialize(defs, OWN).success
     world.pipeline.drop()

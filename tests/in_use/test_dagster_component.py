@@ -12,8 +12,10 @@ from urllib.parse import parse_qsl
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner
 from dagster.components.core.package_entry import DG_PLUGIN_ENTRY_POINT_GROUP, discover_package_objects
 from dagster.components.testing import create_defs_folder_sandbox
+from dagster_dg_cli.cli import cli
 from dagster_runs import FILE, OWN, checked, failures, load_definitions, materialize, materialized, reach, requested
 from holdings import LISTED, held_tables, query, read_tables
 from shelves import retrait
@@ -90,7 +92,7 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_assets_are_those_of_the_python_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is configured, and nothing is written; only the accounts have an asset of their own for the service."""
+    """The component's assets are those of the Python file, with a service asset for accounts; nothing is written."""
     monkeypatch.chdir(tmp_path)
     expected = shown(load_definitions())
     with loaded(RECIPE) as defs:
@@ -104,7 +106,7 @@ def test_assets_are_those_of_the_python_file(tmp_path: Path, monkeypatch: pytest
 
 
 def test_checks_are_those_of_the_python_file() -> None:
-    """With the same severity."""
+    """The component's checks are those of the Python file, with the same severity."""
     written = load_definitions().resolve_asset_graph()
     with loaded(RECIPE) as defs:
         graph = defs.resolve_asset_graph()
@@ -114,7 +116,7 @@ def test_checks_are_those_of_the_python_file() -> None:
 
 
 def test_schedules_are_given_or_left_out() -> None:
-    """Daily if nothing is said."""
+    """The schedules are daily by default, and `schedule: null` leaves them out."""
     with loaded(RECIPE) as defs:
         found = {name: defs.resolve_schedule_def(f"{name}_schedule") for name in ("letters", "letters_accounts")}
     assert {name: schedule.cron_schedule for name, schedule in found.items()} == {
@@ -126,14 +128,14 @@ def test_schedules_are_given_or_left_out() -> None:
 
 
 def test_the_schedule_of_accounts_requests_a_run_for_each() -> None:
-    """Of those that Dagster knows then."""
+    """The schedule of accounts requests a run for each account that Dagster knows."""
     with loaded(RECIPE) as defs, dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("letters_accounts", ["A", "B"])
         assert requested(defs, "letters_accounts_schedule", instance) == {"A": "A", "B": "B"}
 
 
 def test_tables_are_loaded_and_checked(world: World) -> None:
-    """Into the project's own folder, where the recipe says so; every check passes."""
+    """The recipe loads the service's rows into the project's own folder, and every check passes."""
     with loaded(RECIPE) as defs:
         result = materialize(defs, OWN)
         assert result.success
@@ -148,7 +150,7 @@ def test_tables_are_loaded_and_checked(world: World) -> None:
 
 
 def test_settings_are_those_of_run(world: World) -> None:
-    """Filters are mappings; facets and mailings add their assets, and are loaded where those are selected."""
+    """Settings are those of `run()`; facets and mailings add assets, which are loaded where they are selected."""
     settings = {
         "page_size": 5,
         "max_workers": 2,
@@ -173,7 +175,7 @@ def test_settings_are_those_of_run(world: World) -> None:
 
 
 def test_accounts_are_partitions(world: World) -> None:
-    """Each is loaded into its own dataset."""
+    """Each account is a partition that is loaded into a dataset of its own."""
     for shelf in (world.emulator.contacts, world.emulator.templates):
         for number, row_id in enumerate(shelf.ids()):
             retrait(shelf, row_id, account_id="AB"[number % 2])
@@ -186,7 +188,7 @@ def test_accounts_are_partitions(world: World) -> None:
 
 
 def test_a_failure_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one line, which names what to set."""
+    """A failed run has its reason in one line, which names what to set."""
     monkeypatch.delenv("SOURCES__LETTERS__BASE_URL")
     with loaded(yaml_of()) as defs:
         reasons = failures(materialize(defs, OWN, "templates"))
@@ -210,28 +212,28 @@ def test_a_failure_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_settings_are_checked_when_the_file_is_loaded(settings: dict[str, Any], reason: str) -> None:
-    """Secrets, unknown names and impossible values are refused before any run."""
+    """Secrets, unknown names and impossible values in a file are refused when it is loaded."""
     with pytest.raises(SettingsError) as caught:
         dg.build_defs_for_component(LettersComponent(settings=settings))
     assert str(caught.value) == reason
 
 
 def test_every_attribute_has_a_description() -> None:
-    """As editors and Dagster's page show them."""
+    """Every attribute has a description, which editors and Dagster's page show."""
     described = LettersComponent.model().model_json_schema()["properties"]
     assert [name for name, facts in described.items() if not facts.get("description")] == []
     assert list(described) == ["destination", "to", "dataset", "settings", "accounts", "group", "schedule"]
 
 
 def test_the_package_registers_the_component() -> None:
-    """Where `dg list components` looks, and nothing besides."""
+    """The package registers the component, and nothing else, where `dg list components` looks."""
     project = tomllib.loads((FILE.parents[1] / "pyproject.toml").read_text())["project"]
     found = discover_package_objects([*project["entry-points"][DG_PLUGIN_ENTRY_POINT_GROUP].values()])
     assert {f"{key.namespace}.{key.name}": kind for key, kind in found.items()} == {TYPE: LettersComponent}
 
 
 def test_dg_scaffolds_and_lists_the_component(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a project such as create-dagster makes; what dg writes is valid as it is, and shows no token."""
+    """What `dg scaffold` writes is valid as it is, and `dg list` shows its assets, but no token."""
     project = world.place.parent / "project"
     (project / "mailroom/defs").mkdir(parents=True)
     (project / "dg.toml").write_text('directory_type = "project"\n\n[project]\nroot_module = "mailroom"\n')
@@ -240,8 +242,8 @@ def test_dg_scaffolds_and_lists_the_component(world: World, monkeypatch: pytest.
     monkeypatch.setenv("DAGSTER_HOME", str(project))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.chdir(project)
-    written = run_process("dg", "scaffold", "defs", TYPE, "letters")
-    assert written.code == 0, written.out
+    written = CliRunner().invoke(cli, ["scaffold", "defs", TYPE, "letters"])
+    assert written.exit_code == 0, written.output
     listed = run_process("dg", "list", "defs", "--json").out
     found = json.loads(listed)
     assert {asset["asset_key"] for asset in found["assets"]} == {

@@ -32,13 +32,13 @@ CHECKS = {
 
 
 def test_importing_the_definitions_reaches_for_nothing(tmp_path: Path) -> None:
-    """No network, no file, no secret; what Dagster itself looks for comes before."""
+    """Importing the definitions opens no network, file or secret, apart from what the libraries open."""
     assert reached(FILE, tmp_path, "dagster", "dlt", "requests") == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_definitions_are_valid_and_hold_an_asset_for_each_table() -> None:
-    """Each comes after its listing's own table, or the service."""
+    """The definitions are valid; each table is an asset after its listing's own table or the service."""
     defs = load_definitions()
     dg.Definitions.validate_loadable(defs)
     graph = defs.resolve_asset_graph()
@@ -52,7 +52,7 @@ def test_definitions_are_valid_and_hold_an_asset_for_each_table() -> None:
 
 
 def test_assets_tell_what_the_tables_are() -> None:
-    """Description, columns with type, description, key, and the table's name, of every table there can be."""
+    """Each asset has the table's name, description and key, and its columns with type and description."""
     specs = {spec.key.path[-1]: spec for spec in asset_specs(facets=True, mailings=True)}
     assert list(specs) == [table.name for table in TABLES]
     for table in TABLES:
@@ -73,7 +73,7 @@ def test_assets_tell_what_the_tables_are() -> None:
 
 
 def test_no_two_assets_claim_one_table() -> None:
-    """Dagster's page would call them linked; partitions have a dataset each, so no name holds for all of them."""
+    """No two assets claim the same table; those of accounts claim none, because each account has a dataset."""
     graph = load_definitions().resolve_asset_graph()
     claimed = {
         key.to_user_string(): TableMetadataSet.extract_normalized_table_name(graph.get(key).metadata)
@@ -85,7 +85,7 @@ def test_no_two_assets_claim_one_table() -> None:
 
 
 def test_assets_have_the_owners_that_the_translator_is_given() -> None:
-    """The file names a team for both halves; by default there is none."""
+    """Assets have the owners that the translator is given, and by default none."""
     graph = load_definitions().resolve_asset_graph()
     tables = graph.get_all_asset_keys() - {dg.AssetKey("letters_service")}
     assert {tuple(graph.get(key).owners) for key in tables} == {("team:letters",)}
@@ -93,7 +93,7 @@ def test_assets_have_the_owners_that_the_translator_is_given() -> None:
 
 
 def test_checks_are_of_the_tables_that_they_can_be_of() -> None:
-    """What comes after waits for all of them but for the one that warns."""
+    """Each table has the checks that fit it, and all of them but the one that warns are blocking."""
     graph = load_definitions().resolve_asset_graph()
     keys = [key for key in graph.asset_check_keys if key.asset_key.path[0] == "letters_data"]
     assert {table: {key.name for key in keys if key.asset_key.path[-1] == table} for table in CHECKS} == CHECKS
@@ -102,7 +102,7 @@ def test_checks_are_of_the_tables_that_they_can_be_of() -> None:
 
 
 def test_schedules_are_daily() -> None:
-    """One for the tokens' own account, one for further accounts."""
+    """The tokens' own account and further accounts have a daily schedule each."""
     defs = load_definitions()
     schedules = [defs.resolve_schedule_def(name) for name in ("letters_daily", "letters_accounts_daily")]
     assert [schedule.cron_schedule for schedule in schedules] == ["0 5 * * *", "0 6 * * *"]
@@ -118,7 +118,7 @@ class Tagged(LettersTranslator):
 
 
 def test_a_translator_of_one_s_own_is_used() -> None:
-    """What it does not change stays."""
+    """A translator of one's own changes what it overrides, and nothing else."""
     [first, *_] = asset_specs(Tagged(prefix=["mail", "letters"], group="mail", destination="parquet", dataset="mail"))
     assert (first.tags["domain"], first.group_name, first.kinds) == ("mail", "mail", {"dlt", "parquet"})
     assert first.metadata["dagster/table_name"] == "mail.templates"
@@ -126,7 +126,7 @@ def test_a_translator_of_one_s_own_is_used() -> None:
 
 
 def test_without_dagster_the_extra_is_named() -> None:
-    """The core comes without it."""
+    """Importing the Dagster part without Dagster is an error that says what to install."""
     ended = run_python("-c", "import sys; sys.modules['dagster'] = None; import letters_source.dagster")
     assert ended.err.splitlines()[-1] == (
         "letters_source.errors.SettingsError: dagster is not installed; add the extra dagster: "

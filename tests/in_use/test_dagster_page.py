@@ -97,7 +97,7 @@ def wait_for(url: str) -> None:
 
 
 def test_each_step_runs_in_a_process_of_its_own(home: Path) -> None:
-    """As Dagster's executor does it when nothing else is said; checks pass, and no token is in what Dagster keeps."""
+    """The documented command runs each step in a process, checks pass, and no token is in what Dagster stores."""
     with dg.DagsterInstance.from_config(str(home)) as instance:
         [run] = instance.get_runs()
         events = [entry.dagster_event for entry in instance.all_logs(run.run_id) if entry.dagster_event]
@@ -110,7 +110,7 @@ def test_each_step_runs_in_a_process_of_its_own(home: Path) -> None:
 
 
 def test_our_log_is_in_the_log_of_the_run(home: Path) -> None:
-    """A line for each listing, by the lines of dagster.yaml in the documents."""
+    """With the documented dagster.yaml, the log of a run has our line for each listing."""
     with dg.DagsterInstance.from_config(str(home)) as instance:
         [run] = instance.get_runs()
         told = [entry.user_message for entry in instance.all_logs(run.run_id) if not entry.dagster_event]
@@ -119,7 +119,7 @@ def test_our_log_is_in_the_log_of_the_run(home: Path) -> None:
 
 
 def test_the_graph_shows_the_service_the_tables_and_their_checks(address: str, browser: Browser, images: Path) -> None:
-    """Every table was materialized, comes after the service, and has passed its checks."""
+    """The page shows every table after the service, materialized and with passed checks."""
     page = browser.new_page(viewport={"width": 1240, "height": 1260})
     page.set_default_timeout(60_000)
     page.goto(f"{address}{GRAPH}")
@@ -134,7 +134,7 @@ def test_the_graph_shows_the_service_the_tables_and_their_checks(address: str, b
 
 
 def test_no_table_is_linked_to_another(address: str) -> None:
-    """The page links assets that claim the same table, which the tables of accounts do not; all have their owner."""
+    """The page links no two tables, and shows the owner of each."""
     query = "{assetNodes {assetKey {path} storageAddress {tableName} owners {... on TeamAssetOwner {team}}}}"
     answer = requests.post(f"{address}/graphql", json={"query": query}, timeout=60).json()
     nodes = {"/".join(node["assetKey"]["path"]): node for node in answer["data"]["assetNodes"]}

@@ -9,7 +9,7 @@ from programmable_emulator import Emulator
 
 
 def test_templates_are_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The definitions are valid, and a table of theirs is materialized."""
+    """The definitions are valid, and one of their tables can be loaded and checked."""
     reach(begin(Emulator(0, 3)), monkeypatch)
     defs = load_definitions()
     dg.Definitions.validate_loadable(defs)

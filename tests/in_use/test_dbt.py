@@ -9,27 +9,15 @@ from shutil import copy
 from typing import Any
 
 import pytest
+from closed_dbt import run_closed_dbt
 from holdings import change, held_tables, query
 from shelves import amend
-from terminals import Outcome, run_python
+from terminals import Outcome
 from worlds import Begin, World, serve_world
 
 from programmable_emulator import Emulator
 
 ROOT = Path(__file__).parents[2]
-CLOSED = """
-import sys
-
-def refuse(event, arguments):
-    if event in ("socket.connect", "socket.getaddrinfo"):
-        print("reached for", *arguments, file=sys.stderr)
-        raise PermissionError(event)
-
-sys.addaudithook(refuse)
-from dbt.cli.main import cli
-cli()
-"""
-"""dbt in a process that tells when it reaches for the network."""
 EVERYTHING = "{letters_parts: [templates, contacts, facets, mailings]}"
 ORPHAN = """
     insert into letters_data.contacts__contact_labels
@@ -65,7 +53,7 @@ def run_dbt(file: Path, target: Path, *arguments: str) -> Outcome:
     [line] = re.findall(r"^export (DBT_.+)$", (ROOT / "pipelines/README.md").read_text(), re.MULTILINE)
     variables = {name: str(ROOT / place) for name, place in (each.split("=") for each in line.split())}
     environment = {**variables, "HOME": str(target), "PATH": "", "DBT_TARGET_PATH": str(target)}
-    outcome = run_python("-c", CLOSED, "--log-path", str(target), *arguments, cwd=file.parent, env=environment)
+    outcome = run_closed_dbt(["--log-path", str(target), *arguments], file.parent, environment)
     assert outcome.err == ""
     return outcome
 
@@ -90,7 +78,7 @@ def built(file: Path, model: str, columns: str) -> Counter[tuple[Any, ...]]:
 
 
 def test_the_project_is_green(file: Path, target: Path, world: World) -> None:
-    """And its tables say what the service holds."""
+    """`dbt build` passes, and its tables hold the service's numbers."""
     outcome = run_dbt(file, target, "build", "--vars", EVERYTHING)
     assert (outcome.code, statuses(target)) == (0, {}), outcome.out
     held = held_tables(world.emulator)
@@ -112,14 +100,14 @@ def test_the_project_is_green(file: Path, target: Path, world: World) -> None:
 
 
 def test_a_listing_that_was_not_loaded_for_days_is_stale(file: Path, target: Path) -> None:
-    """Whatever else was loaded since."""
+    """A listing that was not loaded for days is stale, whatever else was loaded since."""
     change(file, f"update letters_data.listing_audit set started_at = {DAYS_BEFORE} where listing = 'contacts'")
     outcome = run_dbt(file, target, "source", "freshness", "--vars", EVERYTHING)
     assert (outcome.code, statuses(target, "sources")) == (1, {"contacts": "error"})
 
 
 def test_an_orphan_among_current_rows_fails_the_test_of_its_reference(begin: Begin, target: Path) -> None:
-    """Former versions fail no test of keys, and facets and mailings that were never loaded are not missed."""
+    """A current row without a parent fails one test; former versions and parts that were never loaded fail none."""
     world = begin(Emulator(20, 5))
     world.load(history=True)
     amend(world.emulator.contacts, world.emulator.contacts.ids()[2], fullName="Another Name")

@@ -27,7 +27,7 @@ def recipe(start: str) -> str:
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize(("tool", "told"), [("info", "dataset_name: letters_data"), ("trace", "contacts: 30 row")])
 def test_the_pipeline_is_known_by_its_name(tool: str, told: str) -> None:
-    """From the folder that it was loaded from; no token is shown."""
+    """`dlt pipeline letters` knows the pipeline in the folder that it was loaded from, and shows no token."""
     outcome = run_process(DLT, *recipe(f"dlt pipeline letters {tool}").split()[1:])
     assert outcome.code == 0, outcome.err
     assert told in outcome.out
@@ -38,14 +38,14 @@ def test_the_pipeline_is_known_by_its_name(tool: str, told: str) -> None:
 @pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.drop:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
 def test_the_dataset_is_read_in_python(loaded: World) -> None:
-    """As pandas and as Arrow."""
+    """`pipeline.dataset()` returns the loaded contacts as pandas and as Arrow."""
     contacts: Any = loaded.pipeline.dataset().contacts
     assert set(contacts.df()["id"]) == set(contacts.arrow()["id"].to_pylist()) == set(loaded.emulator.contacts.ids())
 
 
 @pytest.mark.usefixtures("loaded")
 def test_the_dashboard_shows_the_pipeline(browser: Browser) -> None:
-    """In a browser, without what is commercial."""
+    """The recipe's dashboard shows the pipeline in a browser without dlt's commercial part."""
     command = recipe("marimo run").replace("marimo run", "exec marimo run --headless", 1)
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with serve_marimo("/bin/sh", "-c", command, env=environment) as address:
@@ -57,7 +57,7 @@ def test_the_dashboard_shows_the_pipeline(browser: Browser) -> None:
 
 
 def test_the_folder_can_be_copied_into_a_project(loaded: World, tmp_path: Path) -> None:
-    """As `dlt init` does with sources; nothing is imported from elsewhere, and the script beside it loads."""
+    """A copy of the package's folder in a project is imported from there, and the script beside it loads."""
     project = tmp_path / "project"
     copytree(ROOT / "letters_source", project / "letters_source")
     script = (ROOT / "pipelines/letters_pipeline.py").read_text()

@@ -13,18 +13,17 @@ from typing import Any, Literal
 
 import pytest
 from deltalake import DeltaTable
-from holdings import COLUMNS, LISTED, held_tables, typed_columns
-from lakes import described, read_lake, read_table
+from holdings import COLUMNS, DATASET, LISTED, held_tables, typed_columns
+from lakes import described, newest_metadata, read_lake, read_table
 from pyiceberg.table import StaticTable
 from shelves import amend
-from terminals import Letters, run_command, run_python
+from terminals import Letters, Outcome, run_command, run_python
 from worlds import Begin, World, serve_world, verify
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
 from letters_source.destination.annotate import describe_lake
 from letters_source.destination.file_tables import open_files
 from letters_source.destination.kinds import files_client
-from letters_source.destination.pipeline import Kind
 from letters_source.destination.verify import verify_load
 from letters_source.installation import how_to_add_extra
 from letters_source.service.listings import ContactFilters
@@ -54,7 +53,7 @@ def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_rows_are_those_that_the_service_holds(loaded: Loaded) -> None:
-    """Every value of every row has arrived, and no row besides; the result counts them."""
+    """Every row arrives with every value, no other row is there, and the result counts them."""
     found = read_lake(loaded.form, loaded.world.place)
     assert {name: found[name] for name in LISTED} == held_tables(loaded.world.emulator)
     assert {name: len(rows) for name, rows in found.items()} == dict(loaded.result.tables)
@@ -63,20 +62,20 @@ def test_rows_are_those_that_the_service_holds(loaded: Loaded) -> None:
 
 @pytest.mark.parametrize("table", COLUMNS)
 def test_columns_have_their_types_and_order(loaded: Loaded, table: str) -> None:
-    """They are those of DuckDB, but JSON, which files hold as text."""
+    """Columns have the types and order of DuckDB's, but JSON is text."""
     expected = [(name, "VARCHAR" if kind == "JSON" else kind) for name, kind in typed_columns(table)]
     assert described(read_table(loaded.form, loaded.world.place, table)) == expected
 
 
 def test_every_row_names_its_load(loaded: Loaded) -> None:
-    """`_dlt_load_id` is the load's."""
+    """`_dlt_load_id` of every row is the id of the load."""
     for table in (*LISTED, "listing_audit"):
         ids = read_table(loaded.form, loaded.world.place, table)["_dlt_load_id"]
         assert set(ids.to_pylist()) == {loaded.result.load_id}
 
 
 def test_looking_at_tables_leaves_no_database_open(loaded: Loaded) -> None:
-    """Iceberg's catalog is in SQLite: it is closed, not left to the garbage collector, which does not run here."""
+    """Verifying and describing tables closes Iceberg's SQLite catalog itself, with the garbage collector off."""
     tables = (*tables_of("templates"), *tables_of("contacts"))
     gc.collect()
     before = open_databases()
@@ -104,7 +103,7 @@ def is_open(database: sqlite3.Connection) -> bool:
 
 
 def test_a_failed_load_leaves_the_tables_as_they_were(loaded: Loaded) -> None:
-    """No file is added, taken away or written to."""
+    """A failed load adds, removes and changes no file."""
     world = loaded.world
     before = {file: file.stat().st_mtime_ns for file in world.place.rglob("*")}
     world.emulator.behavior = Behavior(ignore_page=True)
@@ -116,7 +115,7 @@ def test_a_failed_load_leaves_the_tables_as_they_were(loaded: Loaded) -> None:
 
 @in_both
 def test_a_second_load_replaces_rows_at_once_and_adds_its_audit(begin: Begin, form: Form) -> None:
-    """Every state of a table that a reader could find after the first load is whole; the columns are the same."""
+    """Every version of a table after the first load is whole, its columns stay, and the audit grows."""
     world = begin(Emulator(30, 5), form)
     world.load()
     before = {name: read_table(form, world.place, name).schema for name in COLUMNS}
@@ -143,7 +142,7 @@ def states(form: Form, folder: Path) -> list[int]:
 
 @in_both
 def test_an_empty_account_has_every_table_and_column_and_fills_later(begin: Begin, form: Form) -> None:
-    """Typed as a full one; the first rows change no type."""
+    """The tables of an empty account have their final types, which the first rows do not change."""
     world = begin(Emulator(0, 0), form)
     assert dict(world.load().tables) == {**dict.fromkeys(COLUMNS, 0), "listing_audit": 2}
     for table in COLUMNS:
@@ -156,24 +155,39 @@ def test_an_empty_account_has_every_table_and_column_and_fills_later(begin: Begi
     assert {name: found[name] for name in LISTED} == held_tables(world.emulator)
 
 
-@in_both
-def test_a_dataset_remembers_what_it_was_loaded_with(begin: Begin, form: Form) -> None:
-    """Rows that are chosen otherwise are refused before the service is asked, also by a pipeline made anew."""
-    world = begin(Emulator(9, 3), form)
-    world.load(only=("contacts",), contact_filters=ContactFilters(search="a"))
+@pytest.fixture(scope="module", params=FORMS)
+def filtered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    """Contacts that a search finds, with their facets."""
+    with serve_world(tmp_path_factory.mktemp("filtered"), request.param, Emulator(20, 4)) as world:
+        result = world.load(only=("contacts",), facets=True, contact_filters=ContactFilters(search="a"))
+        yield Loaded(request.param, world, result)
+
+
+def test_a_dataset_remembers_what_it_was_loaded_with(filtered: Loaded) -> None:
+    """A load without the dataset's filter is refused before the first request, also by a pipeline made anew."""
+    world = filtered.world
     asked = len(world.emulator.hits)
     with pytest.raises(
         SettingsError, match=r'^contacts: the dataset letters_data was loaded with search="a", and this'
     ):
-        run(make_pipeline(form, world.place), only=("contacts",), **world.settings)
+        run(make_pipeline(filtered.form, world.place), only=("contacts",), **world.settings)
     assert world.emulator.hits[asked:] == []
+
+
+def test_facets_are_loaded(filtered: Loaded) -> None:
+    """The tables of facets hold as many rows as the result counts."""
+    facets = [name for name in filtered.result.tables if name.endswith("statuses")]
+    assert facets == ["contacts__address_statuses", "contacts__last_mailed_statuses"]
+    stored = {name: read_table(filtered.form, filtered.world.place, name).num_rows for name in facets}
+    assert stored == {name: filtered.result.tables[name] for name in facets}
+    assert stored["contacts__address_statuses"] > 0
 
 
 @pytest.mark.parametrize(
     ("form", "mode"), [("delta", "history"), ("iceberg", "history"), ("iceberg", "sync"), ("parquet", "sync")]
 )
 def test_what_dlt_cannot_merge_is_refused_before_the_first_request(begin: Begin, form: Any, mode: str) -> None:
-    """It would append, or break off when rows are there already."""
+    """History or sync in a format that dlt cannot merge is refused before the first request, and nothing is written."""
     world = begin(Emulator(9, 3), form)
     with pytest.raises(SettingsError) as caught:
         world.load(**{mode: True})
@@ -184,7 +198,7 @@ def test_what_dlt_cannot_merge_is_refused_before_the_first_request(begin: Begin,
 
 
 def test_sync_writes_changed_rows_alone_into_delta(begin: Begin) -> None:
-    """Rows that are gone are deleted, rows that did not change keep the load that brought them."""
+    """A sync deletes rows that are gone, and leaves unchanged rows with the load that wrote them."""
     world = begin(Emulator(20, 4), "delta")
     first = world.load(only=("contacts",), sync=True)
     shelf = world.emulator.contacts
@@ -203,18 +217,16 @@ def test_sync_writes_changed_rows_alone_into_delta(begin: Begin) -> None:
 
 @in_both
 def test_mailings_are_merged_and_those_of_earlier_days_stay(begin: Begin, form: Form) -> None:
-    """A day that is asked for again brings no row twice; what a load leaves alone is there when it is verified."""
+    """Loads that ask for the same days again add no row twice, lose none, and keep the schema."""
     world = begin(Emulator(60, 3), form)
     since = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365, "only": ("mailings",)}
-    world.load(**since)
-    first = keys(world.place, form)
-    assert first
-    assert len(first) == len(set(first))
-    world.load(**{**since, "mailings_lag": 400})
-    assert keys(world.place, form) == first
-    world.load(**since)
-    world.load(**since)
-    assert keys(world.place, form) == first
+    found = []
+    for lag in ({}, {"mailings_lag": 400}, {}):
+        world.load(**since, **lag)
+        found.append((keys(world.place, form), schema_of(world.place, form)))
+    assert found[0][0]
+    assert len(found[0][0]) == len(set(found[0][0]))
+    assert found == [found[0]] * 3
 
 
 def keys(place: Path, form: Form) -> list[tuple[Any, ...]]:
@@ -223,21 +235,19 @@ def keys(place: Path, form: Form) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values())[:3] for row in table.to_pylist())
 
 
-@in_both
-def test_facets_are_loaded(begin: Begin, form: Form) -> None:
-    """They are tables as others are."""
-    world = begin(Emulator(20, 4), form)
-    result = world.load(only=("contacts",), facets=True)
-    assert (
-        read_table(form, world.place, "contacts__address_statuses").num_rows
-        == result.tables["contacts__address_statuses"]
-    )
-    assert result.tables["contacts__address_statuses"] > 0
+def schema_of(place: Path, form: Form) -> Any:
+    """The schema of the mailings; for Iceberg, how many schemas there were, and the key, which rows are merged by."""
+    folder = place / DATASET / "mailings"
+    if form == "delta":
+        return DeltaTable(str(folder)).schema()
+    table = StaticTable.from_metadata(newest_metadata(folder))
+    assert table.schema().identifier_field_names() == {"contact_id", "mailed_on"}
+    return table.schema(), len(table.schemas())
 
 
 @in_both
 def test_a_table_that_lost_rows_is_noticed(begin: Begin, form: Form) -> None:
-    """The destination is asked, not what dlt says of it."""
+    """Verification counts the rows of the destination itself, so that it notices one that is gone."""
     world = begin(Emulator(20, 4), form)
     load_id = world.load(only=("contacts",)).load_id
     client: Any = world.pipeline.destination_client()
@@ -247,7 +257,7 @@ def test_a_table_that_lost_rows_is_noticed(begin: Begin, form: Form) -> None:
 
 
 def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
-    """Before the service is asked for anything."""
+    """Iceberg refuses a path with spaces before the first request, and Delta writes to it."""
     world = begin(Emulator(3, 3))
     place = world.place.parent / "my lake"
     with pytest.raises(SettingsError, match=r"my lake: Iceberg cannot write to a path with spaces"):
@@ -257,16 +267,25 @@ def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
     assert read_table("delta", place, "contacts").num_rows == 3
 
 
-@pytest.mark.parametrize(("first", "then"), [("parquet", "delta"), ("delta", "parquet"), ("iceberg", "delta")])
-def test_a_folder_keeps_its_format(begin: Begin, first: Kind, then: Kind) -> None:
-    """Rows of two would be mixed up; refused before the service is asked for anything."""
-    world = begin(Emulator(3, 3), first)
+def test_a_lake_keeps_its_format(loaded: Loaded) -> None:
+    """A load in another format than the lake's is refused before the first request, and changes no file."""
+    other = {"delta": "parquet", "iceberg": "delta"}[loaded.form]
+    check_format_is_kept(loaded.world, f"templates as {loaded.form}: load with --destination {loaded.form}", other)
+
+
+def test_a_folder_of_parquet_keeps_its_format(begin: Begin) -> None:
+    """A load of Delta tables into a folder of Parquet is refused before the first request, and changes no file."""
+    world = begin(Emulator(3, 3), "parquet")
     world.load(only=("contacts",))
-    asked = len(world.emulator.hits)
-    with pytest.raises(SettingsError, match=rf"holds contacts as {first}: load with --destination {first}, or choose"):
-        run(make_pipeline(then, world.place), only=("contacts",), **world.settings)
-    assert len(world.emulator.hits) == asked
-    world.load(only=("contacts",))
+    check_format_is_kept(world, "contacts as parquet: load with --destination parquet", "delta")
+
+
+def check_format_is_kept(world: World, told: str, other: Any) -> None:
+    """Check that a load in another format is refused, and changes nothing."""
+    asked, before = len(world.emulator.hits), set(world.place.rglob("*"))
+    with pytest.raises(SettingsError, match=f" holds {told}, or choose another --to\\.$"):
+        run(make_pipeline(other, world.place), only=("contacts",), **world.settings)
+    assert (len(world.emulator.hits), set(world.place.rglob("*"))) == (asked, before)
 
 
 # the command
@@ -276,7 +295,7 @@ def test_a_folder_keeps_its_format(begin: Begin, first: Kind, then: Kind) -> Non
 def test_the_command_says_where_the_tables_are(
     begin: Begin, letters: Letters, monkeypatch: pytest.MonkeyPatch, form: Form
 ) -> None:
-    """Where a line of Python shows something of them, it is there to try."""
+    """The command prints the folder and dataset, and for Delta a line of Python to try, which runs."""
     world = begin(Emulator(9, 3), form)
     world.configure(monkeypatch)
     done = letters("load", "--destination", form, "--only", "contacts")
@@ -286,18 +305,16 @@ def test_the_command_says_where_the_tables_are(
         assert "Try:" not in done.out
         return
     code = done.out.split(" -c '", 1)[1].rpartition("'")[0]
-    tried = run_python("-c", code)
+    tried = run_command(code=code)
     assert (tried.code, "contacts" in tried.out) == (0, True)
 
 
-@in_both
-def test_the_recipes_read_the_tables(begin: Begin, form: Form) -> None:
-    """As they stand in the document."""
-    world = begin(Emulator(9, 3))
-    place = {"delta": "lake", "iceberg": "letters_iceberg"}[form]
-    run(make_pipeline(form, place), **world.settings)
+def test_the_recipes_read_the_tables(loaded: Loaded, project: Path) -> None:
+    """The recipe of each format runs as it stands in the document, and prints a table."""
+    place = {"delta": "lake", "iceberg": "letters_iceberg"}[loaded.form]
+    (project / place).symlink_to(loaded.world.place)
     [code] = [code for code in re.findall(r"```python\n(.*?)```", lake_section(), re.DOTALL) if f'"{place}/' in code]
-    tried = run_python("-c", code)
+    tried = run_command(code=code)
     assert (tried.code, tried.err) == (0, "")
     assert "state" in tried.out
 
@@ -313,17 +330,16 @@ WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.p
 
 @pytest.mark.parametrize(("form", "module"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
 def test_a_missing_extra_is_a_line(begin: Begin, monkeypatch: pytest.MonkeyPatch, form: Form, module: str) -> None:
-    """It says what to install."""
+    """Without the library of a format, the command ends with one line that says what to install."""
     world = begin(Emulator(9, 3))
     world.configure(monkeypatch)
     done = run_command("load", "--destination", form, "--quiet", code=WITHOUT.format(module=module))
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"letters: {form} is not installed: {how_to_add_extra('lake')}\n"
+    assert done == Outcome(2, "", f"letters: {form} is not installed: {how_to_add_extra('lake')}\n")
     assert world.emulator.hits == []
 
 
 def test_nothing_of_the_lake_is_imported_for_others() -> None:
-    """A load into DuckDB does not wait for it."""
+    """Importing the loader does not import the libraries of Delta, Iceberg and S3."""
     code = "import sys, letters_source.load; print([m for m in ('deltalake', 'pyiceberg', 's3fs') if m in sys.modules])"
     assert json.loads(run_python("-c", code).out) == []
     assert sys.modules["deltalake"]

@@ -41,23 +41,22 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_the_notebook_runs_as_a_script(loaded: World) -> None:
-    """It has nothing to say: only a page shows what it found."""
+    """The notebook runs as a script and prints nothing."""
     done = run_python(str(NOTEBOOK), "--from", str(loaded.place))
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
-@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-@pytest.mark.parametrize("size", [(45, 7), (0, 0)])
+@pytest.mark.parametrize(("kind", "size"), [("duckdb", (0, 0)), ("parquet", (45, 7)), ("parquet", (0, 0))])
 def test_the_notebook_reads_files_and_folders(begin: Begin, kind: Kind, size: tuple[int, int]) -> None:
-    """Every cell runs, also when the account is empty."""
+    """Every cell runs on a DuckDB file and on a Parquet folder, also when the account is empty."""
     world = begin(Emulator(*size), kind)
     world.load()
     found = run_notebook("--from", world.place)
-    assert (len(found["contacts"]), len(found["templates"]), len(found["audits"])) == (*size, 2)
+    assert tuple(len(found[name]) for name in ("contacts", "templates", "audits")) == (*size, 2)
 
 
 def test_the_notebook_s_queries_find_what_was_loaded(begin: Begin) -> None:
-    """All templates, all contacts with their labels, and both readings of each listing."""
+    """The queries find all templates, all contacts with their labels, and the audits of both loads."""
     world = begin(Emulator(45, 7))
     world.load()
     audits = [*reversed(world.load().audits)]
@@ -74,44 +73,47 @@ def test_the_notebook_s_queries_find_what_was_loaded(begin: Begin) -> None:
 
 @pytest.mark.usefixtures("loaded")
 def test_the_default_is_the_file_of_a_load_without_options() -> None:
-    """letters.duckdb in the folder where the notebook is started."""
-    assert len(run_notebook()["templates"]) == 7
+    """Without options, the notebook reads letters.duckdb in the working directory."""
+    found = run_notebook()
+    assert tuple(len(found[name]) for name in ("contacts", "templates", "audits")) == (45, 7, 2)
 
 
 def test_another_dataset_is_named(loaded: World) -> None:
-    """The sentence of one that is not there names those that are."""
+    """`--dataset` names another dataset, and the error for a missing one names those that exist."""
     assert run_notebook("--from", loaded.place, "--dataset", "letters_data")["db"]
     with pytest.raises(SystemExit, match=r"holds no dataset verified.*letters_data"):
         run_notebook("--from", loaded.place, "--dataset", "verified")
 
 
 def test_a_missing_file_is_told_in_a_sentence(project: Path) -> None:
-    """No traceback."""
-    done = run_python(str(NOTEBOOK), "--from", "nowhere.duckdb")
-    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-    assert done.err.startswith(f"{project}/nowhere.duckdb does not exist")
+    """A missing file ends the notebook with one line that names it, without a traceback."""
+    with pytest.raises(SystemExit) as caught:
+        run_notebook("--from", "nowhere.duckdb")
+    assert caught.value.code == (
+        f"{project}/nowhere.duckdb does not exist: load first, or name another file or folder with --from."
+    )
 
 
 def test_a_published_copy_is_read_while_the_file_is_written(loaded: World, tmp_path: Path) -> None:
-    """Whoever opens the file itself meanwhile is told who writes it."""
+    """A published copy can be read while the file is written; the file itself is refused with one line."""
     written, copy = (shutil.copy(loaded.place, tmp_path / name) for name in ("letters.duckdb", "published.duckdb"))
     with duckdb.connect(str(written)) as writer:
         writer.execute("begin; delete from letters_data.contacts")
         assert len(run_notebook("--from", copy)["contacts"]) == 45
         refused = run_python(str(NOTEBOOK), "--from", str(written))
-    assert (refused.code, refused.err.count("\n")) == (1, 1)
-    assert "letters.duckdb cannot be read: Could not set lock" in refused.err
+    assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+    assert refused.err.startswith(f"{written} cannot be read: Could not set lock")
 
 
 def test_the_notebook_changes_nothing(loaded: World) -> None:
-    """The file is the same, byte by byte, and there is nothing new beside it."""
+    """The notebook leaves the file as it is, byte by byte, and writes nothing beside it."""
     before = {path: path.read_bytes() for path in loaded.place.parent.glob("*.duckdb*")}
     run_notebook("--from", loaded.place)
     assert {path: path.read_bytes() for path in loaded.place.parent.glob("*.duckdb*")} == before
 
 
 def test_the_answer_comes_first(begin: Begin) -> None:
-    """Whether all is there, of which account, in the words of the report."""
+    """The notebook says first whether all is there, and of which account, in the words of the report."""
     world = begin(Emulator(45, 7))
     world.load(account_id="501")
     notebook = import_notebook()
@@ -123,20 +125,20 @@ def test_the_answer_comes_first(begin: Begin) -> None:
 
 
 def test_the_charts_have_the_report_s_colors() -> None:
-    """Those of the page in light mode."""
+    """The notebook's charts have the colors of the report in light mode."""
     style = resources.files("letters_source.report").joinpath("page.css").read_text()
     light = style.partition("@media")[0]
     assert dict(re.findall(r"--(contacts|templates): (#\w{6});", light)) == COLORS
 
 
 def test_marimo_finds_no_fault_with_the_notebook() -> None:
-    """Its own check of cells, names and formatting."""
+    """marimo's own check of cells, names and formatting finds nothing."""
     done = run_python("-m", "marimo", "check", "--strict", str(NOTEBOOK))
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
 def test_a_changed_query_is_drawn_or_shown_or_refused(loaded: World) -> None:
-    """A chart where its columns are there, or its only value, else a table; a mistake is told in DuckDB's words."""
+    """A changed query shows a chart, its only value or a table, and an error is told in DuckDB's words."""
     tried = import_notebook().tried
     db = open_tables(loaded.place)
     one = "SELECT 'one' AS name, 1 AS number, 1 AS place, 1 AS gathered"
@@ -151,7 +153,7 @@ def test_a_changed_query_is_drawn_or_shown_or_refused(loaded: World) -> None:
 
 
 def test_a_chart_without_rows_says_what_loads_it() -> None:
-    """Facets and mailings are loaded on demand."""
+    """A chart whose data was not loaded names the option that loads it."""
     drawn = import_notebook().drawn
     texts = {chart.name: html(drawn(chart, [])) for chart in CHARTS}
     assert {name for name, text in texts.items() if "Nothing yet." not in text} == {
@@ -161,7 +163,7 @@ def test_a_chart_without_rows_says_what_loads_it() -> None:
 
 
 def test_a_card_loads_a_thumbnail_only_where_it_is_wanted() -> None:
-    """Else the sheet is drawn, in the shape of its paper."""
+    """A card without its thumbnail draws a sheet in the shape of the paper, and requests nothing."""
     card = import_notebook().card
     assert "https:" not in card(TEMPLATE, thumbnail=False)
     assert "aspect-ratio: 4.25 / 5.5" in card(TEMPLATE, thumbnail=False)
@@ -170,12 +172,12 @@ def test_a_card_loads_a_thumbnail_only_where_it_is_wanted() -> None:
 
 @pytest.mark.parametrize("url", ["", "javascript:alert(1)", "data:text/html,x", "/thumbnails/1.png"])
 def test_a_card_loads_nothing_but_from_the_web(url: str) -> None:
-    """A URL of another kind is left alone."""
+    """A thumbnail whose URL is not a web address is not loaded."""
     assert "<img" not in import_notebook().card({**TEMPLATE, "thumbnail": url}, thumbnail=True)
 
 
 def test_a_card_quotes_what_the_service_wrote() -> None:
-    """No text of the service becomes a part of the page."""
+    """Markup in the texts of a template is escaped on its card."""
     foul = '"><script>alert(1)</script>'
     fields = {**dict.fromkeys(TEMPLATE, foul), "thumbnail": f"https://{foul}"}
     for thumbnail in (False, True):

@@ -1,13 +1,14 @@
 """The notebook as a person sees it: served by marimo, looked at in Chromium."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from looks import PHONE
 from notebooks import serve_notebook
-from playwright.sync_api import Browser, FloatRect, Page, expect
+from playwright.sync_api import Browser, FloatRect, Page, ViewportSize, expect
 from worlds import World, serve_world
 
 from letters_source.report.charts import CHARTS
@@ -15,6 +16,7 @@ from programmable_emulator import Emulator
 
 # marimo and a browser begin slowly on a busy machine
 PATIENCE = 120_000
+DESK: ViewportSize = {"width": 1280, "height": 1900}
 DRAWN = "canvas.marks, svg.marks"
 ONE_DOT = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
@@ -35,21 +37,23 @@ class Traffic:
         return [url for url, part in parts if part.scheme not in ("data", "blob") and part.hostname != "127.0.0.1"]
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page of a desk's width, high enough for the charts."""
-    page = browser.new_page(viewport={"width": 1280, "height": 1900})
+@contextmanager
+def open_notebook(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
+    """The notebook in a page of a desk's width, high enough for the charts, and what the page requests."""
+    page = browser.new_page(viewport=DESK)
     page.set_default_timeout(PATIENCE)
     expect.set_options(timeout=PATIENCE)
-    yield page
+    traffic = Traffic(page)
+    page.goto(address)
+    yield page, traffic
     page.close()
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """2,000 contacts and 40 templates, loaded twice with facets."""
+    """2,000 contacts and 40 templates, loaded twice, the second time with facets."""
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(2_000, 40)) as world:
-        world.load(facets=True)
+        world.load()
         world.load(facets=True)
         yield world
 
@@ -61,16 +65,17 @@ def address(world: World) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def traffic(page: Page, address: str) -> Traffic:
-    """The notebook is open in the page: its traffic."""
-    traffic = Traffic(page)
-    page.goto(address)
-    return traffic
+@pytest.fixture(scope="module")
+def opened(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
+    """The notebook in a page that tests only look at, with its traffic."""
+    with open_notebook(browser, address) as opened:
+        yield opened
 
 
-def test_the_notebook_draws_every_chart(images: Path, traffic: Traffic, page: Page) -> None:
-    """With nothing from elsewhere, and without a mistake."""
+def test_the_notebook_draws_every_chart(images: Path, opened: tuple[Page, Traffic]) -> None:
+    """The notebook draws every chart, requests nothing from elsewhere, and shows no traceback."""
+    page, traffic = opened
+    page.set_viewport_size(DESK)
     # one more is the chart to change, and one that of the question at the end; mailings were not loaded
     expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
     expect(page.get_by_text("24 of 40 templates")).to_be_visible()
@@ -87,9 +92,9 @@ def test_the_notebook_draws_every_chart(images: Path, traffic: Traffic, page: Pa
 
 
 @pytest.mark.parametrize("width", [700, PHONE])
-@pytest.mark.usefixtures("traffic")
-def test_the_notebook_is_readable_in_narrow_windows(page: Page, width: int) -> None:
-    """Nothing is wider than the window, and charts stand below each other, wide enough for labels and numbers."""
+def test_the_notebook_is_readable_in_narrow_windows(opened: tuple[Page, Traffic], width: int) -> None:
+    """In a narrow window nothing is wider than it, and charts stand in a column, wide enough for their labels."""
+    page, _ = opened
     page.set_viewport_size({"width": width, "height": 900})
     expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
     assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -102,15 +107,16 @@ def test_the_notebook_is_readable_in_narrow_windows(page: Page, width: int) -> N
     assert answer["y"] < first["y"]
 
 
-def test_all_templates_can_be_reached(traffic: Traffic, page: Page) -> None:
-    """In a table below those that are drawn."""
+def test_all_templates_can_be_reached(opened: tuple[Page, Traffic]) -> None:
+    """A table below the drawn templates lists all of them."""
+    page, traffic = opened
     page.get_by_text("All 40 as a table").click()
     expect(page.get_by_text("40 rows, 3 columns")).to_be_visible()
     assert traffic.elsewhere() == []
 
 
-def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, traffic: Traffic, page: Page) -> None:
-    """Those of the templates that match what is typed, and no others."""
+def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, browser: Browser, address: str) -> None:
+    """Thumbnails are loaded once they are switched on, those of the templates that match the typed title alone."""
     [one, *_] = [
         row.document
         for row in world.emulator.templates.rows()
@@ -119,20 +125,29 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, traffic: Tr
     shown = {
         row.document["thumbnailUrl"] for row in world.emulator.templates.rows() if one["title"] == row.document["title"]
     }
-    page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
-    page.get_by_label("Title contains").fill(one["title"])
-    page.keyboard.press("Enter")
-    expect(page.locator("figure b")).not_to_have_count(24)
-    assert traffic.elsewhere() == []
-    page.get_by_role("switch").click()
-    expect(page.locator("figure img")).to_have_count(len(shown - {None}))
-    for image in page.locator("figure img").all():
-        expect(image).to_have_js_property("naturalWidth", 1)
-    assert set(traffic.elsewhere()) == shown - {None}
+    with open_notebook(browser, address) as (page, traffic):
+        page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
+        page.get_by_label("Title contains").fill(one["title"])
+        page.keyboard.press("Enter")
+        expect(page.locator("figure b")).not_to_have_count(24)
+        assert traffic.elsewhere() == []
+        page.get_by_role("switch").click()
+        expect(page.locator("figure img")).to_have_count(len(shown - {None}))
+        for image in page.locator("figure img").all():
+            expect(image).to_have_js_property("naturalWidth", 1)
+        assert set(traffic.elsewhere()) == shown - {None}
 
 
-def test_a_missing_file_is_told_and_another_opened(world: World, traffic: Traffic, page: Page) -> None:
-    """The path is a field of the page."""
+@pytest.fixture(scope="module")
+def changing(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
+    """The notebook in a page that tests change, each in fields of its own, and leave with the world's file open."""
+    with open_notebook(browser, address) as opened:
+        yield opened
+
+
+def test_a_missing_file_is_told_and_another_opened(world: World, changing: tuple[Page, Traffic]) -> None:
+    """A file that does not exist is named on the page, where another one can be opened."""
+    page, traffic = changing
     file = page.get_by_label("DuckDB file")
     file.fill("nowhere.duckdb")
     page.keyboard.press("Enter")
@@ -145,8 +160,9 @@ def test_a_missing_file_is_told_and_another_opened(world: World, traffic: Traffi
     assert traffic.elsewhere() == []
 
 
-def test_a_chart_s_query_is_changed_on_the_page(traffic: Traffic, page: Page) -> None:
-    """What cannot be drawn is a table."""
+def test_a_chart_s_query_is_changed_on_the_page(changing: tuple[Page, Traffic]) -> None:
+    """A query that is typed on the page shows its rows as a table where they cannot be drawn."""
+    page, _ = changing
     page.locator(".cm-content").click()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text("SELECT count(*) AS how_many FROM contacts")

@@ -12,7 +12,7 @@ import pytest
 from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed, typed_columns
 from postgres import PASSWORD, deaf_to_commits, free_port, serve_postgres
 from shelves import amend, clear
-from terminals import Letters, run_command
+from terminals import Letters, Outcome, run_command
 from worlds import Begin, World, verify
 
 from letters_source import (
@@ -113,7 +113,7 @@ def change(url: str, sql: str) -> None:
 
 
 def test_rows_columns_comments_and_keys_arrive(load: Load) -> None:
-    """Every value of every row, the types, what each table and column means, and the primary keys."""
+    """Every row arrives with every value; columns have their types, order, comments and primary keys."""
     amend(
         load.contacts, "1", firstName="", lastName=None, city='a\'b\\c\n"q" \t é 😀, ;', state="NULL", zip="\\N %s {}"
     )
@@ -150,7 +150,7 @@ def primary_keys(load: Load, dataset: str = "letters_data") -> dict[str, tuple[s
 
 
 def test_readers_see_the_old_rows_until_all_new_ones_are_there(load: Load) -> None:
-    """Never a part of either; a load that fails leaves all as it was."""
+    """Readers see the rows of one load or of the next, never a part, and a failed load changes nothing."""
     load()
     seen: set[int] = set()
     done = Event()
@@ -162,13 +162,13 @@ def test_readers_see_the_old_rows_until_all_new_ones_are_there(load: Load) -> No
     reader = Thread(target=read)
     reader.start()
     try:
-        for _ in range(3):
+        for _ in range(2):
             load.contacts.grow()
             load()
     finally:
         done.set()
         reader.join()
-    assert {60, 63} <= seen <= {60, 61, 62, 63}
+    assert {60, 62} <= seen <= {60, 61, 62}
     load.world.emulator.behavior = Behavior(ignore_page=True)
     before = load.tables()
     with pytest.raises(IncompleteListing):
@@ -177,7 +177,7 @@ def test_readers_see_the_old_rows_until_all_new_ones_are_there(load: Load) -> No
 
 
 def test_readers_hold_up_no_load_and_keep_what_they_see(load: Load) -> None:
-    """However long their transaction lasts, and whether they have looked at a table before the load or not."""
+    """A reader's open transaction blocks no load and keeps its snapshot, also of tables it has not read yet."""
     load()
     reader = psycopg2.connect(load.url)
     reader.set_session(isolation_level="REPEATABLE READ")
@@ -194,7 +194,7 @@ def test_readers_hold_up_no_load_and_keep_what_they_see(load: Load) -> None:
 
 @pytest.mark.parametrize("mode", ["replace", "sync", "history"])
 def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> None:
-    """Another may be on its way by then, and share its staging."""
+    """A load that lost its lock changes nothing, since another may share its staging, and the next load works."""
     settings: dict[str, Any] = {} if mode == "replace" else {mode: True}
     load(**settings)
     before = load.tables()
@@ -221,7 +221,7 @@ def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> Non
 def test_rows_whose_commit_was_not_heard_of_are_not_brought_twice(
     load: Load, monkeypatch: pytest.MonkeyPatch, mode: str, table: str
 ) -> None:
-    """The load fails and changes nothing, or all tables where it has no more to do; the next one is exact."""
+    """After a commit without an answer the load fails with no or all tables changed, and the next one is exact."""
     settings: dict[str, Any] = {} if mode == "replace" else {mode: True}
     load.contacts.grow()
     with deaf_to_commits(load.url, f'insert into "{table}"(') as url:
@@ -236,16 +236,16 @@ def test_rows_whose_commit_was_not_heard_of_are_not_brought_twice(
 
 
 def test_a_dataset_remembers_what_it_was_loaded_with(load: Load) -> None:
-    """Other filters are refused before the service is asked."""
-    load(contact_filters=ContactFilters(search="a"))
+    """A load with other filters than the dataset's is refused before the first request."""
+    load(only=("contacts",), contact_filters=ContactFilters(search="a"))
     asked = len(load.world.emulator.hits)
     with pytest.raises(SettingsError, match=r'^contacts: the dataset letters_data was loaded with search="a"'):
-        load()
+        load(only=("contacts",))
     assert load.world.emulator.hits[asked:] == []
 
 
 def test_a_table_that_lost_rows_is_noticed(load: Load) -> None:
-    """The destination is asked, not what dlt says of it; so is one whose children have lost their parents."""
+    """Verification counts the rows of the database itself, and finds children that have lost their parents."""
     load_id = load(only=("contacts",)).load_id
     pipeline = make_pipeline("postgres")
     change(load.url, "delete from letters_data.contacts where id = '1'")
@@ -258,7 +258,7 @@ def test_a_table_that_lost_rows_is_noticed(load: Load) -> None:
 
 
 def test_history_keeps_versions(load: Load) -> None:
-    """Each valid from the load that brought it; the key tells versions apart."""
+    """Row history keeps each version from the load that brought it, which is part of the key."""
     load(history=True)
     amend(load.contacts, "1", city="Elsewhere")
     load.contacts.delete(load.contacts.ids().index("2"))
@@ -271,7 +271,7 @@ def test_history_keeps_versions(load: Load) -> None:
 
 
 def test_sync_writes_changed_rows_alone(load: Load) -> None:
-    """Rows that are gone are deleted; the others keep the load that brought them."""
+    """A sync deletes rows that are gone, and leaves unchanged rows with the load that wrote them."""
     first = load(sync=True)
     load.contacts.delete(load.contacts.ids().index("2"))
     amend(load.contacts, "1", city="Elsewhere")
@@ -282,7 +282,7 @@ def test_sync_writes_changed_rows_alone(load: Load) -> None:
 
 
 def test_mailings_and_facets_are_loaded(load: Load) -> None:
-    """A day that is asked for again brings no row twice."""
+    """Mailings and facets have tables with keys, and days that are requested again add no row twice."""
     since: dict[str, Any] = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365}
     first = load(facets=True, **since)
     again = load(facets=True, mailings_lag=400, **since)
@@ -293,7 +293,7 @@ def test_mailings_and_facets_are_loaded(load: Load) -> None:
 
 
 def test_what_was_dropped_is_made_again(load: Load) -> None:
-    """A listing's table, and a column of another one."""
+    """A load makes a dropped table and a dropped column again."""
     load()
     change(load.url, "drop table letters_data.contacts; alter table letters_data.templates drop column title")
     load()
@@ -301,7 +301,7 @@ def test_what_was_dropped_is_made_again(load: Load) -> None:
 
 
 def test_an_empty_account_has_every_table_and_fills_later(load: Load) -> None:
-    """Only the audit has rows at first."""
+    """An empty account has every table, with rows in the audit alone, and the tables fill later."""
     clear(load.contacts)
     clear(load.world.emulator.templates)
     assert dict(load().tables) == {**dict.fromkeys(COLUMNS, 0), "listing_audit": 2}
@@ -312,7 +312,7 @@ def test_an_empty_account_has_every_table_and_fills_later(load: Load) -> None:
 
 
 def test_a_pipeline_of_ones_own_will_do(load: Load) -> None:
-    """Any that dlt makes, with credentials given in the script."""
+    """A pipeline that dlt made, with credentials from the script, loads all rows and keys."""
     pipeline = dlt.pipeline("mine", destination=dlt.destinations.postgres(load.url), dataset_name="mine")
     run(pipeline, **load.world.settings)
     assert load.query("select count(*) from mine.contacts") == [(60,)]
@@ -320,30 +320,32 @@ def test_a_pipeline_of_ones_own_will_do(load: Load) -> None:
 
 
 def test_a_dataset_takes_one_load_at_a_time(load: Load) -> None:
-    """Whichever machine it comes from, each with a working folder of its own; other datasets are free."""
+    """A second load into a dataset is refused before the first request, and one into another dataset is not."""
     with locked_dataset(make_pipeline("postgres"), 0):
         with pytest.raises(
             DestinationInUse, match=r"^A load into the dataset letters_data is already running; load again when"
         ):
             load()
         assert load.world.emulator.hits == []
-        load("letters_other")
-    load()
+        load("letters_other", only=("templates",))
+    load(only=("templates",))
 
 
 def test_a_constraint_of_somebody_elses_is_named(load: Load) -> None:
-    """Not the value that breaks it."""
-    load()
+    """The error of a load that breaks somebody's constraint names it, and not the value."""
+    templates: Any = {"only": ("templates",)}
+    load(**templates)
     change(load.url, "alter table letters_data.templates add constraint no_growth check (id::int < 9)")
     load.world.emulator.templates.grow()
     with pytest.raises(LoadFailed, match=r"^load: PostgreSQL: CheckViolation \(no_growth\)$"):
-        load()
+        load(**templates)
 
 
 @pytest.mark.parametrize("action", ["cascade", "set null"])
 def test_rows_of_others_are_not_deleted_or_changed_with_ours(load: Load, action: str) -> None:
-    """Refused before the service is asked; a key that is looked at in the end is none of our business."""
-    load()
+    """A foreign key that would delete or change others' rows is refused at once, and a deferred one is not."""
+    contacts: Any = {"only": ("contacts",)}
+    load(**contacts)
     change(
         load.url,
         "create schema mine; create table mine.notes (contact text constraint about references letters_data.contacts "
@@ -351,19 +353,19 @@ def test_rows_of_others_are_not_deleted_or_changed_with_ours(load: Load, action:
     )
     asked = len(load.world.emulator.hits)
     with pytest.raises(SettingsError, match=r"rows through the foreign key about of mine\.notes: make it ON"):
-        load()
+        load(**contacts)
     assert len(load.world.emulator.hits) == asked
     change(
         load.url,
         "alter table mine.notes drop constraint about, add foreign key (contact) references letters_data.contacts "
         "deferrable initially deferred",
     )
-    load()
+    load(**contacts)
     assert load.query("select contact from mine.notes") == [("1",)]
 
 
 def test_few_connections_will_do(configured: str, clerk: str, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small servers have few left."""
+    """A user with three connections can load everything."""
     for name in ("letters_data", "letters_data_staging"):
         change(configured, f"create schema {name} authorization clerk")
     change(configured, "alter role clerk connection limit 3")
@@ -374,16 +376,17 @@ def test_few_connections_will_do(configured: str, clerk: str, load: Load, monkey
 
 
 def test_values_that_a_database_cannot_hold_are_kept(load: Load) -> None:
-    """Years beyond 1 to 9999, and numbers of too many decimals."""
+    """Years beyond 1 to 9999 and numbers of too many decimals are kept in `undocumented`."""
     load.contacts.insert({"id": "odd", "createdAt": "0000-01-01T00:00:00Z", "x": orjson.Fragment("1e-20000")})
-    load()
+    load(only=("contacts",))
     kept = load.query("select created_at, undocumented from letters_data.contacts where id = 'odd'")
     assert kept == [(None, {"createdAt": "0000-01-01T00:00:00Z", "x": "1e-20000"})]
 
 
 def test_accounts_have_a_dataset_each(load: Load) -> None:
-    """As everywhere."""
-    run_accounts(account_pipelines("postgres", None, "post", ["a", "b"]), **load.world.settings)
+    """Each account is loaded into its own dataset."""
+    pipelines = account_pipelines("postgres", None, "post", ["a", "b"])
+    run_accounts(pipelines, only=("templates",), **load.world.settings)
     schemas = load.query("select nspname from pg_namespace where nspname ~ '^post_.$' order by 1")
     assert schemas == [("post_a",), ("post_b",)]
 
@@ -400,7 +403,7 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_the_command_loads_and_shows_no_password(configured: str, world: World, letters: Letters) -> None:
-    """It says which server and dataset."""
+    """The command prints the server and dataset that it loaded into, without the password."""
     done = letters("load", "--destination", "postgres", "--dataset", "post")
     assert done.code == 0, done.err
     assert configured.replace(PASSWORD, "***") + ", dataset post" in done.out
@@ -412,7 +415,7 @@ def test_the_command_loads_and_shows_no_password(configured: str, world: World, 
 def test_a_server_that_cannot_be_used_is_a_line_that_names_the_setting(
     server: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    """Before the service is asked for anything, and without the password."""
+    """Wrong credentials end the command with one line that names the setting, before the service is asked."""
     start, _, rest = server.partition("@127.0.0.1:")
     port = rest.partition("/")[0]
     urls = {
@@ -441,7 +444,7 @@ def clerk(configured: str) -> Iterator[str]:
 def test_a_database_that_cannot_be_written_is_a_line(
     configured: str, clerk: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the service is asked for anything."""
+    """A read-only database or missing rights end the command with one line, before the service is asked."""
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", f"{clerk}?options=-cdefault_transaction_read_only%3Don")
     done = letters("load", "--destination", "postgres")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
@@ -462,7 +465,7 @@ def test_a_database_that_cannot_be_written_is_a_line(
 def test_schemas_that_were_made_for_a_user_will_do(
     configured: str, clerk: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who may make nothing else."""
+    """A user who may create nothing can load into schemas that were created for the user."""
     for name in ("letters_data", "letters_data_staging"):
         change(configured, f"create schema {name} authorization clerk")
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", clerk)
@@ -473,20 +476,18 @@ def test_schemas_that_were_made_for_a_user_will_do(
 
 
 def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
-    """So is a place where there can be none."""
-    done = letters("load", "--destination", "postgres")
-    assert (done.code, done.err) == (
-        2,
-        "letters: The destination postgres is not configured: set DESTINATION__POSTGRES__CREDENTIALS.\n",
+    """Without credentials, or with `--to`, the command ends with one line that names the variable to set."""
+    assert letters("load", "--destination", "postgres") == Outcome(
+        2, "", "letters: The destination postgres is not configured: set DESTINATION__POSTGRES__CREDENTIALS.\n"
     )
-    done = letters("load", "--destination", "postgres", "--to", "somewhere")
-    assert done.err == "letters: postgres takes no --to: set DESTINATION__POSTGRES__CREDENTIALS=postgresql://...\n"
-    assert (done.code, world.emulator.hits) == (2, [])
+    assert letters("load", "--destination", "postgres", "--to", "somewhere") == Outcome(
+        2, "", "letters: postgres takes no --to: set DESTINATION__POSTGRES__CREDENTIALS=postgresql://...\n"
+    )
+    assert world.emulator.hits == []
 
 
 def test_a_missing_extra_is_a_line(configured: str, world: World) -> None:
-    """It says what to install."""
+    """Without the driver, the command ends with one line that says what to install."""
     code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli.process import main; main()"
     done = run_command("load", "--destination", "postgres", code=code)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"letters: postgres is not installed: {how_to_add_extra('postgres')}\n"
+    assert done == Outcome(2, "", f"letters: postgres is not installed: {how_to_add_extra('postgres')}\n")

@@ -57,7 +57,7 @@ def unit(name: str) -> ConfigParser:
 
 
 def test_cron_s_line_loads(home: Path, world: World) -> None:
-    """Without a word, so that cron has nothing to mail."""
+    """Cron's line loads and publishes without printing anything, so that cron has nothing to mail."""
     [line] = re.findall(r"```crontab\n(.*)\n```", (PIPELINES / "README.md").read_text())
     command = line.split(maxsplit=5)[5]
     assert start(command, home) == Outcome(0, "", "")
@@ -65,7 +65,7 @@ def test_cron_s_line_loads(home: Path, world: World) -> None:
 
 
 def test_cron_s_line_says_what_is_wrong(home: Path, world: World) -> None:
-    """In one line."""
+    """Cron's line prints one line when the load fails."""
     world.emulator.access_token = "another"
     [line] = re.findall(r"```crontab\n(.*)\n```", (PIPELINES / "README.md").read_text())
     outcome = start(line.split(maxsplit=5)[5], home)
@@ -73,7 +73,7 @@ def test_cron_s_line_says_what_is_wrong(home: Path, world: World) -> None:
 
 
 def test_systemd_s_service_loads(home: Path, world: World) -> None:
-    """Its command, in its folder."""
+    """The command of systemd's service loads and publishes in its working directory."""
     service = unit("letters.service")["Service"]
     folder = service["WorkingDirectory"].replace(HOME, str(home))
     assert start(service["ExecStart"], home, cwd=folder) == Outcome(0, "", "")
@@ -82,14 +82,14 @@ def test_systemd_s_service_loads(home: Path, world: World) -> None:
 
 @pytest.mark.parametrize("name", ["letters.service", "letters.timer"])
 def test_systemd_finds_nothing_wrong_with_its_units(home: Path, tmp_path: Path, name: str) -> None:
-    """As it reads them; the user that they name need not exist for that."""
+    """systemd's own check finds nothing wrong with the units."""
     for path in (PIPELINES / "systemd").iterdir():
         (tmp_path / path.name).write_text(path.read_text().replace(HOME, str(home)))
     assert run_process("systemd-analyze", "verify", "--man=no", str(tmp_path / name)) == Outcome(0, "", "")
 
 
 def test_the_first_queries_answer_after_the_demo(letters: Letters, begin: Begin, tmp_path: Path) -> None:
-    """Pasted into Python, each shows a table; of undocumented fields the demo has none."""
+    """Each of README's first queries shows a table of the demo when pasted into Python."""
     begin(Emulator(0, 0))
     assert letters("demo", "--quiet").code == 0
     [queries] = re.findall(r"```python\n(import duckdb\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

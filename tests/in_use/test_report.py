@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from holdings import held_tables
-from looks import DESKTOP, PHONE, Scheme, look_at
+from looks import DESKTOP, PHONE, Look, Scheme, look_at
 from playwright.sync_api import Browser
 from portrait import LABELS, portrait
 from reports import NOT_ASKED, WHOLE, report_of, shares
@@ -19,10 +19,10 @@ SINCE = date(2024, 10, 1)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """An account as one meets it, loaded twice with all that can be loaded."""
+    """An account as one meets it, loaded twice, the second time with all that can be loaded."""
     with serve_world(tmp_path_factory.mktemp("portrait"), emulator=portrait()) as world:
-        for _ in range(2):
-            world.load(page_size=1_000, facets=True, mailings=True, mailings_since=SINCE, mailings_window=7)
+        world.load(page_size=1_000)
+        world.load(page_size=1_000, facets=True, mailings=True, mailings_since=SINCE, mailings_window=7)
         yield world
 
 
@@ -32,12 +32,19 @@ def page(world: World) -> Path:
     return report_of(world)
 
 
+@pytest.fixture(scope="module")
+def look(page: Path, browser: Browser) -> Iterator[Look]:
+    """The page in a browser, for all tests that only read it."""
+    with look_at(browser, page) as look:
+        yield look
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
 def test_it_fits_any_screen_and_asks_for_nothing(
     page: Path, browser: Browser, images: Path, width: int, scheme: Scheme
 ) -> None:
-    """In Chromium, light and dark; the documents show these screenshots."""
+    """The page fits a desktop and a phone, light and dark, and requests nothing; its screenshots are documents."""
     image = images / f"report_{width}{'_dark' if scheme == 'dark' else ''}.png"
     with look_at(browser, page, width, scheme) as look:
         assert look.charts() == WHOLE
@@ -54,7 +61,7 @@ def brightness(color: str) -> int:
 
 
 def test_no_label_is_cut(page: Path, browser: Browser) -> None:
-    """Names of states, papers and labels of usual length."""
+    """Names of states, papers and labels of usual length are shown whole."""
     with look_at(browser, page, PHONE) as look:
         texts = look.page.locator("figure text").all_text_contents()
         assert "60# Statement, 8.5x11" in texts
@@ -62,55 +69,52 @@ def test_no_label_is_cut(page: Path, browser: Browser) -> None:
         assert look.overflowing() == []
 
 
-def test_its_numbers_are_those_of_the_service(world: World, page: Path, browser: Browser) -> None:
-    """Each number, counted from the emulator's rows."""
+def test_its_numbers_are_those_of_the_service(world: World, look: Look) -> None:
+    """Each number on the page is the one that is counted from the service's rows."""
     held = held_tables(world.emulator)
     traits = [row.traits for row in world.emulator.contacts.rows()]
     products = [row["product"] or {} for row in (row.document for row in world.emulator.templates.rows())]
     paper = [", ".join(filter(None, (row.get("paperType"), row.get("paperSize")))) for row in products]
-    with look_at(browser, page) as look:
-        assert look.text("#contacts") == "4,000"
-        assert look.text("#templates") == "32"
-        assert look.text("#labels_used") == str(len(LABELS))
-        assert look.numbers("states") == shares(row["state"] for row in held["contacts"])
-        assert look.numbers("labels") == shares(row["title"] for row in held["contacts__contact_labels"])
-        assert look.numbers("address_status") == shares(row.address_status for row in traits)
-        assert look.numbers("mailed_status") == shares(row.last_mailed_status or NOT_ASKED for row in traits)
-        assert look.numbers("created") == dict(Counter(f"{row['created_at']:%b %Y}" for row in held["contacts"]))
-        assert sum(look.numbers("mailings").values()) == sum(row.last_mailed_date is not None for row in traits)
-        assert [heading for heading in look.texts("h2") if " per " in heading] == [
-            "Contacts created per month", "Contacts last mailed per week",
-        ]  # fmt: skip
-        assert look.numbers("paper") == shares(paper)
-        for name in ("envelope", "postage", "delivery"):
-            assert look.numbers(name) == shares(row.get(f"{name}Type") for row in products)
-        titles = [row["title"] for row in held["templates"]]
-        assert sorted(look.texts(".gallery .name")) == sorted(titles)
+    assert look.text("#contacts") == "4,000"
+    assert look.text("#templates") == "32"
+    assert look.text("#labels_used") == str(len(LABELS))
+    assert look.numbers("states") == shares(row["state"] for row in held["contacts"])
+    assert look.numbers("labels") == shares(row["title"] for row in held["contacts__contact_labels"])
+    assert look.numbers("address_status") == shares(row.address_status for row in traits)
+    assert look.numbers("mailed_status") == shares(row.last_mailed_status or NOT_ASKED for row in traits)
+    assert look.numbers("created") == dict(Counter(f"{row['created_at']:%b %Y}" for row in held["contacts"]))
+    assert sum(look.numbers("mailings").values()) == sum(row.last_mailed_date is not None for row in traits)
+    assert [heading for heading in look.texts("h2") if " per " in heading] == [
+        "Contacts created per month", "Contacts last mailed per week",
+    ]  # fmt: skip
+    assert look.numbers("paper") == shares(paper)
+    for name in ("envelope", "postage", "delivery"):
+        assert look.numbers(name) == shares(row.get(f"{name}Type") for row in products)
+    titles = [row["title"] for row in held["templates"]]
+    assert sorted(look.texts(".gallery .name")) == sorted(titles)
 
 
-def test_it_tells_how_complete_each_load_was(page: Path, browser: Browser) -> None:
-    """In words, first of all and for each load."""
-    with look_at(browser, page) as look:
-        assert look.text("#verdict .headline") == "Complete"
-        assert look.text("#verdict p:nth-child(2)") == (
-            "Everything is here: 4,000 contacts and 32 templates. No change was seen during the load."
-        )
-        # one time, or one for each listing where their minutes differ
-        assert re.search(r"oaded [A-Z][a-z]{2} \d+, \d{4}, \d\d:\d\d UTC", look.text("#verdict"))
-        assert [row.split()[-2:] for row in look.texts("#loads tbody tr")] == [["Complete,", "unchanged"]] * 2
-        assert look.page.locator("#absent").count() == 0
+def test_it_tells_how_complete_each_load_was(look: Look) -> None:
+    """The page says at its top and for each load how complete it was."""
+    assert look.text("#verdict .headline") == "Complete"
+    assert look.text("#verdict p:nth-child(2)") == (
+        "Everything is here: 4,000 contacts and 32 templates. No change was seen during the load."
+    )
+    # one time, or one for each listing where their minutes differ
+    assert re.search(r"oaded [A-Z][a-z]{2} \d+, \d{4}, \d\d:\d\d UTC", look.text("#verdict"))
+    assert [row.split()[-2:] for row in look.texts("#loads tbody tr")] == [["Complete,", "unchanged"]] * 2
+    assert look.page.locator("#absent").count() == 0
 
 
-def test_thumbnails_are_linked_and_not_fetched(world: World, page: Path, browser: Browser) -> None:
-    """A link for each template that has one."""
+def test_thumbnails_are_linked_and_not_fetched(world: World, look: Look) -> None:
+    """The page links each template's thumbnail and contains no image, script, frame or style sheet from elsewhere."""
     held = {row["thumbnail_url"] for row in held_tables(world.emulator)["templates"]}
-    with look_at(browser, page) as look:
-        links = look.page.locator(".gallery a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
-        assert set(links) == held - {None}
-        assert look.page.locator("img, script, link, iframe").count() == 0
+    links = look.page.locator(".gallery a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
+    assert set(links) == held - {None}
+    assert look.page.locator("img, script, link, iframe").count() == 0
 
 
 def test_the_same_data_make_the_same_page(world: World, page: Path) -> None:
-    """Byte for byte."""
+    """Two reports of the same data are the same, byte by byte."""
     before = page.read_bytes()
     assert report_of(world).read_bytes() == before

@@ -1,12 +1,11 @@
 """What does an OpenTelemetry collector learn of a load?"""
 
-import os
 import re
 from collections.abc import Iterator
 
 import pytest
 from collector import Collector, serve_collector
-from terminals import COMMAND, Outcome, run_process, run_python
+from terminals import COMMAND, Outcome, run_command, run_process
 from worlds import ACCESS, REFRESH, World
 
 from programmable_emulator import Reply, When
@@ -52,7 +51,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 def test_a_collector_gets_a_span_for_each_phase(world: World, collector: Collector) -> None:
-    """Within the span of the load, with dataset and destination; the name of the service is ours."""
+    """A load exports a span for each phase within its own, with dataset, destination and the service name letters."""
     assert run_process(COMMAND, "load", "--quiet", "--publish", "copy.duckdb") == Outcome(0, "", "")
     shared = {"letters.dataset": "letters_data", "letters.destination": "duckdb"}
     assert [(span.name, span.parent) for span in collector.spans] == [
@@ -74,11 +73,10 @@ def test_a_collector_gets_a_span_for_each_phase(world: World, collector: Collect
 
 
 def test_a_collector_gets_counters(world: World, collector: Collector) -> None:
-    """Rows, requests and retries of each listing, as in its audit."""
+    """A load exports the rows, requests and retries of each listing, as its audit has them."""
     world.emulator.canned.once(When("contacts", 2), Reply(503))
-    done = run_process(COMMAND, "load", "--quiet", "--page-size", "10")
-    assert done.code == 0
-    [[requests]] = [[row["requests"]] for row in world.tables()["listing_audit"] if row["listing"] == "contacts"]
+    assert run_command("load", "--quiet", "--page-size", "10").code == 0
+    [requests] = [row["requests"] for row in world.tables()["listing_audit"] if row["listing"] == "contacts"]
     assert collector.counters == {
         ("letters.rows", "templates"): 7,
         ("letters.rows", "contacts"): 45,
@@ -94,9 +92,9 @@ def test_a_collector_gets_counters(world: World, collector: Collector) -> None:
 
 
 def test_a_failed_load_is_an_error_of_its_spans(world: World, collector: Collector) -> None:
-    """Its requests are counted, and its rows are not; no token and no query of a request is told."""
+    """A failed load marks its spans as errors and counts requests but no rows; no token and no query is exported."""
     world.emulator.access_token = "another"
-    assert run_process(COMMAND, "load", "--quiet", "--tag", "canary-tag", "--only", "contacts").code == 3
+    assert run_command("load", "--quiet", "--tag", "canary-tag", "--only", "contacts").code == 3
     failed = {span.name: span.attributes["error.type"] for span in collector.spans if span.failed}
     assert failed["letters.load"] == failed["letters.listing"] == "NotAuthorised"
     assert {span.name for span in collector.spans if not span.failed} == {"letters.preflight"}
@@ -108,57 +106,56 @@ def test_a_failed_load_is_an_error_of_its_spans(world: World, collector: Collect
 def test_what_is_not_configured_is_not_exported(
     world: World, collector: Collector, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    """By OpenTelemetry's own variables."""
+    """Without an endpoint, or with the SDK disabled by its own variable, a load exports nothing."""
     monkeypatch.setenv(name, value)
-    assert run_process(COMMAND, "load", "--quiet") == Outcome(0, "", "")
+    assert run_command("load", "--quiet") == Outcome(0, "", "")
     assert collector.bodies == []
 
 
 def test_signals_are_chosen_one_by_one(world: World, collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their own variables, and the service may have another name."""
+    """OpenTelemetry's own variables turn off traces alone, and give the service another name."""
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=nightly")
-    assert run_process(COMMAND, "load", "--quiet") == Outcome(0, "", "")
+    assert run_command("load", "--quiet") == Outcome(0, "", "")
     assert (collector.spans, collector.services) == ([], {"nightly"})
 
 
 def test_another_protocol_is_a_warning(world: World, collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HTTP would not be understood at a port for gRPC."""
+    """A protocol other than HTTP is a warning for each signal, and nothing is exported."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    done = run_process(COMMAND, "load", "--quiet")
-    assert (done.code, done.out) == (0, "")
-    assert done.err == "".join(
+    warnings = "".join(
         f"WARNING {signal} are not exported: OTLP over grpc is not supported, only http/protobuf.\n"
         for signal in ("Traces", "Metrics")
     )
+    assert run_command("load", "--quiet") == Outcome(0, "", warnings)
     assert collector.bodies == []
 
 
 @pytest.mark.parametrize("module", ["opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter"])
 def test_without_the_extra_nothing_is_exported(world: World, collector: Collector, module: str) -> None:
-    """The endpoint may be set for all programs of a machine."""
-    assert run_python("-c", WITHOUT, module, "load", "--quiet", env=dict(os.environ)) == Outcome(0, "", "")
+    """Without the SDK or its exporter, a load with an endpoint in the environment neither exports nor prints."""
+    assert run_command(module, "load", "--quiet", code=WITHOUT) == Outcome(0, "", "")
     assert collector.spans == []
 
 
 def test_a_program_s_own_sdk_gets_the_same(world: World) -> None:
-    """Whatever it does with them; here they stay in memory."""
-    done = run_python("-c", OWN)
+    """A program that configures the SDK itself gets the same spans and counters."""
+    done = run_command(code=OWN)
     phases = sorted(f"letters.{name}" for name in {*PHASES, "load"} - {"publish"})
     assert done == Outcome(0, f"{phases}\n['letters.requests', 'letters.retries', 'letters.rows']\n", done.err)
 
 
 def test_without_an_sdk_nothing_is_imported(world: World) -> None:
-    """Importing OpenTelemetry takes a tenth of a small load."""
-    assert run_python("-c", UNUSED).out == "[]\n"
+    """A load in a program without the SDK does not import OpenTelemetry."""
+    assert run_command(code=UNUSED).out == "[]\n"
 
 
 def test_a_collector_that_is_gone_fails_no_load(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables are there, the exit code is that of the load, and stderr says so."""
+    """A collector that does not answer does not change the exit code; stderr says that the export failed."""
     with serve_collector() as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
-    done = run_process(COMMAND, "load", "--quiet")
+    done = run_command("load", "--quiet")
     assert (done.code, done.out, world.is_exact()) == (0, "", True)
     lines = [re.sub(r" (metrics|spans) .*", "", line) for line in done.err.splitlines()]
     assert lines[-1] == "Failed to export"
