@@ -1,4 +1,4 @@
-"""Overlapping pages show that no row that stayed was missed, however a listing changes while it is read. Pure.
+"""Reads a range in overlapping pages, which show that no row that stayed was missed, however it changes. Pure.
 
 Pages of slightly different sizes begin a few rows before the previous one ends; here they are called windows. If two
 windows share a row, and rows keep their order, then no row that was listed all the time lies between them unread: what
@@ -10,19 +10,21 @@ the last.
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from letters_source.pagination.readings import Reading, Window
+from letters_source.pagination.evidence import Edge, Evidence, Figures, Range
+from letters_source.pagination.readings import NUL, Reading, Window
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     NotContinuous,
+    compare,
+    growth,
     moved_row,
     next_window,
     previous_window,
-    share_most,
-    shared_rows,
-    steady_rows,
 )
 
 Read = Callable[[Iterable[Window], int], Iterator[Reading]]
@@ -45,15 +47,14 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class Chain:
-    """Windows in the order of the listing, each to share a row with the next."""
+    """The windows of a range in the order of the listing, each to share a row with the next."""
 
-    size: int
+    range: Range
     count: int
-    overlap: int = LEAST_OVERLAP
+    overlap: int = 0
     mended: int = 0
-    has_moved: bool = False  # whether rows did not show where windows that share them should show them
-    stray: str | None = None  # a row that changed its place among the others, or is listed twice
-    fault: str | None = None  # why the windows could not be linked
+    has_moved: bool = False
+    stray: str | None = None
     first: Link | None = None
     last: Link | None = None
     _end: int = 0
@@ -63,6 +64,21 @@ class Chain:
     _asked: int = 0
     _mends: deque[Link] = field(default_factory=deque)
     _waiting: dict[Window, list[Link]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        self.overlap = self.range.overlap
+        # the first window begins where the range does, or before
+        self._end = self.range.start + self.overlap if self.range.start else 0
+
+    @property
+    def size(self) -> int:
+        """The largest size of a window."""
+        return self.range.page_size
+
+    @property
+    def goal(self) -> int:
+        """The offset to reach: the end of the range, or of the listing."""
+        return self.count if self.range.stop is None else min(self.range.stop, self.count)
 
     def links(self) -> Iterator[Link]:
         """Yield the links in the order of the listing."""
@@ -77,7 +93,7 @@ class Chain:
 
     def windows(self) -> Iterator[Window]:
         """Yield what to read next: mends at once, while they are near in time, then what follows."""
-        while self._mends or self._end < self.count or self._needs_more or not self.first:
+        while self._mends or self._end < self.goal or self._needs_more or not self.first:
             self._asked += 1
             if self._asked > 4 * (self.count // self.size) + 100:
                 raise NotContinuous("its rows shifted faster than overlapping pages could follow")
@@ -113,20 +129,13 @@ class Chain:
         if self._mends or not self.last or not self.last.reading:
             return False
         end = self.last.window.offset + len(self.last.reading.keys)
+        goal = self.last.reading.count if self.range.stop is None else min(self.range.stop, self.last.reading.count)
         # what was behind this window may lie before its end by now
-        self._end, self._needs_more = min(end, self.count), end < self.last.reading.count
+        self._end, self._needs_more = min(end, self.count), end < goal
         if self._needs_more and end == self._furthest:
             raise NotContinuous(f"it lists {end} rows and counts {self.last.reading.count}")
         self._furthest = end
         return not self._needs_more
-
-    def reread_front(self) -> None:
-        """Ask for the first rows again: rows that came, or moved, to the front are among them."""
-        link = Link(Window(0, self.size), next=self.first)
-        if self.first:
-            self.first.previous = link
-        self.first = link
-        self._mends.append(link)
 
     def _append(self, link: Link) -> None:
         link.previous, self.last = self.last, link
@@ -150,16 +159,12 @@ class Chain:
         """
         if not left or not right or not left.reading or not right.reading or not len(right.reading.keys):
             return None
-        here, there = shared_rows(left.reading, right.reading)
-        if len(falls := np.flatnonzero(np.diff(here) <= 0)):
-            self.stray = self.stray or str(right.reading.keys[int(there[falls[0]])])
-            here, there = steady_rows(here, there)
-        shifts = right.window.offset + there - left.window.offset - here
-        overlap = left.window.offset + len(left.reading.keys) - right.window.offset
-        self.has_moved |= len(shifts) < overlap or bool(np.any(shifts))
-        if len(shifts):
-            self._widen(int(np.abs(shifts).max()) + LEAST_OVERLAP)
-        return share_most(left.reading, right.reading, here, there)
+        shared = compare(left.reading, right.reading)
+        self.has_moved |= shared.has_moved
+        if self.stray is None:
+            self.stray = shared.stray
+        self._widen(shared.shift + LEAST_OVERLAP)
+        return shared.is_link
 
     def _mend(self, left: Link | None, right: Link | None) -> None:
         """Read on from the newer of two windows towards the other, as rows are still where it showed them."""
@@ -181,17 +186,47 @@ class Chain:
         self.overlap = max(self.overlap, min(rows, self.size // 3))
 
 
-def read_chain(read: Read, chain: Chain, number: int) -> None:
-    """Read windows until they are linked from the front to the end, or raise `NotContinuous`."""
-    read_links(read, chain, number)
-    chain.stray = moved_row(chain.readings()) or chain.stray
-    # rows that moved to the front before their place was read
-    chain.reread_front()
-    read_links(read, chain, number)
-
-
-def read_links(read: Read, chain: Chain, number: int) -> None:
-    """Read windows until the chain reaches the end of the listing."""
+def read_range(read: Read, part: Range, count: int, number: int) -> tuple[Evidence, list[Reading]]:
+    """Read a range in linked windows, for the pass with the given number; raise `NotContinuous` if they cannot be."""
+    chain = Chain(part, count)
     while not chain.reach_end():
         for reading in read(chain.windows(), number):
             chain.add(reading)
+    return evidence_of(chain), chain.readings()
+
+
+def evidence_of(chain: Chain) -> Evidence:
+    """Return the evidence of a range that was read."""
+    readings = chain.readings()
+    return Evidence(
+        range=chain.range,
+        windows=tuple(map(figures_of, readings)),
+        head=tuple(map(edge_of, readings[: chain.range.edges])),
+        tail=tuple(map(edge_of, readings[-chain.range.edges :])),
+        count=chain.count,
+        grown=growth(readings)[1],
+        has_moved=chain.has_moved,
+        mended=chain.mended,
+        overlap=chain.overlap,
+        stray=moved_row(readings) or chain.stray,
+    )
+
+
+def figures_of(reading: Reading) -> Figures:
+    """Return the figures of a window."""
+    page, size = reading.window
+    text = pc.binary_join(pa.ListArray.from_arrays([0, len(reading.keys)], reading.keys), "\n")[0]
+    digest = blake2b(text.as_buffer(), digest_size=8).hexdigest()
+    return Figures(page, size or 0, reading.count, len(reading.keys), digest)
+
+
+def edge_of(reading: Reading) -> Edge:
+    """Return a window with its keys; texts of rows without an id may be personal, so a digest stands for them."""
+    page, size = reading.window
+    keys = (digest_text(key) if key.startswith(NUL) else key for key in reading.keys.to_pylist())
+    return Edge(page, size or 0, reading.count, tuple(keys))
+
+
+def digest_text(text: str) -> str:
+    """Return the key that stands for the text of a row without an id."""
+    return NUL + blake2b(text.encode(), digest_size=16).hexdigest()

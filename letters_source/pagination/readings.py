@@ -44,6 +44,11 @@ class Reading:
     answered: int
     size: int | None = None  # as in `Window`
 
+    @property
+    def window(self) -> Window:
+        """The page that was asked for."""
+        return Window(self.page, self.size)
+
 
 def has_no_id(keys: pa.Array) -> pa.BooleanArray:
     """Return which keys are those of rows without a usable id."""
@@ -97,3 +102,18 @@ def newest_rows(readings: Sequence[Reading], coded: Sequence[Codes]) -> list[Mas
         source[coded[index]] = index
         place[coded[index]] = np.arange(len(coded[index]))
     return [(source[codes] == index) & (place[codes] == np.arange(len(codes))) for index, codes in enumerate(coded)]
+
+
+def count_strays(parts: Sequence[Sequence[Reading]]) -> int:
+    """Return how many ids are in two parts of a listing and not in each between them."""
+    if len(parts) < 3:
+        return 0
+    ids = [
+        pc.unique(pa.chunked_array([one.keys.filter(pc.invert(has_no_id(one.keys))) for one in part], pa.string()))
+        for part in parts
+    ]
+    places = np.repeat(np.arange(len(ids)), [len(part) for part in ids])
+    table = pa.table({"id": pa.chunked_array(ids, pa.string()), "place": places})
+    spans = table.group_by("id").aggregate([("place", "min"), ("place", "max"), ("place", "count")])
+    length = pc.subtract(spans["place_max"], spans["place_min"])
+    return int(pc.sum(pc.not_equal(pc.add(length, 1), spans["place_count"])).as_py() or 0)

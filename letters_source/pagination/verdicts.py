@@ -9,20 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.errors import IncompleteListing, RepeatedIds, WrongCount
-from letters_source.pagination.chain import Chain
 from letters_source.pagination.completeness import certify, is_settled, repeats_ids
 from letters_source.pagination.passes import Walk
+from letters_source.pagination.evidence import Evidence, Listed, find_fault, find_stray, have_moved
 from letters_source.pagination.readings import (
     Mask,
     Reading,
     code_keys,
+    count_strays,
     distinct_keys,
     distinct_rows,
     has_no_id,
     newest_rows,
     repeats_rejected,
 )
-from letters_source.pagination.windows import count_fault, example, show_all
+from letters_source.pagination.windows import example, show_all
 
 VerdictName = Literal["stable", "continuous", "exact"]
 """What a listing was proven to be: unchanged while it was read; changed, but no row that stayed was missed; or equal to
@@ -71,30 +72,54 @@ def stable(earlier: list[Reading], walk: Walk) -> Verdict:
     return Verdict("stable", (*earlier, *walk.fence), (*keep, *(True for _ in walk.fence)))
 
 
-def continuous(readings: list[Reading], chain: Chain) -> Verdict | None:
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """The ranges of a listing, the front as the first, with their readings; or why they could not be linked."""
+
+    parts: tuple[tuple[Evidence, list[Reading]], ...] = ()
+    failure: str | None = None
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """The evidence of the ranges."""
+        return [evidence for evidence, _ in self.parts]
+
+    @property
+    def readings(self) -> list[Reading]:
+        """The windows of all ranges."""
+        return [reading for _, readings in self.parts for reading in readings]
+
+    @property
+    def fault(self) -> str | None:
+        """Why windows alone do not prove that no row that stayed was missed, if so."""
+        if self.failure:
+            return self.failure
+        strays = count_strays([readings for _, readings in self.parts[1:]])
+        return find_fault(self.evidence, Listed(distinct_keys(self.readings), strays))
+
+
+def continuous(readings: list[Reading], linked: Linked) -> Verdict | None:
     """Return the verdict of linked windows, if they or all readings hold every row that stayed.
 
     Links prove it if no row moves. A row that moves from a part not yet read to one already read looks like a row that
     comes while another leaves: the windows lack a row that is counted. If other passes show enough rows to make up for
     it, the rows of all passes are loaded, each once.
     """
-    windows = shown = chain.readings()
-    if why_not_continuous(chain):
+    evidence = linked.evidence
+    windows = shown = linked.readings
+    if linked.fault:
         # where nothing moved, the count is wrong or ids are listed twice
-        if chain.fault or not chain.has_moved or not show_all(readings, has_strays=chain.stray is not None):
+        if linked.failure or not have_moved(evidence):
+            return None
+        if not show_all(readings, has_strays=find_stray(evidence) is not None):
             return None
         shown = readings
     is_first = shown is windows and windows[0].walk == 1
-    is_still = is_first and not chain.has_moved and {one.count for one in readings} == {distinct_keys(readings)}
+    is_still = is_first and not have_moved(evidence) and {one.count for one in readings} == {distinct_keys(readings)}
+    mended = sum(one.mended for one in evidence) + len(evidence) - 2
     keep = keep_once(readings, shown)
-    return Verdict("stable" if is_still else "continuous", tuple(readings), keep, chain.mended, chain.overlap)
-
-
-def why_not_continuous(chain: Chain) -> str | None:
-    """Return why windows alone do not prove that no row that stayed was missed, if so."""
-    if chain.fault or chain.stray is None:
-        return chain.fault or count_fault(chain.readings(), has_moved=chain.has_moved)
-    return f"its rows changed order or are listed twice{example(chain.stray)}"
+    overlap = max(one.overlap for one in evidence)
+    return Verdict("stable" if is_still else "continuous", tuple(readings), keep, mended, overlap)
 
 
 def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:

@@ -1,15 +1,18 @@
 """Which pages to read, in what order, until the listing is proven complete. Pure: a `Read` function reads them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Literal
 
 from letters_source.errors import ListingUnpaged, ServiceRejected
-from letters_source.pagination.chain import Chain, Read, read_chain
+from letters_source.pagination.chain import Read, read_range
 from letters_source.pagination.completeness import is_settled, is_stable, repeats_ids
 from letters_source.pagination.passes import Walk
+from letters_source.pagination.evidence import Evidence, Range
+from letters_source.pagination.ranges import plan_ranges, read_linked
 from letters_source.pagination.readings import Reading, Window, distinct_rows
 from letters_source.pagination.verdicts import (
+    Linked,
     Verdict,
     continuous,
     each_once,
@@ -17,7 +20,6 @@ from letters_source.pagination.verdicts import (
     incomplete,
     refusal,
     stable,
-    why_not_continuous,
 )
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
 
@@ -38,26 +40,26 @@ def walk_listing(
     readings: list[Reading] = []
     before: list[Reading] = []
     earlier: list[Reading] = []
-    chain: Chain | None = None
+    linked: Linked | None = None
     walk = begin_walk(read, listing, 1)
     passes = iter(range(1, max_walks + 1))
     if proof == "continuous" and walk.overlaps_at_once:
         readings += walk.readings
-        chain = read_overlapping(read, readings, walk, 1)
-        if verdict := continuous(readings, chain):
+        linked = read_overlapping(read, readings, walk, 1)
+        if verdict := continuous(readings, linked):
             return verdict
         walk = begin_walk(read, listing, 1)
     for number in passes:
         if number > 1:
             walk = begin_walk(read, listing, number)
-        may_overlap = proof == "continuous" and not chain and number < max_walks
+        may_overlap = proof == "continuous" and not linked and number < max_walks
         walk.until_changed = may_overlap
         finish_walk(read, walk)
         if verdict := judge_walk(read, readings, walk, before, proof):
             return verdict
         if may_overlap and overlaps_help(walk, may_repeat=duplicates == "drop" or max_walks == 2):
-            chain = read_overlapping(read, readings, walk, next(passes))
-        if chain and (verdict := continuous(readings, chain)):
+            linked = read_overlapping(read, readings, walk, next(passes))
+        if linked and (verdict := continuous(readings, linked)):
             return verdict
         if duplicates == "drop" and proof == "continuous" and repeats_ids(walk.readings, before):
             return each_once(readings, walk)
@@ -65,7 +67,7 @@ def walk_listing(
         # a third pass would show the same
         if is_settled(before, earlier) and distinct_rows(before) != walk.count:
             break
-    raise refusal(walk, earlier, readings, why_not_continuous(chain) if chain else None)
+    raise refusal(walk, earlier, readings, linked.fault if linked else None)
 
 
 def begin_walk(read: Read, listing: str, number: int) -> Walk:
@@ -125,18 +127,33 @@ def overlaps_help(walk: Walk, *, may_repeat: bool) -> bool:
     return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
 
 
-def read_overlapping(read: Read, readings: list[Reading], walk: Walk, number: int) -> Chain:
-    """Read the listing in pages that overlap; the chain tells if they cannot be linked."""
-    chain = Chain(len(walk.readings[0].keys), walk.count)
+def read_overlapping(read: Read, readings: list[Reading], walk: Walk, number: int) -> Linked:
+    """Read the listing in pages that overlap, as one range; the answer tells if they cannot be linked."""
+    ranges = LocalRanges(read, readings, walk.count, number)
     try:
-        read_chain(partial(collect, read, readings), chain, number)
+        linked = read_linked(ranges.read, plan_ranges(walk.count, len(walk.readings[0].keys), 1))
     except (NotContinuous, ServiceRejected) as error:
-        chain.fault = str(error)
-    return chain
+        return Linked(failure=str(error))
+    return Linked(tuple((evidence, ranges.shown[evidence]) for evidence in linked))
 
 
-def collect(read: Read, readings: list[Reading], windows: Iterable[Window], number: int) -> Iterator[Reading]:
-    """Yield responses as they arrive, and keep them."""
-    for reading in read(windows, number):
-        readings.append(reading)
-        yield reading
+@dataclass(frozen=True, slots=True)
+class LocalRanges:
+    """Reads ranges in this process, one after another; keeps all readings, and those of each range."""
+
+    pages: Read
+    readings: list[Reading]
+    count: int
+    number: int
+    shown: dict[Evidence, list[Reading]] = field(default_factory=dict)
+
+    def read(self, ranges: Sequence[Range]) -> list[Evidence]:
+        """Read ranges; see `ReadRanges`."""
+        found = [read_range(self._collect, each, self.count, self.number) for each in ranges]
+        self.shown.update(found)
+        return [evidence for evidence, _ in found]
+
+    def _collect(self, windows: Iterable[Window], number: int) -> Iterator[Reading]:
+        for reading in self.pages(windows, number):
+            self.readings.append(reading)
+            yield reading

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -71,6 +72,30 @@ def share_most(left: Reading, right: Reading, here: np.ndarray, there: np.ndarra
     return len(here) >= min(int(here[0]), int(there[0])) + after
 
 
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """What two neighboring windows share."""
+
+    is_link: bool
+    has_moved: bool  # whether rows do not show where windows that share them should show them
+    shift: int  # the most rows by which a shared row stands elsewhere in the listing than before
+    stray: str | None  # a row that changed its place among those shared
+
+
+def compare(left: Reading, right: Reading) -> Overlap:
+    """Return what two neighboring windows share, and whether that links them."""
+    here, there = shared_rows(left, right)
+    stray = None
+    if len(falls := np.flatnonzero(np.diff(here) <= 0)):
+        stray = str(right.keys[int(there[falls[0]])])
+        here, there = steady_rows(here, there)
+    begin, end = left.window.offset, right.window.offset
+    shifts = end + there - begin - here
+    shift = int(np.abs(shifts).max(initial=0))
+    has_moved = len(shifts) < begin + len(left.keys) - end or shift > 0
+    return Overlap(share_most(left, right, here, there), has_moved, shift, stray)
+
+
 def moved_row(readings: Sequence[Reading]) -> str | None:
     """Return a row that is twice in one window, or in two windows but not in all between them, if there is one."""
     coded = code_keys(readings)
@@ -88,17 +113,6 @@ def moved_row(readings: Sequence[Reading]) -> str | None:
     number = int(first[strays[0]])
     place = int(np.flatnonzero(coded[number] == strays[0])[0])
     return str(readings[number].keys[place])
-
-
-def count_fault(windows: Sequence[Reading], *, has_moved: bool) -> str | None:
-    """Return that rows are missing that no growth of the count explains, or that the count is wrong, if so."""
-    counts, grown = growth(windows)
-    missing = counts[-1] - distinct_keys(windows)
-    if missing > grown:
-        return f"{missing} of the rows that it counts were not shown, and its count grew by only {grown}"
-    if missing and len(set(counts)) == 1 and not has_moved:
-        return f"it shows {-missing} rows more than it counts, and nothing changed"
-    return None
 
 
 def show_all(readings: Sequence[Reading], *, has_strays: bool) -> bool:

@@ -1,0 +1,165 @@
+"""What a range of a listing shows, small enough to be handed on, and what ranges prove together. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import pyarrow as pa
+
+from letters_source.pagination.readings import NUL, Reading, Window
+from letters_source.pagination.windows import LEAST_OVERLAP, Overlap, compare, example
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets to read in windows that overlap: from `start` to `stop`, or to the end of the listing."""
+
+    start: int
+    stop: int | None
+    page_size: int
+    overlap: int = LEAST_OVERLAP
+    edges: int = 4  # the windows at either end whose keys are kept, as neighbors may have shifted by some pages
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A window, the count and the number of rows in its response, and a digest of the rows' keys."""
+
+    page: int
+    size: int
+    count: int
+    rows: int
+    digest: str
+
+    @property
+    def window(self) -> Window:
+        """The page that was asked for."""
+        return Window(self.page, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A window at an end of a range, with its keys; of a row without an id, a digest."""
+
+    page: int
+    size: int
+    count: int
+    keys: tuple[str, ...]
+
+    @property
+    def window(self) -> Window:
+        """The page that was asked for."""
+        return Window(self.page, self.size)
+
+    @property
+    def reading(self) -> Reading:
+        """The response, to compare with others."""
+        rejected = sum(key.startswith(NUL) for key in self.keys)
+        return Reading(self.page, 1, self.count, pa.array(self.keys, pa.string()), rejected, 0, 0, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the windows of a range show, in the order of the listing; small enough to be handed on as JSON."""
+
+    range: Range
+    windows: tuple[Figures, ...]
+    head: tuple[Edge, ...]  # the first windows
+    tail: tuple[Edge, ...]  # the last windows
+    count: int  # of the newest response
+    grown: int  # by how much the count grew, whatever it fell by
+    has_moved: bool
+    mended: int
+    overlap: int
+    stray: str | None = None  # a row that changed its place among the others, or is listed twice
+
+    @property
+    def first(self) -> Edge:
+        """The first window."""
+        return self.head[0]
+
+    @property
+    def last(self) -> Edge:
+        """The last window."""
+        return self.tail[-1]
+
+    @property
+    def reaches_end(self) -> bool:
+        """Whether the last window reaches the end of the listing by its own count."""
+        return self.last.window.offset + len(self.last.keys) >= self.last.count
+
+
+def joint(left: Evidence, right: Evidence) -> Overlap:
+    """Return what two neighboring ranges share: the overlap of windows at their ends that links them, if any do."""
+    pairs = product(reversed(left.tail), right.head)
+    overlaps = [compare(before.reading, after.reading) for before, after in pairs]
+    return next((overlap for overlap in overlaps if overlap.is_link), overlaps[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What comparing all rows of all ranges shows.
+
+    Strays are ids that are in two ranges and not in each between them, the front aside. Rows are different by their
+    ids, or by their texts if they have no id.
+    """
+
+    rows: int
+    strays: int
+
+
+def find_fault(evidence: Sequence[Evidence], listed: Listed) -> str | None:
+    """Return why linked ranges, with the front as the first, do not prove that no row that stayed was missed, if so."""
+    front, *ranges = evidence
+    if (stray := find_stray(evidence)) is not None:
+        return f"its rows changed order or are listed twice{example(stray)}"
+    if repeat := repeated_window(ranges):
+        return repeat
+    if listed.strays:
+        return "its rows changed order or are listed twice"
+    missing, grown = front.count - listed.rows, growth_of(evidence)
+    if missing > grown:
+        return f"{missing} of the rows that it counts were not shown, and its count grew by only {grown}"
+    if missing and len(counts_of(evidence)) == 1 and not have_moved(evidence):
+        return f"it shows {-missing} rows more than it counts, and nothing changed"
+    return None
+
+
+def joints(evidence: Sequence[Evidence]) -> list[Overlap]:
+    """Return what each range shares with the next."""
+    return [joint(left, right) for left, right in pairwise(evidence)]
+
+
+def counts_of(evidence: Sequence[Evidence]) -> set[int]:
+    """Return all counts that were seen."""
+    return {figures.count for one in evidence for figures in one.windows}
+
+
+def have_moved(evidence: Sequence[Evidence]) -> bool:
+    """Return whether rows did not show where windows that share them should show them."""
+    return any(one.has_moved for one in evidence) or any(each.has_moved for each in joints(evidence))
+
+
+def find_stray(evidence: Sequence[Evidence]) -> str | None:
+    """Return a row that changed its place among the others, or is listed twice, if one is known."""
+    strays = *(one.stray for one in evidence), *(each.stray for each in joints(evidence))
+    return next((stray for stray in strays if stray is not None), None)
+
+
+def repeated_window(ranges: Sequence[Evidence]) -> str | None:
+    """Return that a window has the rows of one elsewhere, if one has."""
+    shown: dict[str, Figures] = {}
+    for figures in (figures for one in ranges for figures in one.windows if figures.rows > 1):
+        first = shown.setdefault(figures.digest, figures)
+        # windows at one place may show the same
+        if first.window.end <= figures.window.offset:
+            return f"page {figures.page} (page size {figures.size}) repeats page {first.page} (page size {first.size})"
+    return None
+
+
+def growth_of(evidence: Sequence[Evidence]) -> int:
+    """Return by how much the count grew while ranges were read, and from one to the next; the front was read last."""
+    front, *ranges = evidence
+    between = (right.first.count - left.last.count for left, right in pairwise(ranges))
+    after = front.count - ranges[-1].count
+    return sum(one.grown for one in evidence) + sum(max(0, grown) for grown in (*between, after))

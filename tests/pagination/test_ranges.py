@@ -1,0 +1,198 @@
+"""Ranges that are read apart, in any order, hold together every row that stayed, or are refused."""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from letters_source.pagination.chain import read_range
+from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
+from letters_source.pagination.ranges import mend, plan_ranges, read_linked
+from letters_source.pagination.readings import NUL, Reading, Window, count_strays, distinct_keys
+from letters_source.pagination.windows import NotContinuous
+from simulated_service import ConcurrentReader, Kind, Place, Scenario, SimulatedService, Weather
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "offsets"),
+    [
+        (0, 3, [(0, None)]),
+        (100, 3, [(0, None)]),
+        (101, 2, [(0, 150), (100, None)]),
+        (1_000, 3, [(0, 450), (400, 850), (800, None)]),
+        (1_000, 1, [(0, None)]),
+    ],
+)
+def test_a_plan_has_ranges_of_whole_pages_that_overlap(
+    rows: int, parts: int, offsets: list[tuple[int, int | None]]
+) -> None:
+    """Each range reaches half a page into the next, and the last one to the end of the listing."""
+    assert [(each.start, each.stop) for each in plan_ranges(rows, 100, parts)] == offsets
+
+
+def test_plans_and_evidence_are_json() -> None:
+    """They are the same after a way through another process."""
+    service, reader = opened(Weather("insert", "front", 0.2), seed=1)
+    plan = plan_ranges(len(service.rows), 50, 3)
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=list[Range]) == plan
+    evidence, _ = read_range(reader.read, plan[1], 1_997, 1)
+    assert msgspec.json.decode(msgspec.json.encode(evidence), type=Evidence) == evidence
+
+
+def test_evidence_does_not_hold_the_texts_of_rows_without_an_id() -> None:
+    """Such a text may be personal: a digest stands for it."""
+    text = NUL + '{"name": "Ada"}'
+
+    def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
+        for window in windows:
+            yield Reading(window.page, number, 2, pa.array(["1", text]), 1, 0, 1, window.size)
+
+    evidence, _ = read_range(read, Range(0, None, 50), 2, 1)
+    assert b"Ada" not in msgspec.json.encode(evidence)
+    assert [key[:1] for key in evidence.first.keys] == ["1", NUL]
+
+
+def shown(keys: str) -> Reading:
+    """A response with these keys."""
+    return Reading(0, 1, 9, pa.array(list(keys)), 0, 0, 1)
+
+
+def one(keys: str, page: int = 0, size: int = 4, *, total: int = 6) -> Evidence:
+    """The evidence of a range of one window with these keys."""
+
+    def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
+        for _ in windows:
+            yield Reading(page, number, total, pa.array(list(keys)), 0, 0, 1, size)
+
+    part = Range(page * size, page * size + 1, size, 0)
+    return read_range(read, part, total, 1)[0]
+
+
+MISSING = "1 of the rows that it counts were not shown, and its count grew by only 0"
+EXTRA = "it shows 1 rows more than it counts, and nothing changed"
+MOVED = "its rows changed order or are listed twice"
+
+
+@pytest.mark.parametrize(
+    ("front", "ranges", "rows", "fault"),
+    [
+        (one("abcd"), [one("abcd"), one("def", 1, 3)], 6, None),
+        (one("abcd", total=7), [one("abcd"), one("def", 1, 3)], 6, None),
+        (one("abcd"), [one("abcd"), one("def", 1, 3, total=7)], 6, None),
+        (one("abcd", total=7), [one("abcd", total=7), one("def", 1, 3, total=7)], 6, MISSING),
+        (one("abcd", total=5), [one("abcd", total=5), one("def", 1, 3, total=5)], 6, EXTRA),
+        (one("abcd", total=5), [one("abcd"), one("def", 1, 3)], 6, None),
+        (one("abcd"), [one("abcd"), one("dca", 1, 3)], 6, f"{MOVED}, for example d"),
+        (
+            one("abcd", total=8),
+            [one("abcd", total=8), one("abcd", 1, total=8)],
+            4,
+            "page 1 (page size 4) repeats page 0 (page size 4)",
+        ),
+    ],
+)
+def test_ranges_are_judged_by_their_evidence(
+    front: Evidence, ranges: list[Evidence], rows: int, fault: str | None
+) -> None:
+    """Missing rows need a count that grew, further rows a change, and no row may be in windows far apart."""
+    assert find_fault([front, *ranges], Listed(rows, 0)) == fault
+
+
+def test_a_row_that_is_in_ranges_far_apart_has_moved() -> None:
+    """If it had stayed, the ranges in between would show it."""
+    assert count_strays([[shown("abc")], [shown("cde")], [shown("ef")]]) == 0
+    assert count_strays([[shown("abc")], [shown("cde")], [shown("efb"), shown("ab")]]) == 2
+    assert find_fault([one("abcd"), one("abcd"), one("def", 1, 3)], Listed(6, 1)) == MOVED
+
+
+def test_ranges_without_shared_rows_are_mended() -> None:
+    """What lies between them is read, as far as their rows may have moved by their counts."""
+    asked: list[Range] = []
+
+    def read(ranges: Sequence[Range]) -> list[Evidence]:
+        asked.extend(ranges)
+        return [one("cdef", 2, 1) for _ in ranges]
+
+    linked = mend(read, [one("abcd", total=8), one("fghi", 1, 5, total=9)])
+    assert [each.first.page for each in linked] == [0, 2, 1]
+    assert asked == [Range(0, 5, 4, 0, 64)]
+
+
+def test_ranges_that_cannot_be_linked_are_refused() -> None:
+    """After a bounded number of rounds."""
+    with pytest.raises(NotContinuous, match=r"^its rows shifted faster than overlapping pages could follow$"):
+        mend(lambda ranges: [one("vwxy") for _ in ranges], [one("abcd"), one("efg", 1, 3)])
+
+
+@dataclass(slots=True)
+class Apart:
+    """Reads each range with a clock of its own, in a random order, while the listing goes on changing."""
+
+    service: SimulatedService
+    rng: random.Random
+    shown: dict[Evidence, list[Reading]] = field(default_factory=dict)
+
+    def read(self, ranges: Sequence[Range]) -> list[Evidence]:
+        """The evidence of ranges, in their order."""
+        found: dict[int, Evidence] = {}
+        for place in self.rng.sample(range(len(ranges)), len(ranges)):
+            clock = count(self.rng.randrange(10**6))
+            reader = ConcurrentReader(self.service, 4, self.rng, clock)
+            evidence, readings = read_range(reader.read, ranges[place], len(self.service.rows), 1)
+            self.shown[evidence] = readings
+            found[place] = evidence
+        return [found[place] for place in range(len(ranges))]
+
+
+def opened(weather: Weather, seed: int) -> tuple[SimulatedService, ConcurrentReader]:
+    """A listing of 40 pages of 50 rows, and a reader of it."""
+    rng = random.Random(seed)
+    service = SimulatedService(Scenario(weather, "continuous", seed, 4, 1_997, 50), rng)
+    service.fill(1_997)
+    return service, ConcurrentReader(service, 4, rng)
+
+
+def fault_of(evidence: Sequence[Evidence], shown: dict[Evidence, list[Reading]]) -> str | None:
+    """The fault of ranges whose rows were counted where they are, the front as the first."""
+    parts = [shown[one] for one in evidence]
+    rows = distinct_keys([reading for part in parts for reading in part])
+    return find_fault(evidence, Listed(rows, count_strays(parts[1:])))
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("insert", "front"),
+        ("insert", "end"),
+        ("insert", "anywhere"),
+        ("delete", "anywhere"),
+        ("mixed", "front"),
+        ("mixed", "end"),
+        ("mixed", "anywhere"),
+        ("swap", "front"),
+        ("swap", "end"),
+        ("swap", "anywhere"),
+        ("move", "front"),
+        ("move", "anywhere"),
+    ],
+)
+def test_ranges_read_in_any_order_hold_every_row_that_stayed(kind: Kind, place: Place) -> None:
+    """Where they are accepted; a listing that does not change always is."""
+    for rate in (0, 0.02, 0.1, 0.25):
+        for seed in range(6):
+            service, _ = opened(Weather(kind, place, rate), seed)
+            apart = Apart(service, random.Random(seed))
+            try:
+                evidence = read_linked(apart.read, plan_ranges(len(service.rows), 50, 5))
+            except NotContinuous:
+                assert rate
+                continue
+            if fault_of(evidence, apart.shown):
+                assert rate
+                continue
+            keys = {key for one in evidence for reading in apart.shown[one] for key in reading.keys.to_pylist()}
+            assert service.stayed <= keys
