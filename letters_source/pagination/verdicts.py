@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from letters_source.errors import IncompleteListing, RepeatedIds, WrongCount
 from letters_source.pagination.completeness import certify, is_settled, repeats_ids
-from letters_source.pagination.passes import Walk
 from letters_source.pagination.evidence import Evidence, Listed, find_fault, find_stray, have_moved
+from letters_source.pagination.passes import Walk
 from letters_source.pagination.readings import (
     Mask,
     Reading,

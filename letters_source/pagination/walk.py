@@ -7,8 +7,8 @@ from typing import Literal
 from letters_source.errors import ListingUnpaged, ServiceRejected
 from letters_source.pagination.chain import Read, read_range
 from letters_source.pagination.completeness import is_settled, is_stable, repeats_ids
-from letters_source.pagination.passes import Walk
 from letters_source.pagination.evidence import Evidence, Range
+from letters_source.pagination.passes import Walk
 from letters_source.pagination.ranges import plan_ranges, read_linked
 from letters_source.pagination.readings import Reading, Window, distinct_rows
 from letters_source.pagination.verdicts import (
