@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UndocumentedFields,
         WrongCount,
     )
+    from letters_source.fan_out import plan_parts, read_part
     from letters_source.load import run
     from letters_source.results import Result
     from letters_source.service.listings import ContactFilters, TemplateFilters
@@ -55,6 +56,8 @@ __all__ = [
     "account_pipelines",
     "letters",
     "make_pipeline",
+    "plan_parts",
+    "read_part",
     "run",
     "run_accounts",
 ]
@@ -66,6 +69,8 @@ _HOMES = {
     "account_pipelines": "destination.pipeline",
     "letters": "source",
     "make_pipeline": "destination.pipeline",
+    "plan_parts": "fan_out",
+    "read_part": "fan_out",
     "run": "load",
     "run_accounts": "accounts",
 }

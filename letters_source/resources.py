@@ -29,6 +29,7 @@ from letters_source.extract.mailings import (
     plan_windows,
     read_window,
 )
+from letters_source.extract.parts import Parts, read_parts
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
@@ -63,7 +64,12 @@ def read_pages(task: Task) -> Iterator[Item]:
     # unlike the system's temporary folder, the working directory is on a disk meant for data
     pipeline = running_pipeline()
     folder = Path(pipeline.working_dir) if pipeline else None
-    count = yield from read_listing(task, folder, audits)
+    parts = Parts.of(task, task.settings.parts) if task.settings.parts else None
+    plan = parts.plan() if parts else None
+    if parts and plan:
+        count = yield from read_parts(parts, plan, audits)
+    else:
+        count = yield from read_listing(task, folder, audits)
     report_ignored(task, count)
     for table in facets_of(task.name) if task.settings.facets else ():
         yield from read_facet(task, table, count)

@@ -69,6 +69,7 @@ class Overrides(TypedDict, total=False):
     allow_shared_ids: bool
     allow_other_service: bool
     lock_wait: float
+    parts: str | None
     facets: bool
     last_mailed_statuses: Sequence[str]
     history: bool
@@ -141,6 +142,9 @@ class Settings:
         False
     )
     lock_wait: Annotated[float, about("Seconds to wait for a lock on the destination.", ge=0)] = 0.0
+    parts: Annotated[
+        str | None, about("Folder or bucket with parts of listings that other tasks have read.", "/shared/parts")
+    ] = None
     facets: Annotated[bool, about("Also load data that only filters reveal, such as address statuses.")] = False
     last_mailed_statuses: Annotated[Texts, about("Last mailed statuses to load as a facet.")] = LAST_MAILED_STATUSES
     history: Annotated[bool, about("Keep row history (SCD type 2).")] = False

@@ -45,6 +45,24 @@ class Outcome:
         return sum(before != after for before, after in pairwise(self.counts))
 
     @property
+    def pages(self) -> int:
+        """The number of different pages with rows to load; at least one, as an empty listing has a page, too."""
+        read = zip(self.verdict.readings, self.verdict.keep, strict=True)
+        return max(1, len({(each.page, each.size) for each, rows in read if np.any(rows)}))
+
+    @property
+    def received(self) -> int:
+        """The number of rows in all responses."""
+        return sum(len(reading.keys) for reading in self.verdict.readings)
+
+    @property
+    def page_size(self) -> int | None:
+        """The most rows of a page of the last pass; None if there is only one page."""
+        last = self.verdict.readings[-1].walk
+        sizes = (len(reading.keys) for reading in self.verdict.readings if reading.walk == last)
+        return max(sizes) if self.pages > 1 else None
+
+    @property
     def counts(self) -> list[int]:
         """The count of each response, oldest first."""
         return [reading.count for reading in sorted(self.verdict.readings, key=lambda reading: reading.answered)]
@@ -75,11 +93,6 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
     """Return the row of `listing_audit` for `rows` loaded rows; `adds_up` is whether a facet's values do."""
     verdict, traffic, task = outcome.verdict, outcome.traffic, outcome.task
     readings, settings = verdict.readings, task.settings
-    last_walk = [reading for reading in readings if reading.walk == readings[-1].walk]
-    # an empty listing has one page, too
-    kept_pages = {(each.page, each.size) for each, rows in zip(readings, verdict.keep, strict=True) if np.any(rows)}
-    pages = max(1, len(kept_pages))
-    received = sum(len(reading.keys) for reading in readings)
     policies, filters, notes = settings.privacy.recorded, given(task.filters), outcome.notes
     row = {
         "listing": task.name,
@@ -89,19 +102,19 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "mode": MERGE if task.name == MAILINGS.name else settings.mode,
         "pii": json.dumps(policies) if policies else None,
         "verdict": verdict.name,
-        "count_first": readings[0].count,
+        "count_first": outcome.counts[0],
         "count_last": outcome.count,
-        "rows_received": received,
+        "rows_received": outcome.received,
         "rows_yielded": rows,
-        "duplicates_dropped": received - rows - verdict.rejected,
+        "duplicates_dropped": outcome.received - rows - verdict.rejected,
         "rows_rejected": verdict.rejected,
         "adds_up": adds_up,
         "misfit_values": notes.misfits,
         "undocumented_fields": as_json(by_plain_name(notes.kept)),
         "walks": readings[-1].walk,
-        "pages": pages,
+        "pages": outcome.pages,
         "page_size_asked": task.page_size.rows,
-        "page_size_given": max(len(reading.keys) for reading in last_walk) if pages > 1 else None,
+        "page_size_given": outcome.page_size,
         **{name: traffic[name] for name in ("requests", "retries", "throttled")},
         "started_at": outcome.started_at,
         "seconds": outcome.seconds,

@@ -1,8 +1,10 @@
 """Read one listing until it is proven complete, then yield its rows and the audit."""
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -47,12 +49,21 @@ def read_listing(
     with Spool(row_schema(task.listing.name), folder) as spool:
         outcome = read_until_whole(task, spool)
         verdict = outcome.verdict
-        accepted = verdict.rows - verdict.rejected
-        check_shrinking(task, rows_before(task, audits), accepted)
-        check_fields(task, outcome.notes)
         wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
-        for rows in spool.tables(sorted(wanted, key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))):
-            yield ListingRows(task.listing.name, rows)
+        wanted.sort(key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))
+        return (yield from yield_rows(outcome, spool.tables(wanted), audits))
+
+
+def yield_rows(
+    outcome: Outcome, tables: Iterable[pa.Table], audits: Sequence[Mapping[str, Any]]
+) -> Generator[ListingRows | TableRows, None, int]:
+    """Yield the rows of a complete listing, then its audit; return the service's count. Errors come before any row."""
+    task, verdict = outcome.task, outcome.verdict
+    accepted = verdict.rows - verdict.rejected
+    check_shrinking(task, rows_before(task, audits), accepted)
+    check_fields(task, outcome.notes)
+    for rows in tables:
+        yield ListingRows(task.listing.name, rows)
     log_outcome(outcome, accepted)
     log_fields(task, outcome.notes, audits)
     # Arrow keeps memory freed by decoding, about 100 MB, which the destination's engine needs next
@@ -84,6 +95,16 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
     """Read the listing until it is proven complete; write the rows to the spool, or keep only ids if there is none."""
     settings = task.settings
     started_at, start = datetime.now(UTC), monotonic()
+    with open_reader(task, spool) as (reader, traffic):
+        verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
+    kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
+    return Outcome(task, verdict, sum(kept, Notes()), traffic, started_at, monotonic() - start)
+
+
+@contextmanager
+def open_reader(task: Task, spool: Spool | None = None) -> Iterator[tuple[PageReader, Counter[str]]]:
+    """Yield a reader of the listing's pages, and what it counts: requests and retries."""
+    settings = task.settings
     client = task.context.client()
     with (
         span("listing", listing=task.name),
@@ -100,9 +121,7 @@ def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
             progress=task.context.progress,
             treat=partial(settings.privacy.treat, listing=task.listing.name),
         )
-        verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
-    kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
-    return Outcome(task, verdict, sum(kept, Notes()), client.traffic, started_at, monotonic() - start)
+        yield reader, client.traffic
 
 
 def fetch_page(task: Task, client: Client, window: Window) -> Page:

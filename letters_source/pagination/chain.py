@@ -50,7 +50,7 @@ class Chain:
     """The windows of a range in the order of the listing, each to share a row with the next."""
 
     range: Range
-    count: int
+    count: int = 0
     overlap: int = 0
     mended: int = 0
     has_moved: bool = False
@@ -66,7 +66,7 @@ class Chain:
     _waiting: dict[Window, list[Link]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
-        self.overlap = self.range.overlap
+        self.count, self.overlap = self.range.count, self.range.overlap
         # the first window begins where the range does, or before
         self._end = self.range.start + self.overlap if self.range.start else 0
 
@@ -186,9 +186,9 @@ class Chain:
         self.overlap = max(self.overlap, min(rows, self.size // 3))
 
 
-def read_range(read: Read, part: Range, count: int, number: int) -> tuple[Evidence, list[Reading]]:
+def read_range(read: Read, part: Range, number: int) -> tuple[Evidence, list[Reading]]:
     """Read a range in linked windows, for the pass with the given number; raise `NotContinuous` if they cannot be."""
-    chain = Chain(part, count)
+    chain = Chain(part)
     while not chain.reach_end():
         for reading in read(chain.windows(), number):
             chain.add(reading)

@@ -17,6 +17,7 @@ class Range:
     start: int
     stop: int | None
     page_size: int
+    count: int  # of the listing, when this was planned
     overlap: int = LEAST_OVERLAP
     edges: int = 4  # the windows at either end whose keys are kept, as neighbors may have shifted by some pages
 

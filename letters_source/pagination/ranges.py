@@ -23,7 +23,10 @@ def plan_ranges(count: int, page_size: int, parts: int) -> list[Range]:
     pages = max(1, -(-count // page_size))
     rows = -(-pages // parts) * page_size
     starts = range(0, max(count, 1), rows)
-    return [Range(start, None if start == starts[-1] else start + rows + page_size // 2, page_size) for start in starts]
+    return [
+        Range(start, None if start == starts[-1] else start + rows + page_size // 2, page_size, count)
+        for start in starts
+    ]
 
 
 def read_linked(read: ReadRanges, plan: Sequence[Range]) -> tuple[Evidence, ...]:
@@ -64,7 +67,7 @@ def find_gaps(evidence: Sequence[Evidence], doublings: int) -> Iterator[tuple[in
             yield place, between(left, right, max(count, left.count, right.count), doublings)
     last = evidence[-1]
     if not last.reaches_end:
-        yield len(evidence) - 1, replace(last.range, start=last.last.window.offset, stop=None)
+        yield len(evidence) - 1, replace(last.range, start=last.last.window.offset, stop=None, count=last.count)
 
 
 def between(left: Evidence, right: Evidence, count: int, doublings: int) -> Range:
@@ -78,4 +81,4 @@ def between(left: Evidence, right: Evidence, count: int, doublings: int) -> Rang
     goal = max(start, after.window.offset + max(0, count - after.count))
     further = size * ((1 << doublings) - 1)
     start -= min(start, further)
-    return Range(start - start % size, goal + left.overlap + further, size, left.overlap, 1 << MOST_ROUNDS)
+    return Range(start - start % size, goal + left.overlap + further, size, count, left.overlap, 1 << MOST_ROUNDS)

@@ -33,7 +33,7 @@ def no_progress(listing: str, walk: int, rows: int, count: int) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class PageReader:
-    """Reads as many pages at once as the throttle allows; spool and notes are in order of arrival."""
+    """Reads as many pages at once as the throttle allows; spool, notes and readings are in order of arrival."""
 
     listing: str
     fetch: Callable[[Window], Page]
@@ -43,6 +43,7 @@ class PageReader:
     progress: ProgressCallback
     treat: Callable[[pa.RecordBatch], pa.RecordBatch]  # applies the privacy policies
     notes: list[Notes] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
 
     def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
@@ -74,6 +75,7 @@ class PageReader:
         if self.spool and batch:
             self.spool.append(batch)
         self.notes.append(notes)
+        self.readings.append(reading)
         rows = len(reading.keys)
         self.progress(self.listing, reading.walk, rows, reading.count)
         figures = reading.page, reading.walk, rows, reading.count
@@ -81,7 +83,7 @@ class PageReader:
         return reading
 
 
-def row_keys(rows: pa.RecordBatch) -> pa.Array:
+def row_keys(rows: pa.RecordBatch | pa.Table) -> pa.Array:
     """Return what identifies each row: its id, or NUL and the whole text of a row without a usable id."""
     ids = rows["id"]
     if not ids.null_count:

@@ -129,7 +129,7 @@ def overlaps_help(walk: Walk, *, may_repeat: bool) -> bool:
 
 def read_overlapping(read: Read, readings: list[Reading], walk: Walk, number: int) -> Linked:
     """Read the listing in pages that overlap, as one range; the answer tells if they cannot be linked."""
-    ranges = LocalRanges(read, readings, walk.count, number)
+    ranges = LocalRanges(read, readings, number)
     try:
         linked = read_linked(ranges.read, plan_ranges(walk.count, len(walk.readings[0].keys), 1))
     except (NotContinuous, ServiceRejected) as error:
@@ -143,13 +143,12 @@ class LocalRanges:
 
     pages: Read
     readings: list[Reading]
-    count: int
     number: int
     shown: dict[Evidence, list[Reading]] = field(default_factory=dict)
 
     def read(self, ranges: Sequence[Range]) -> list[Evidence]:
         """Read ranges; see `ReadRanges`."""
-        found = [read_range(self._collect, each, self.count, self.number) for each in ranges]
+        found = [read_range(self._collect, each, self.number) for each in ranges]
         self.shown.update(found)
         return [evidence for evidence, _ in found]
 

@@ -39,7 +39,7 @@ def test_plans_and_evidence_are_json() -> None:
     service, reader = opened(Weather("insert", "front", 0.2), seed=1)
     plan = plan_ranges(len(service.rows), 50, 3)
     assert msgspec.json.decode(msgspec.json.encode(plan), type=list[Range]) == plan
-    evidence, _ = read_range(reader.read, plan[1], 1_997, 1)
+    evidence, _ = read_range(reader.read, plan[1], 1)
     assert msgspec.json.decode(msgspec.json.encode(evidence), type=Evidence) == evidence
 
 
@@ -51,7 +51,7 @@ def test_evidence_does_not_hold_the_texts_of_rows_without_an_id() -> None:
         for window in windows:
             yield Reading(window.page, number, 2, pa.array(["1", text]), 1, 0, 1, window.size)
 
-    evidence, _ = read_range(read, Range(0, None, 50), 2, 1)
+    evidence, _ = read_range(read, Range(0, None, 50, 2), 1)
     assert b"Ada" not in msgspec.json.encode(evidence)
     assert [key[:1] for key in evidence.first.keys] == ["1", NUL]
 
@@ -68,8 +68,8 @@ def one(keys: str, page: int = 0, size: int = 4, *, total: int = 6) -> Evidence:
         for _ in windows:
             yield Reading(page, number, total, pa.array(list(keys)), 0, 0, 1, size)
 
-    part = Range(page * size, page * size + 1, size, 0)
-    return read_range(read, part, total, 1)[0]
+    part = Range(page * size, page * size + 1, size, total, 0)
+    return read_range(read, part, 1)[0]
 
 
 MISSING = "1 of the rows that it counts were not shown, and its count grew by only 0"
@@ -119,7 +119,7 @@ def test_ranges_without_shared_rows_are_mended() -> None:
 
     linked = mend(read, [one("abcd", total=8), one("fghi", 1, 5, total=9)])
     assert [each.first.page for each in linked] == [0, 2, 1]
-    assert asked == [Range(0, 5, 4, 0, 64)]
+    assert asked == [Range(0, 5, 4, 9, 0, 64)]
 
 
 def test_ranges_that_cannot_be_linked_are_refused() -> None:
@@ -142,7 +142,7 @@ class Apart:
         for place in self.rng.sample(range(len(ranges)), len(ranges)):
             clock = count(self.rng.randrange(10**6))
             reader = ConcurrentReader(self.service, 4, self.rng, clock)
-            evidence, readings = read_range(reader.read, ranges[place], len(self.service.rows), 1)
+            evidence, readings = read_range(reader.read, ranges[place], 1)
             self.shown[evidence] = readings
             found[place] = evidence
         return [found[place] for place in range(len(ranges))]

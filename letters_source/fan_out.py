@@ -1,0 +1,49 @@
+"""A listing read by many tasks of an orchestrator: plan, read a part in each task, then `run(parts=folder)` loads it.
+
+The parts go to `parts`, a folder or a bucket that all tasks share. Tasks may run in any order, on any machine, and
+again: a part replaces the one that was read before. `run` judges the parts together, and reads what lies between parts
+that do not join; if they do not prove that no row was missed, it raises IncompleteListing and loads nothing.
+"""
+
+from typing import Unpack
+
+from letters_source.config.messages import unusable
+from letters_source.config.resolve import resolve_settings, token_source
+from letters_source.config.settings import Overrides
+from letters_source.errors import SettingsError
+from letters_source.extract import parts
+from letters_source.extract.task import LoadContext, Task, listing_task
+from letters_source.service.listings import LISTINGS
+from letters_source.service.throttle import Throttle
+
+
+def plan_parts(listing: str, number: int, **settings: Unpack[Overrides]) -> list[int]:
+    """Plan to read a listing in at most `number` parts, and return their places, one for each task.
+
+    `settings` are as for `run`, and `parts` among them. An earlier plan of the listing is replaced.
+
+    Raises:
+        SettingsError: a setting is wrong, or the service's pages are too small to join parts (fewer than 30 rows).
+    """
+    if number < 1:
+        raise SettingsError(f"the number of parts must be at least 1, got {number}.")
+    task, folder = task_of(listing, settings)
+    return list(range(len(parts.plan_parts(task, folder, number).ranges)))
+
+
+def read_part(listing: str, place: int, **settings: Unpack[Overrides]) -> int:
+    """Read the part at a place of the plan, and return the number of its rows; the settings are those of the plan."""
+    task, folder = task_of(listing, settings)
+    return parts.write_part(task, folder, place).rows
+
+
+def task_of(listing: str, overrides: Overrides) -> tuple[Task, str]:
+    """Return the task of reading a listing, and the folder of its parts."""
+    if listing not in LISTINGS:
+        raise SettingsError(f"listing must be one of {', '.join(LISTINGS)}, got {listing!r}.")
+    settings = resolve_settings(overrides)
+    if not settings.parts:
+        raise unusable("parts", "is not set")
+    throttle = Throttle(settings.max_workers, settings.requests_per_second)
+    context = LoadContext(settings, token_source(settings, overrides), throttle)
+    return listing_task(LISTINGS[listing], context), settings.parts

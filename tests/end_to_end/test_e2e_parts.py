@@ -1,0 +1,143 @@
+"""A listing that is read in parts by many tasks is loaded as if one had read it, or refused."""
+
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from holdings import held_tables
+from worlds import ACCESS, REFRESH, Begin, World
+
+from letters_source import ContactFilters, IncompleteListing, SettingsError, plan_parts, read_part
+from programmable_emulator import Behavior, Drift, Emulator
+
+
+def read_apart(world: World, number: int, *, seed: int = 1) -> list[int]:
+    """Plan that many parts of contacts, read them in a random order, and return the places."""
+    places = plan_parts("contacts", number, **world.settings)
+    for place in random.Random(seed).sample(places, len(places)):
+        read_part("contacts", place, **world.settings)
+    return places
+
+
+@pytest.fixture
+def world(begin: Begin, tmp_path: Path) -> World:
+    """A thousand contacts in pages of 50, and a folder for parts."""
+    world = begin(Emulator(1_000, 3))
+    world.settings.update(page_size=50, parts=str(tmp_path / "parts"))
+    return world
+
+
+def test_parts_are_loaded_as_the_listing_would_be(world: World) -> None:
+    """All tables hold what the service holds, and the audit counts the windows of all parts."""
+    assert read_apart(world, 4) == [0, 1, 2, 3]
+    world.emulator.hits.clear()
+    result = world.load()
+    assert world.is_exact()
+    [audit] = [audit for audit in result.audits if audit["listing"] == "contacts"]
+    assert {name: audit[name] for name in ("verdict", "count_first", "count_last", "rows_yielded", "walks")} == {
+        "verdict": "stable", "count_first": 1_000, "count_last": 1_000, "rows_yielded": 1_000, "walks": 1,
+    }  # fmt: skip
+    assert (audit["pages"], audit["requests"], audit["page_size_given"]) == (28, 28, 50)
+    # only the front is read again, since all parts join
+    assert [hit.path.rpartition("/")[2] for hit in world.emulator.hits].count("contacts") == 1
+
+
+def test_a_part_that_is_read_again_replaces_its_file(world: World) -> None:
+    """A retried task leaves nothing twice."""
+    read_apart(world, 3)
+    assert read_part("contacts", 1, **world.settings) == read_part("contacts", 1, **world.settings)
+    world.load()
+    assert world.is_exact()
+    assert len(list(Path(world.settings["parts"]).glob("contacts/*/0*.parquet"))) == 3
+
+
+def test_a_part_that_is_missing_stops_the_load(world: World) -> None:
+    """The error names its file."""
+    places = plan_parts("contacts", 3, **world.settings)
+    for place in places[1:]:
+        read_part("contacts", place, **world.settings)
+    with pytest.raises(SettingsError, match=r"^part 0 of .*/parts/contacts.json is missing: .*/0000.parquet; read it"):
+        world.load()
+
+
+def test_parts_of_an_earlier_plan_are_not_taken(world: World) -> None:
+    """A new plan needs parts of its own."""
+    read_apart(world, 2)
+    plan_parts("contacts", 2, **world.settings)
+    with pytest.raises(SettingsError, match=r"^part 0 of "):
+        world.load()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"account_id": "7"}, {"pii": {"email": "drop"}}, {"contact_filters": ContactFilters(search="a")}]
+)
+def test_parts_of_another_selection_are_refused(world: World, changes: dict[str, object]) -> None:
+    """Their rows are others, or were treated in another way."""
+    read_apart(world, 2)
+    with pytest.raises(SettingsError, match=r"^.*/parts/contacts.json was planned for another service, account, "):
+        world.load(**changes)
+
+
+def test_a_part_needs_a_plan_and_a_folder(world: World) -> None:
+    """Each error names what is missing."""
+    with pytest.raises(SettingsError, match=r"^.*/parts/contacts.json is missing: plan first.$"):
+        read_part("contacts", 0, **world.settings)
+    with pytest.raises(SettingsError, match=r"^sources.letters.parts is not set"):
+        plan_parts("contacts", 2, **{**world.settings, "parts": None})
+    with pytest.raises(SettingsError, match=r"^listing must be one of templates, contacts, got 'letters'.$"):
+        plan_parts("letters", 2, **world.settings)
+    with pytest.raises(SettingsError, match=r"^the number of parts must be at least 1, got 0.$"):
+        plan_parts("contacts", 0, **world.settings)
+
+
+def test_pages_too_small_to_overlap_are_not_planned(world: World) -> None:
+    """Parts could not be joined."""
+    with pytest.raises(
+        SettingsError, match=r"^contacts: pages of 10 rows are too small for ranges; load it as a whole"
+    ):
+        plan_parts("contacts", 2, **{**world.settings, "page_size": 10})
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_listing_that_changes_between_its_parts_is_loaded_whole(begin: Begin, tmp_path: Path, seed: int) -> None:
+    """Every contact that was there throughout is loaded once, and none that never was."""
+    drift = [Drift("insert", "front", 0.1), Drift("delete", "anywhere", 0.1)]
+    emulator = Emulator(1_500, 1, seed=seed, behavior=Behavior(drift=drift))
+    held: list[set[str]] = []
+    emulator.before_answer = lambda served, _: held.append(set(served.contacts.ids()))
+    world = begin(emulator)
+    world.settings.update(page_size=50, parts=str(tmp_path / "parts"))
+    read_apart(world, 5, seed=seed)
+    [audit] = world.load(only=("contacts",)).audits
+    held.append(set(emulator.contacts.ids()))
+    ids = [row["id"] for row in world.tables()["contacts"]]
+    assert audit["verdict"] == "continuous"
+    assert len(ids) == len(set(ids)) == audit["rows_yielded"]
+    assert set.intersection(*held) <= set(ids) <= set.union(*held)
+
+
+def test_parts_that_miss_rows_are_refused(world: World) -> None:
+    """Contacts that jump from a part not yet read to one already read are missed; the count tells."""
+    places = plan_parts("contacts", 4, **world.settings)
+    for place in places:
+        read_part("contacts", place, **world.settings)
+        if place == 0:
+            contacts = world.emulator.contacts
+            for number in range(900, 910):
+                contacts.insert(contacts.delete(str(number)).document, at=100)
+    with pytest.raises(IncompleteListing, match=r"^contacts: 10 of the rows that it counts were not shown"):
+        world.load()
+    assert "contacts" not in world.tables()
+
+
+def test_parts_hold_no_token_and_treated_rows(world: World) -> None:
+    """Privacy policies apply before a part is written."""
+    world.settings["pii"] = {"email": "drop"}
+    read_apart(world, 2)
+    files = [path for path in Path(world.settings["parts"]).rglob("*") if path.is_file()]
+    assert len(files) == 3
+    assert not any(token.encode() in path.read_bytes() for path in files for token in (ACCESS, REFRESH))
+    [emails] = {tuple(set(pq.read_table(path)["email"].to_pylist())) for path in files if path.suffix == ".parquet"}
+    assert emails == (None,)
+    assert held_tables(world.emulator)["contacts"][0]["email"]
