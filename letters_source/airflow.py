@@ -56,6 +56,24 @@ def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
         return run(make(), **{**connection_settings(), **settings})
 
 
+def plan_task(listing: str, number: int, **settings: Any) -> list[int]:
+    """Call `plan_parts` in a task, with the connection's settings; the places are for `read_task`."""
+    from letters_source.fan_out import plan_parts
+
+    look_up_sections_only()
+    with airflow_failures():
+        return plan_parts(listing, number, **{**connection_settings(), **settings})
+
+
+def read_task(listing: str, place: int, **settings: Any) -> int:
+    """Call `read_part` in a mapped task, with the connection's settings; return the number of rows."""
+    from letters_source.fan_out import read_part
+
+    look_up_sections_only()
+    with airflow_failures():
+        return read_part(listing, place, **{**connection_settings(), **settings})
+
+
 def compare_accounts(accounts: Sequence[str], **settings: Any) -> None:
     """Call `check_accounts` in a task, with the connection's settings, as `load_task` calls `run`."""
     from letters_source.accounts import check_accounts

@@ -7,7 +7,15 @@ from letters_source.errors import importing_extra
 
 with importing_extra("dagster"):
     from letters_source.dagster.component import LettersComponent
-    from letters_source.dagster.resource import LettersResource, letters_checks
+    from letters_source.dagster.resource import LettersResource, dagster_failures, letters_checks
     from letters_source.dagster.specs import SERVICE, LettersTranslator, asset_specs
 
-__all__ = ["SERVICE", "LettersComponent", "LettersResource", "LettersTranslator", "asset_specs", "letters_checks"]
+__all__ = [
+    "SERVICE",
+    "LettersComponent",
+    "LettersResource",
+    "LettersTranslator",
+    "asset_specs",
+    "dagster_failures",
+    "letters_checks",
+]

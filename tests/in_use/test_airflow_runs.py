@@ -67,6 +67,7 @@ def test_dags_and_assets_tell_what_they_are(airflow: Airflow) -> None:
         ("letters", "letters", "Load templates and contacts every day, complete or not at all."),
         ("letters_accounts", "letters", "Load several accounts in parallel every day, and copy them into one file."),
         ("letters_follow", "letters", "Print what each load of contacts brought."),
+        ("letters_parts", "letters", "Read contacts in parts by parallel tasks every day, and load them in one."),
     }
     assert airflow.known("SELECT name, dag_id FROM dag_tag") == {("letters", dag_id) for dag_id, _, _ in dags}
     assets = airflow.known('SELECT name, uri, "group", extra FROM asset')
@@ -175,6 +176,22 @@ def test_settings_in_a_connection(airflow: Airflow, begin: Begin, *, in_parts: b
     ran = airflow.schedule("letters", environment=told)
     assert ran.runs == {("letters", "scheduled", "success")}
     assert loaded_contacts(world.place) == held_contacts(world.emulator)
+    assert not any(token in ran.log for token in (ACCESS, REFRESH))
+
+
+def test_a_listing_is_read_in_mapped_tasks_and_loaded_in_one(airflow: Airflow, begin: Begin, tmp_path: Path) -> None:
+    """Each part is read by a task in the service's pool, and the load after them holds what the service holds."""
+    world = begin(Emulator(300, 3))
+    told = {**environment(world, page_size=50), "LETTERS_PARTS": tmp_path / "parts"}
+    ran = airflow.schedule("letters_parts", pools=POOLS, environment=told)
+    assert ran.tasks == {
+        ("letters_parts", "plan", -1, "success", 1, "default_pool"),
+        *(("letters_parts", "read", index, "success", 1, "letters_service") for index in range(6)),
+        ("letters_parts", "load", -1, "success", 1, "default_pool"),
+    }
+    assert loaded_contacts(world.place) == held_contacts(world.emulator)
+    [extra] = ran.extras("letters_contacts")
+    assert (extra["verdict"], extra["rows"]["contacts"]) == ("stable", 300)
     assert not any(token in ran.log for token in (ACCESS, REFRESH))
 
 
