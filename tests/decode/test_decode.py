@@ -255,6 +255,14 @@ def test_what_is_no_json_is_refused_and_may_be_sent_again(body: bytes) -> None:
     assert refusal(body) == (expected, True)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("key", ["city", "isVerified", "unknown"])
+def test_a_number_that_json_has_not_is_no_json(key: str, number: str) -> None:
+    """No parser of ours accepts NaN or infinity, whatever the column."""
+    body = page_of_text(f'[{{"id": "canary", "{key}": {number}}}]')
+    assert refusal(body) == (f"contacts page 7: expected JSON, got {len(body)} bytes of something else.", True)
+
+
 def test_what_nests_too_deep_is_refused_for_good() -> None:
     """A retry would return the same depth bomb."""
     body = page_of_text(f'[{{"id": "canary", "x": {"[" * 100_000}{"]" * 100_000}}}]')
