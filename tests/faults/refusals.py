@@ -1,5 +1,6 @@
 """How a load is refused, and malformed answers of the service."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,10 @@ def refused(world: World, error: type[LettersError], **changes: Any) -> LettersE
     return caught.value
 
 
-def contents(place: Path) -> dict[Path, bytes]:
-    """The bytes of a file, or of each file of a folder."""
-    paths = place.rglob("*") if place.is_dir() else [place]
-    return {path: path.read_bytes() for path in paths if path.is_file()}
+def contents(place: Path) -> dict[Path, str]:
+    """A digest of a file and its write-ahead log, or of each file of a folder."""
+    paths = place.rglob("*") if place.is_dir() else place.parent.glob(f"{place.name}*")
+    return {path: sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file()}
 
 
 def page(emulator: Emulator, number: int, count: int, rows: int = PAGE_SIZE, size: int = PAGE_SIZE) -> Reply:
