@@ -455,12 +455,13 @@ def test_a_wish_beyond_the_budget_fails_at_once(client: Client, emulator: Emulat
     assert client.traffic == {"requests": 1, "throttled": 1}
 
 
-def test_failures_without_end_are_bounded_by_the_budget(emulator: Emulator) -> None:
-    """The budget is in seconds; the error names the last failure."""
-    emulator.canned.always(When(), Reply(500, b"", AT_ONCE))
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_failures_without_end_are_bounded_by_the_budget(emulator: Emulator, status: int) -> None:
+    """A page that fails as long as the budget lasts ends in an error that names the last failure."""
+    emulator.canned.always(When(), Reply(status, b"", AT_ONCE))
     with emulator.serve() as base_url, client_of(base_url, budget=0.3) as client:
-        assert problem(client, ServiceUnreachable) == gave_up(client, "the service answered 500")
-        assert set(statuses(emulator)) == {500}
+        assert problem(client, ServiceUnreachable) == gave_up(client, f"the service answered {status}")
+        assert set(statuses(emulator)) == {status}
         assert client.traffic["requests"] == client.traffic["retries"] + 1 == len(emulator.hits)
 
 
