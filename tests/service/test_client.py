@@ -3,6 +3,7 @@
 import gzip
 import logging
 import random
+import resource
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from requests.adapters import HTTPAdapter
 from letters_source.decode.page import Page, decode_page
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
 from letters_source.service import deadline as timed
-from letters_source.service.client import MAX_BODY_BYTES, READ_SECONDS, Client
+from letters_source.service.client import CHUNK_BYTES, MAX_BODY_BYTES, READ_SECONDS, Client
 from letters_source.service.listings import (
     CONTACTS,
     TEMPLATES,
@@ -289,17 +290,19 @@ def test_a_rotated_token_that_is_refused_too_ends_the_run(emulator: Emulator) ->
     assert statuses(emulator) == [401, 401]
 
 
+@pytest.mark.parametrize("address", ["http://127.0.0.1", "http://localhost", "https://127.0.0.1"])
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
-def test_a_redirect_is_never_followed(status: int) -> None:
-    """The target gets no request, and so no token, even on another port of this host."""
+def test_a_redirect_is_never_followed(status: int, address: str) -> None:
+    """The target gets no request, and so no token, be it another port, host or scheme."""
     with record(answer(ONE)) as target:
-        moved = answer(b'{"message": "canary"}', f"{status} Moved", Location=f"{target.base_url}/contacts?canary")
+        location = f"{address}:{target.port}/api/v1/contacts?canary"
+        moved = answer(b'{"message": "canary"}', f"{status} Moved", Location=location)
         with recorded(moved) as (client, recorder):
             assert problem(client, ServiceRejected) == (
-                f"contacts page 0: the service redirects ({status}) to 127.0.0.1; redirects are not followed. "
-                "Check base_url."
+                f"contacts page 0: the service redirects ({status}) to {address.partition('://')[2]}; "
+                "redirects are not followed. Check base_url."
             )
-    assert (len(recorder.sent), len(target.sent)) == (1, 0)
+    assert (len(recorder.sent), len(target.sent), target.connections) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -513,6 +516,30 @@ def test_a_broken_answer_is_asked_for_again(broken: bytes, reason: str, caplog: 
 
 
 @pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (answer(chunked(ONE, end=b""), **CHUNKED), "a response cut short"),
+        (answer(b"canary", Content_Encoding="gzip"), "a response cut short"),
+        (b"", "the connection ended without a response"),
+    ],
+)
+def test_an_answer_that_stays_broken_ends_with_the_budget(broken: bytes, reason: str) -> None:
+    """A response that is cut short each time is retried until the budget is spent."""
+    with recorded(broken, budget=0.1) as (client, recorder):
+        assert problem(client, ServiceUnreachable) == gave_up(client, reason)
+        assert client.traffic["requests"] == client.traffic["retries"] + 1 == len(recorder.sent)
+
+
+def test_a_body_without_a_length_that_stays_cut_is_tried_three_times() -> None:
+    """Such a body is not JSON, and is refused as any other that is not."""
+    cut = answer(ONE[:-1]).replace(b"Content-Length", b"X-Length")
+    with recorded(cut) as (client, recorder):
+        expected = f"contacts page 0: expected JSON, got {len(ONE) - 1} bytes of something else."
+        assert problem(client, MalformedResponse) == expected
+    assert len(recorder.sent) == 3
+
+
+@pytest.mark.parametrize(
     "whole",
     [
         answer(ONE),
@@ -562,14 +589,20 @@ def test_another_envelope_is_not_asked_for_again(client: Client, emulator: Emula
     assert statuses(emulator) == [200]
 
 
-def test_a_page_that_unpacks_without_end_is_refused() -> None:
-    """A gzip bomb is dropped at the size limit, and not retried."""
-    member = gzip.compress(bytes(2**24), 1)
-    bomb = member * (MAX_BODY_BYTES // 2**24 + 20)
+@pytest.mark.parametrize("member", [2**24, CHUNK_BYTES])
+def test_a_page_that_unpacks_without_end_is_refused(member: int) -> None:
+    """A gzip bomb is dropped at the size limit and not retried, and no more than twice the limit is ever held.
+
+    This holds too where each gzip member ends with a chunk, which urllib3's own decoder keeps again and again.
+    """
+    bomb = gzip.compress(bytes(member), 1) * (MAX_BODY_BYTES // member + 20)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with recorded(answer(bomb, Content_Encoding="gzip")) as (client, recorder):
         assert problem(client, MalformedResponse) == (
             f"contacts page 0: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
         )
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert grown <= 2 * MAX_BODY_BYTES + 32 * 2**20
     assert len(recorder.sent) == 1
 
 
