@@ -422,7 +422,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=8)
 
 
 @given(st.lists(st.none() | texts | st.text(st.characters(codec="utf-8"), min_size=50)), st.binary(max_size=200))
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=50)
 def test_any_text_and_key_hash_as_the_standard_library_says(values: list[str | None], key: bytes) -> None:
     """Also where texts come more than once."""
     doubled = values + values[::-1]
@@ -478,7 +478,7 @@ def without_personal(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("policy", TREATING)
 @pytest.mark.parametrize(("listing", "rows"), [("contacts", marked_contacts), ("templates", marked_templates)])
 @given(st.data())
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=20)
 def test_nothing_of_a_treated_value_is_left(
     listing: str, rows: st.SearchStrategy[dict[str, Any]], policy: Policy, data: st.DataObject
 ) -> None:

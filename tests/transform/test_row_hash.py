@@ -76,7 +76,7 @@ def hashes(rows: pa.Table, table: Table, mode: Mode) -> list[str]:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_different_rows_have_different_texts(table: Table, data: st.DataObject) -> None:
     """Two rows have the same text only where all their values are the same."""
@@ -85,6 +85,7 @@ def test_different_rows_have_different_texts(table: Table, data: st.DataObject) 
     assert (first == second) == (one == other)
 
 
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_value_that_changes_its_column_changes_the_text(data: st.DataObject) -> None:
     """Two texts side by side that trade places, or of which one takes from the other, make another row."""
@@ -178,7 +179,7 @@ def test_hashes_are_those_of_earlier_releases() -> None:
 @pytest.mark.parametrize(
     "table", [CONTACTS, CONTACTS__CONTACT_LABELS, CONTACTS__RETURN_ADDRESSES], ids=lambda t: t.name
 )
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_slices_and_chunks_do_not_matter(table: Table, mode: Mode, data: st.DataObject) -> None:
     """A row has one hash, wherever in a table, a slice of one, or a table of many chunks it lies."""
