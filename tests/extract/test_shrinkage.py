@@ -1,5 +1,6 @@
 """Which listings have lost too many rows since the last load?"""
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -64,6 +65,7 @@ def test_loads_are_compared_one_by_one() -> None:
     assert rows_before(contacts(), []) == 0
 
 
+DAY = date(2024, 1, 31)
 AUDIT = {"rows_yielded": 40}
 
 
@@ -72,9 +74,9 @@ AUDIT = {"rows_yielded": 40}
     [
         ContactFilters(address_status=("Failed",)),
         ContactFilters(last_mailed_status=("In Transit",)),
-        ContactFilters(last_mailed_from="2024-01-31"),
-        ContactFilters(last_mailed_to="2024-01-31"),
-        ContactFilters(search="an", last_mailed_to="2024-01-31"),
+        ContactFilters(last_mailed_from=DAY),
+        ContactFilters(last_mailed_to=DAY),
+        ContactFilters(search="an", last_mailed_to=DAY),
     ],
 )
 def test_loads_of_a_filter_that_contacts_leave_are_not_compared(filters: ContactFilters) -> None:

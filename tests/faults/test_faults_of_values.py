@@ -21,8 +21,8 @@ Row = dict[str, Any]
 
 LONG = "x" * (MAX_ROW_BYTES - 100)
 KEYS = {f"key{number}": number for number in range(2000)}
-NOT_VERIFIED = ("yes", "", 2, 0, "true", [], {})
-NO_MOMENTS = ("yesterday", "2024-01-31", 1_700_000_000, 1.5, "", "2024-13-01T00:00:00Z", {})
+NOT_VERIFIED: tuple[Any, ...] = ("yes", "", 2, 0, "true", [], {})
+NO_MOMENTS: tuple[Any, ...] = ("yesterday", "2024-01-31", 1_700_000_000, 1.5, "", "2024-13-01T00:00:00Z", {})
 NO_LABELS = ({"id": "4"}, "x", 7, [None], [["4"]], ["4"])
 STRANGE = {"first_name": "a", "FirstName": "b", "_dlt_id": "c", "_dlt_load_id": "d", "undocumented": "e", "id ": "f"}
 NAMELESS: tuple[Row, ...] = (
