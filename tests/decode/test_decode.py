@@ -54,7 +54,7 @@ def refusal(body: bytes) -> tuple[str, bool]:
 
 
 def test_the_golden_contacts_are_decoded() -> None:
-    """Every documented field lands in its column, null and empty kept apart."""
+    """Every documented field of a contact lands in its column, and null and empty stay different."""
     page = golden("contacts", 3)
     assert page.count == 25
     assert page.notes == Notes()
@@ -88,7 +88,7 @@ def test_the_golden_contacts_are_decoded() -> None:
 
 
 def test_the_golden_templates_are_decoded() -> None:
-    """Creator and product are nested, and a meta of whatever contents is kept as the service wrote it."""
+    """Creator and product are nested, and any meta is kept as the service wrote it."""
     page = golden("templates")
     assert page.count == 3
     assert page.notes == Notes()
@@ -127,7 +127,7 @@ def test_the_golden_templates_are_decoded() -> None:
 
 
 def test_the_golden_surprises_are_decoded() -> None:
-    """Numbers become text, what does not fit is kept under its wire name, and a row without an id is kept whole."""
+    """Numbers become text, what does not fit keeps its wire name, and a row without an id is kept whole."""
     page = golden("contacts-surprises")
     assert page.count == 5
     assert page.rows["position"].to_pylist() == [0, 1, 2, 3, 4]
@@ -211,20 +211,20 @@ def test_another_envelope_is_refused_for_good(body: bytes, problem: str) -> None
 
 @pytest.mark.parametrize("count", [-1, -(2**63), -(10**30)])
 def test_a_negative_count_is_refused_for_good(count: int) -> None:
-    """No listing has fewer than zero rows."""
+    """A count below zero is an error that a retry would not help."""
     assert refusal(page_of(count=count)) == (ENVELOPE + "Expected `int` >= 0 - at `$.data.count`.", False)
 
 
 @pytest.mark.parametrize("count", [2**53 + 1, 2**63, 2**64, 10**30, 10**400])
 def test_a_count_beyond_every_listing_is_refused_for_good(count: int) -> None:
-    """No listing is that long, and later arithmetic would be inexact."""
+    """A count beyond 2^53, which arithmetic could not hold exactly, is an error that a retry would not help."""
     expected = ENVELOPE + "Expected `int` <= 9007199254740992 - at `$.data.count`."
     assert refusal(page_of(count=count)) == (expected, False)
 
 
 @pytest.mark.parametrize("count", [0, 2**53])
 def test_the_bounds_of_a_count_are_counts(count: int) -> None:
-    """Whether such a count is true is for the walk to find out."""
+    """Zero and 2^53 are accepted as counts."""
     assert decode_page(page_of(count=count), "contacts", 0).count == count
 
 
@@ -255,14 +255,22 @@ def test_what_is_no_json_is_refused_and_may_be_sent_again(body: bytes) -> None:
     assert refusal(body) == (expected, True)
 
 
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("key", ["city", "isVerified", "unknown"])
+def test_a_number_that_json_has_not_is_no_json(key: str, number: str) -> None:
+    """No parser of ours accepts NaN or infinity, whatever the column."""
+    body = page_of_text(f'[{{"id": "canary", "{key}": {number}}}]')
+    assert refusal(body) == (f"contacts page 7: expected JSON, got {len(body)} bytes of something else.", True)
+
+
 def test_what_nests_too_deep_is_refused_for_good() -> None:
-    """A retry would return the same depth bomb."""
+    """A value that nests too deep is an error, and a retry would return the same."""
     body = page_of_text(f'[{{"id": "canary", "x": {"[" * 100_000}{"]" * 100_000}}}]')
     assert refusal(body) == ("contacts page 7: a value nests deeper than can be read.", False)
 
 
 def test_a_byte_order_mark_is_passed_over() -> None:
-    """Some servers write one before UTF-8; a second one is not JSON."""
+    """A page may begin with one byte order mark, and one with two is not JSON."""
     bom = b"\xef\xbb\xbf"
     assert read(bom + page_of({"id": "1"})) == ([{"id": "1"}], Notes())
     assert refusal(bom * 2 + page_of())[1] is True
@@ -270,7 +278,7 @@ def test_a_byte_order_mark_is_passed_over() -> None:
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 def test_an_empty_page_has_the_same_columns(listing: str) -> None:
-    """No rows, and still every column of its type."""
+    """A page without rows has every column, each of its type."""
     page = decode_page(page_of(count=9), listing, 1)
     assert (page.count, page.rows.num_rows, page.notes) == (9, 0, Notes())
     assert page.rows.schema == row_schema(listing)
@@ -319,7 +327,7 @@ def test_texts_that_are_no_timestamps_are_kept(sent: str) -> None:
 
 
 def test_a_timestamp_with_nul_is_kept_once() -> None:
-    """It is one misfit, kept as the service wrote it."""
+    """A timestamp with NUL is one misfit, kept as the service wrote it."""
     row, notes = read_text(r'"id": "1", "createdAt": "2023\u0000"')
     assert row == {"id": "1", "undocumented": r'{"createdAt":"\"2023\\u0000\""}'}
     assert notes == Notes(Counter(["createdAt"]), 1)
@@ -339,7 +347,7 @@ def test_a_timestamp_with_nul_is_kept_once() -> None:
     ],
 )
 def test_a_row_without_a_usable_id_is_kept_whole(sent: str, reason: str) -> None:
-    """It has a reason instead of an id, and adds nothing to the notes; other rows are read as usual."""
+    """A row without a usable id has a reason instead, adds nothing to the notes, and disturbs no other row."""
     rows, notes = read(page_of_text(f'[{{"id": "1"}}, {{{sent}, "x": 1}}, {{"id": "2"}}]'))
     raw = f'{{{sent}, "x": 1}}'
     kept = raw if "u0000" not in raw else r'"{\"id\": \"1\\u00002\", \"x\": 1}"'
@@ -349,7 +357,7 @@ def test_a_row_without_a_usable_id_is_kept_whole(sent: str, reason: str) -> None
 
 @pytest.mark.parametrize("sent", ["null", "1", '"a"', "[]", "true"])
 def test_a_row_that_is_no_object_is_kept_whole(sent: str) -> None:
-    """The service counts it as a row, so it must be reported."""
+    """A row that is no object is kept whole with its reason, because the service counts it as a row."""
     rows, notes = read(page_of_text(f'[{{"id": "1"}}, {sent}]'))
     assert rows == [{"id": "1"}, {"reason": "the row is not an object", "raw": sent}]
     assert notes == Notes()
@@ -427,7 +435,7 @@ def test_json_that_an_engine_could_not_hold_is_kept_as_its_text(sent: str, kept:
 
 @pytest.mark.parametrize("sent", ['"9e12345 1e-20000"', "1e-16000", "[1.5e3, -2E-5]"])
 def test_json_that_every_engine_holds_is_kept_as_it_is(sent: str) -> None:
-    """Exponents within bounds, and strings that look like numbers."""
+    """Exponents within bounds, and strings that look like numbers, are kept as they are."""
     row, _ = read_text(f'"id": "1", "x": {sent}')
     assert row["undocumented"] == f'{{"x":{sent}}}'
 
@@ -465,7 +473,7 @@ def test_a_half_of_a_surrogate_pair_stops_nothing(sent: str, expected: dict[str,
 
 
 def test_a_half_outside_the_rows_is_a_misfit_too() -> None:
-    """It is replaced anywhere in the page, which could not be decoded otherwise."""
+    """An unpaired surrogate is replaced and counted anywhere in the page."""
     body = rb'{"message": "\ud800", "data": {"count": 1, "rows": [{"id": "1"}], "\udfff": 2}}'
     assert read(body) == ([{"id": "1"}], Notes(misfits=2, halves=2))
 
@@ -511,7 +519,7 @@ def test_halves_mend_nothing_else() -> None:
 
 
 def test_the_last_of_equal_keys_wins() -> None:
-    """This holds in rows, nested objects, the envelope and undocumented fields."""
+    """The last of equal keys counts in rows, nested objects, the envelope and undocumented fields."""
     assert read_text('"id": "0", "id": "1", "zip": "a", "zip": null')[0] == {"id": "1"}
     assert read_text('"id": "1", "x": 1, "x": [2]')[0] == {"id": "1", "undocumented": '{"x":[2]}'}
     labels = '"ContactLabels": [{"id": "1"}], "ContactLabels": [{"id": "2", "id": "3"}]'
@@ -609,7 +617,7 @@ def test_a_product_that_is_no_object_is_kept(sent: str) -> None:
 
 @pytest.mark.parametrize("sent", ["{}", '{"meta": null}'])
 def test_an_empty_product_is_a_product(sent: str) -> None:
-    """It exists, although all its columns are null."""
+    """A product without values exists, although all its columns are null."""
     page = decode_page(
         page_of_text(f'[{{"id": "1", "product": {sent}}}, {{"id": "2", "product": null}}]'), "templates", 0
     )
@@ -619,7 +627,7 @@ def test_an_empty_product_is_a_product(sent: str) -> None:
 
 @pytest.mark.parametrize("sent", ["{}", '{"a": [1, {"b": null}]}', "[]", "5", '"text"'])
 def test_a_products_meta_is_kept_as_the_service_wrote_it(sent: str) -> None:
-    """Its contents are undocumented, so nothing in it is a misfit."""
+    """A product's meta is kept as the service wrote it, and nothing in it is a misfit."""
     (row,), notes = read(page_of_text(f'[{{"id": "1", "product": {{"id": "3", "meta": {sent}}}}}]'), "templates")
     assert filled(row["product"]) == {"id": "3", "meta": sent}
     assert notes == Notes()
@@ -633,7 +641,7 @@ def test_deep_json_is_kept(depth: int) -> None:
 
 
 def test_json_too_deep_to_be_read_is_refused() -> None:
-    """It is refused whichever decoder it is too deep for, also if brackets in strings hide the depth at first."""
+    """JSON too deep for a decoder is refused, also where brackets in strings hide the depth at first."""
     refused = []
     for depth in range(800, 1050):
         meta = "[" * depth + "]" * depth
@@ -656,7 +664,7 @@ def below(frames: int, body: bytes) -> None:
 
 
 def test_a_deep_value_is_kept_or_refused_however_deep_the_stack_is() -> None:
-    """Up to Python 3.11, calls and nested values share one recursion limit."""
+    """Deep values end in no other error, though calls share their recursion limit up to Python 3.11."""
     for depth in range(800, 900):
         body = page_of_text(f'[{{"id": "1", "x": {"[" * depth}1e5{"]" * depth}}}]')
         with suppress(MalformedResponse):

@@ -21,10 +21,10 @@ PACE_SECONDS = 0.02
 
 @dataclass
 class Hostile:
-    """Faults for the next requests, one each, the last one for ever where `stays`; then the service's own answers."""
+    """Faults for the next requests, one each, the first one for ever where `stays`; None and the end are no fault."""
 
     service: str
-    faults: list[Fault]
+    faults: list[Fault | None]
     stays: bool
     asked: list[str] = field(default_factory=list)
     port: int = 0
@@ -99,7 +99,7 @@ def relayed(service: str, head: bytes) -> Iterator[bytes]:
             yield piece
 
 
-def hostile(service: str, *faults: Fault, stays: bool = False) -> AbstractContextManager[Hostile]:
+def hostile(service: str, *faults: Fault | None, stays: bool = False) -> AbstractContextManager[Hostile]:
     """Stand between a client and the service while the block runs."""
     return standing(Hostile(service, list(faults), stays))
 

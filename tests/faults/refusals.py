@@ -1,5 +1,7 @@
 """How a load is refused, and malformed answers of the service."""
 
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +15,20 @@ CONTACTS = When("contacts")
 
 
 def refused(world: World, error: type[LettersError], **changes: Any) -> LettersError:
-    """The error of a load, which left the tables as they were and nothing pending."""
-    before = world.tables()
+    """The error of a load, which left every byte of the destination as it was and nothing pending."""
+    before = contents(world.place)
     with pytest.raises(error) as caught:
         world.load(**{"page_size": PAGE_SIZE, **changes})
     assert type(caught.value) is error
-    assert world.tables() == before
+    assert contents(world.place) == before
     assert not world.pipeline.has_pending_data
     return caught.value
+
+
+def contents(place: Path) -> dict[Path, str]:
+    """A digest of a file and its write-ahead log, or of each file of a folder."""
+    paths = place.rglob("*") if place.is_dir() else place.parent.glob(f"{place.name}*")
+    return {path: sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file()}
 
 
 def page(emulator: Emulator, number: int, count: int, rows: int = PAGE_SIZE, size: int = PAGE_SIZE) -> Reply:

@@ -8,7 +8,7 @@ FAULTS = set(range(1, 81))
 
 
 def test_every_fault_has_a_test() -> None:
-    """Test names tell the numbers of the faults that they are about: test_f09_f10_..."""
+    """The names of tests tell the numbers of all eighty faults, as test_f09_f10_ does."""
     numbers = set()
     for path in Path(__file__).parent.glob("test_*.py"):
         names = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]

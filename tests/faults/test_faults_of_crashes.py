@@ -5,6 +5,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -16,12 +17,13 @@ from programmable_emulator import Behavior, Drift, Emulator
 REPLACING = 'before execute_query DELETE FROM "letters_data"."contacts" '
 # as many as a suite has time for, at steps all over a load
 KILLS = 3
+PAGE_SIZE = 100
 
 
 @pytest.fixture(scope="module")
 def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
-    """60 contacts and 7 templates, loaded."""
-    with killing(tmp_path_factory.mktemp("killed"), Emulator(60, 7)) as killer:
+    """Loads of a service of 60 contacts and 7 templates, the first of which has been made."""
+    with killing(tmp_path_factory.mktemp("killed"), Emulator(60, 7), page_size=PAGE_SIZE) as killer:
         yield killer
 
 
@@ -32,28 +34,27 @@ def steps(killer: Killer) -> list[str]:
 
 
 def test_f63_a_load_killed_while_it_extracts_leaves_the_old_tables(killer: Killer) -> None:
-    """Within the files that rows are extracted to; the next load removes them."""
+    """A load killed as it closes a file of extracted rows leaves the old tables, and the next load removes the file."""
     killer.kill(r"close .*/normalize/.*/new_jobs/contacts\..*")
 
 
 def test_f64_a_load_killed_while_it_normalizes_leaves_the_old_tables(killer: Killer) -> None:
-    """The next one asks the service anew, rather than load what lies there."""
+    """A load killed as it hands over normalized rows leaves the old tables, and the next load reads anew."""
     killer.kill(r"os.rename .*/load/new/[0-9.]+$")
 
 
 def test_f65_a_load_killed_after_it_emptied_tables_leaves_the_old_tables(killer: Killer) -> None:
-    """Only those in staging are emptied."""
+    """A load killed after it emptied the tables in staging leaves those that readers see as they were."""
     killer.kill(r'after execute_query DELETE FROM "letters_data_staging".*')
 
 
-@pytest.mark.parametrize("step", ["before execute_query", "after execute_query"])
-def test_f66_a_load_killed_while_it_replaces_leaves_old_or_new_tables(killer: Killer, step: str) -> None:
-    """Around the statements that replace all tables in one go."""
-    killer.kill(rf'{step} DELETE FROM "letters_data"."contacts" .*')
+def test_f66_a_load_killed_while_it_replaces_leaves_old_or_new_tables(killer: Killer) -> None:
+    """A load killed after the statements that replace all tables, and before their commit, changes none or all."""
+    killer.kill(r'after execute_query DELETE FROM "letters_data"."contacts" .*')
 
 
 def test_f66_no_table_is_replaced_before_all_rows_are_in_staging(steps: list[str]) -> None:
-    """Whichever is the last to be copied there."""
+    """The one statement that replaces all tables comes after the last copy into staging."""
     [replacing] = {step for step in steps if step.startswith(REPLACING)}
     copies = [step for step in steps if re.match(r'after execute_query INSERT INTO "letters_data_staging"\.', step)]
     assert len(copies) >= len(LISTED)
@@ -62,23 +63,23 @@ def test_f66_no_table_is_replaced_before_all_rows_are_in_staging(steps: list[str
 
 
 def test_f67_a_load_killed_between_commit_and_bookkeeping_doubles_nothing(killer: Killer) -> None:
-    """dlt would load the job again when it went on; ours begins anew."""
+    """The load after one that was killed before dlt noted a job as done loads no row twice."""
     killer.kill(r"os.rename .*/started_jobs/contacts\..*\.sql.*")
 
 
 def test_f67_a_load_killed_after_its_audit_leaves_no_trace_of_it(killer: Killer) -> None:
-    """Audits and rejected rows are added to their tables: those of a load that never finished are taken away again."""
+    """The load after one that was killed behind its audit takes that audit away."""
     killer.kill(r'after execute_query INSERT INTO "letters_data"."listing_audit".*')
 
 
 @pytest.mark.parametrize("step", ["before", "after"])
 def test_f68_a_load_killed_around_its_last_entry_is_told_once(killer: Killer, step: str) -> None:
-    """dlt would write the same load into _dlt_loads once more."""
+    """A load killed before or after its entry in _dlt_loads is there no more than once after the next load."""
     killer.kill(rf'{step} execute_query INSERT INTO .*"_dlt_loads".*')
 
 
 def test_f63_to_f68_a_load_killed_at_any_step_is_made_up_for(killer: Killer, steps: list[str]) -> None:
-    """At steps all over a load, the removal of the working folder of the load before it included."""
+    """The load after one that was killed, at steps all over a load, is exact and leaves nothing behind."""
     assert len(steps) > 100
     for kill in range(KILLS):
         killer.kill(str(2 + kill * (len(steps) - 60) // KILLS))
@@ -88,37 +89,36 @@ def test_f63_to_f68_a_load_killed_at_any_step_is_made_up_for(killer: Killer, ste
     "step", [r"close .*/new_jobs/contacts\..*", r'after execute_query INSERT INTO .*"letters_data"."contacts".*']
 )
 def test_f63_a_first_load_that_is_killed_is_made_up_for(killer: Killer, step: str) -> None:
-    """Whether its file is there already, empty, or half full."""
+    """The load after a first load that was killed is exact, be the file empty or half full."""
     killer.file.unlink()
     assert killer.load(step) == KILLED
-    assert killer.load() == 0
-    killer.change()
     assert killer.load() == 0
     newest = held_tables(killer.emulator)
     killer.holds(newest, newest)
     killer.is_clean()
 
 
-def test_f63_a_load_killed_while_it_reads_overlapping_pages_leaves_the_old_tables(tmp_path: Path) -> None:
-    """While the listing changes; nothing of what was read is left, and the next load is exact."""
-    emulator = Emulator(2_000, 7)
-    with killing(tmp_path, emulator, page_size=100) as killer:
-        old, asked = held_tables(emulator), len(emulator.hits)
+def test_f63_a_load_killed_while_it_reads_overlapping_pages_leaves_the_old_tables(killer: Killer) -> None:
+    """A load killed while it reads a changing listing in overlapping pages leaves nothing of it; the next is exact."""
+    emulator = killer.emulator
+    old, asked = held_tables(emulator), len(emulator.hits)
+    for _ in range(20 * PAGE_SIZE):
+        emulator.contacts.grow()
 
-        def kill(_: Emulator, number: int) -> None:
-            if number == asked + 20:
-                parent = killer.process.pid
-                [child] = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-                os.kill(int(child), signal.SIGKILL)
-
-        emulator.before_answer = kill
-        emulator.behavior = Behavior(drift=[Drift("insert", "anywhere", 0.5)])
-        assert killer.load() == KILLED
+    def kill(*_: Any) -> None:
+        """End the load once pages of four sizes have been asked for, which overlap."""
         sizes = {parse_qs(hit.query)["pageSize"][0] for hit in emulator.hits[asked:]}
-        assert len(sizes) > 3, "the pages did not overlap yet"
-        killer.holds(old, old)
-        emulator.before_answer, emulator.behavior = None, Behavior()
-        assert killer.load() == 0
-        newest = held_tables(emulator)
-        killer.holds(newest, newest)
-        killer.is_clean()
+        if len(sizes) > 3:
+            parent = killer.process.pid
+            [child] = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+            os.kill(int(child), signal.SIGKILL)
+
+    emulator.before_answer = kill
+    emulator.behavior = Behavior(drift=[Drift("insert", "anywhere", 0.5)])
+    assert killer.load() == KILLED
+    killer.holds(old, old)
+    emulator.before_answer, emulator.behavior = None, Behavior()
+    assert killer.load() == 0
+    newest = held_tables(emulator)
+    killer.holds(newest, newest)
+    killer.is_clean()

@@ -34,7 +34,7 @@ def example(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "marker"), BLOCKS)
 def test_blocks_written_from_the_code_are_current(name: str, marker: str) -> None:
-    """A change of the schema shows in the documents; `python tests/document.py` writes them."""
+    """Each generated block of a document is what `python tests/document.py` would write."""
     found = block_pattern(marker).search((ROOT / name).read_text())
     assert found
     assert found.group() == BLOCKS[name, marker]() + "\n"
@@ -42,12 +42,12 @@ def test_blocks_written_from_the_code_are_current(name: str, marker: str) -> Non
 
 @pytest.mark.parametrize("name", FILES)
 def test_files_written_from_the_code_are_current(name: str) -> None:
-    """A change of a setting shows in them; `python tests/document.py` writes them."""
+    """Each generated file is what `python tests/document.py` would write."""
     assert (ROOT / name).read_text() == FILES[name]()
 
 
 def test_arguments_are_settings() -> None:
-    """What can be given as an argument is what can be configured, with the same types; lists may be of any kind."""
+    """Every setting can be given as an argument of the same type, and lists may be of any kind."""
     arguments = {key.name: key for key in fields(Settings) if key.name != "privacy"}
     hints = get_type_hints(Overrides, localns={"Policy": Policy})
     assert list(hints) == [*arguments, "pii"]
@@ -61,7 +61,7 @@ def without_annotation(hint: Any) -> Any:
 
 
 def test_every_setting_has_a_meaning_and_every_open_default_an_example(tmp_path: Path) -> None:
-    """The commented config.toml, uncommented, has all of them, and is valid."""
+    """The commented config.toml has every setting, and is valid when its comments are removed."""
     found, secrets = example("config.toml"), example("example.secrets.toml")
     sections = {name: found.pop(name) for name in (*FILTERS, "pii", "production")}
     assert set(secrets.pop("production")) == {"access_token", "refresh_token"}
@@ -91,7 +91,7 @@ def test_every_command_and_option_is_documented() -> None:
 
 
 def test_help_names_every_command() -> None:
-    """`letters --help` lists them with a line each, none cut off."""
+    """`letters --help` lists every command with a whole line."""
     result = CliRunner().invoke(cli, ["--help"])
     assert result.exit_code == 0
     assert "..." not in result.output.split("Commands:")[1]
@@ -131,12 +131,12 @@ def anchors(text: str) -> set[str]:
 
 
 def test_every_page_of_the_reference_is_in_the_index() -> None:
-    """README links to each, and stays short enough to be read."""
+    """README links to each page of the reference, and has no more than 150 lines."""
     assert all(f"]({DOCS}/{name})" in README for name in PAGES)
     assert len(README.splitlines()) <= 150
 
 
 def test_readme_says_how_to_run_the_suite() -> None:
-    """In the one line that CI runs."""
+    """README gives the one line by which CI runs the suite."""
     assert f"\n{SUITE}\n" in README
     assert SUITE in (ROOT / ".ci" / "run").read_text()

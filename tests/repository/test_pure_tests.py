@@ -16,7 +16,7 @@ sys.exit(status)
 
 
 def test_tests_of_pure_rooms_import_neither_dlt_nor_the_emulator() -> None:
-    """So they start at once, and fail only for reasons of their own room."""
+    """Collecting the tests of pure rooms imports neither dlt, DuckDB, requests nor the emulator."""
     command = [sys.executable, "-c", SCRIPT, *(f"tests/{room}" for room in ("decode", "pagination", "transform"))]
     collected = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (collected.returncode, collected.stdout.splitlines()[-1]) == (0, "[]"), collected.stdout

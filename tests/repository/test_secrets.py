@@ -39,18 +39,26 @@ def project_files() -> Iterator[Path]:
                 yield path
 
 
+# the scanner would ask services whether what it found is a secret, and pass over lines that claim to hold none
+LENIENT = (
+    "detect_secrets.filters.common.is_ignored_due_to_verification_policies",
+    "detect_secrets.filters.allowlist.is_line_allowlisted",
+    "detect_secrets.filters.heuristic.is_indirect_reference",
+)
+
+
 def test_no_file_holds_a_secret() -> None:
-    """Found by all the rules of a scanner, which asks nobody whether what it found is one."""
+    """The scanner, by all its rules, finds nothing in any file but known false positives."""
     found = SecretsCollection(root=str(PROJECT))
     with default_settings() as settings:
-        settings.disable_filters("detect_secrets.filters.common.is_ignored_due_to_verification_policies")
+        settings.disable_filters(*LENIENT)
         for path in project_files():
             found.scan_file(str(path.relative_to(PROJECT)))
     assert Counter((name, secret.type) for name, secret in found) == HARMLESS
 
 
 def test_a_secret_would_be_found(tmp_path: Path) -> None:
-    """A bearer token as the service gives them, in a file of any kind."""
+    """The scanner finds a bearer token, as the service gives them, in a text of any kind."""
     token = jwt.encode({"sub": "somebody"}, "a key that signs nothing but this")
     (tmp_path / "notes.md").write_text(f"curl -H 'Authorization: Bearer {token}'\n")
     found = SecretsCollection(root=str(tmp_path))

@@ -48,7 +48,7 @@ def problem(make: Callable[..., object], *values: object, **filters: Any) -> str
 
 
 def test_the_listings_are_those_of_the_interface() -> None:
-    """Their paths, and which of them gets the refresh token (service-interface 4 and 5)."""
+    """Paths, and which listing gets the refresh token, are those of service-interface 4 and 5."""
     assert LISTINGS == {"templates": TEMPLATES, "contacts": CONTACTS}
     assert [(each.name, each.path, each.sends_refresh_token) for each in LISTINGS.values()] == [
         ("templates", "/templates", False),
@@ -57,7 +57,7 @@ def test_the_listings_are_those_of_the_interface() -> None:
 
 
 def test_the_values_are_those_of_the_interface() -> None:
-    """Sections 4.1 and 4.2; the ways to write days and lists are ours, as it leaves them open."""
+    """Values of filters are those of service-interface 4.1 and 4.2, with ways to write days and lists of our own."""
     assert (ADDRESS_STATUSES, LAST_MAILED_STATUSES) == (("Failed", "Verified"), ("In Transit", "Mailed", "Scheduled"))
     assert PRODUCT_TYPES == ("Professional Letters", "Personal Letters")
     assert get_args(DateFormat) == ("%Y-%m-%d", "%d-%m-%Y")
@@ -67,13 +67,13 @@ def test_the_values_are_those_of_the_interface() -> None:
 
 @pytest.mark.parametrize("kind", [ContactFilters, TemplateFilters])
 def test_no_filters_are_no_parameters(kind: type[Filters]) -> None:
-    """What is not set is not sent."""
+    """A filter that is not set is not sent."""
     assert kind().encode(ISO) == {}
     assert given(kind()) == {}
 
 
 def test_every_contact_filter_is_a_parameter() -> None:
-    """All of service-interface 4.2, in its order; the two days are one object."""
+    """All filters of service-interface 4.2 are sent in its order, the two days as one object."""
     assert ALL_CONTACTS.encode(ISO) == {
         "search": "a b&c",
         "addressStatus": '["Failed", "Verified"]',
@@ -88,7 +88,7 @@ def test_every_contact_filter_is_a_parameter() -> None:
 
 
 def test_every_template_filter_is_a_parameter() -> None:
-    """All of service-interface 4.1, in its order, but for page and pageSize; product types have commas, no quotes."""
+    """All filters of service-interface 4.1 are sent in its order, and product types have commas and no quotes."""
     assert ALL_TEMPLATES.encode(ISO) == {
         "search": "1",
         "productTypes": "Professional Letters,Personal Letters",
@@ -100,7 +100,7 @@ def test_every_template_filter_is_a_parameter() -> None:
 
 
 def test_compact_lists_and_objects_have_no_blanks() -> None:
-    """The texts in them keep theirs; nothing else changes."""
+    """Compact lists and objects have no blanks but those of their texts."""
     changed = {
         "addressStatus": '["Failed","Verified"]',
         "lastMailedStatus": '["In Transit","Mailed"]',
@@ -112,7 +112,7 @@ def test_compact_lists_and_objects_have_no_blanks() -> None:
 
 
 def test_days_may_be_written_first() -> None:
-    """The interface leaves the format open; nothing else changes."""
+    """Dates can be sent with the day first, and nothing else changes."""
     changed = {"lastMailedDate": '{"startDate": "31-01-2024", "endDate": "01-12-2024"}'}
     assert ALL_CONTACTS.encode(DAY_FIRST) == ALL_CONTACTS.encode(ISO) | changed
     assert ALL_TEMPLATES.encode(DAY_FIRST) == ALL_TEMPLATES.encode(ISO)
@@ -149,7 +149,7 @@ def test_tags_are_identifiers_or_titles() -> None:
 
 @pytest.mark.parametrize("digits", [19, 100, 5000])
 def test_a_tag_of_very_many_digits_is_a_title(digits: int) -> None:
-    """As a number it would not be exact everywhere, and Python does not parse 5,000 digits."""
+    """A tag of more digits than a number holds exactly is sent as a title."""
     tag = "9" * digits
     assert not is_identifier(tag)
     assert ContactFilters(tags=("4", tag)).encode(ISO) == {"tags": f'[4, "{tag}"]'}
@@ -157,7 +157,7 @@ def test_a_tag_of_very_many_digits_is_a_title(digits: int) -> None:
 
 
 def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
-    """The message names them, and those that are not."""
+    """The error of an unknown value names it and those that are documented."""
     assert problem(ContactFilters, address_status=("Failed", "failed", "Bounced")) == (
         "sources.letters.contacts.address_status must be Failed or Verified, got 'failed', 'Bounced' "
         "(did you mean Failed?)."
@@ -169,7 +169,7 @@ def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
 
 @pytest.mark.parametrize("name", ["address_status", "last_mailed_status", "tags"])
 def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
-    """It would be read letter by letter."""
+    """A text in place of a list is refused, because it would be read letter by letter."""
     message = f"{name} must be a tuple, such as ('office',), not a string."
     given: dict[str, Any] = {name: "office"}
     assert problem(lambda: ContactFilters(**given)) == message
@@ -178,7 +178,7 @@ def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
 
 
 def test_days_go_together_and_in_order() -> None:
-    """Both days or none; the same day twice is one day."""
+    """Both days or none are accepted, the first not after the second."""
     first, last = ContactFilters(last_mailed_from=date(2024, 1, 2)), ContactFilters(last_mailed_to=date(2024, 1, 1))
     for one in (first, last):
         assert problem(check_days, one) == (
@@ -194,7 +194,7 @@ def test_days_go_together_and_in_order() -> None:
 
 
 def test_any_last_mailed_status_is_taken_and_the_unknown_ones_are_known() -> None:
-    """The interface leaves the list open; templates have no status."""
+    """Any mailing status is accepted, and those that the interface does not list are told."""
     filters = ContactFilters(last_mailed_status=("Mailed", "Returned", "mailed"))
     assert list(unknown_statuses(filters)) == ["Returned", "mailed"]
     assert list(unknown_statuses(ContactFilters(last_mailed_status=LAST_MAILED_STATUSES))) == []
@@ -227,7 +227,7 @@ def test_refined_filters_are_new_ones() -> None:
 
 @pytest.mark.parametrize("kind", [ContactFilters, TemplateFilters])
 def test_filters_are_named_and_do_not_change(kind: Any) -> None:
-    """Positional filters would depend on the order of the fields."""
+    """Filters are given by name alone, and cannot be changed."""
     with pytest.raises(TypeError):
         kind("ada")
     with pytest.raises(FrozenInstanceError):

@@ -123,7 +123,7 @@ def test_https_goes_through_a_tunnel_that_hides_the_tokens(
 
 @pytest.mark.parametrize("credentials", ["", CREDENTIALS])
 def test_plain_http_goes_to_the_proxy_with_its_whole_url(plain: int, closed: int, credentials: str) -> None:
-    """Only on this machine, as the tokens are in clear."""
+    """A request over plain HTTP, on this machine alone, is sent to the proxy with its whole URL."""
     with forward_proxy(plain, credentials=credentials) as proxy:
         address = proxy.url_for(ENCODED) if credentials else proxy.url
         pages = get(url(closed, "http"), proxy=address)
@@ -132,7 +132,7 @@ def test_plain_http_goes_to_the_proxy_with_its_whole_url(plain: int, closed: int
 
 
 def test_the_proxys_password_does_not_reach_the_service(plain: int, authority: Authority) -> None:
-    """It is for the proxy alone."""
+    """The service gets no header that the proxy's password is in."""
     with (
         record(answer(ONE), tls=authority.server("service")) as service,
         forward_proxy(service.port, credentials=CREDENTIALS) as proxy,
@@ -146,7 +146,7 @@ def test_the_proxys_password_does_not_reach_the_service(plain: int, authority: A
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_wants_other_credentials_is_asked_once(plain: int, closed: int, scheme: str) -> None:
-    """With a 407, to CONNECT as to a request; asking again would lock the account."""
+    """A 407 is not retried, because asking again would lock the account."""
     with forward_proxy(plain, credentials=CREDENTIALS) as proxy:
         assert problem(url(closed, scheme), proxy=proxy.url_for("user:canary")) == (
             f"the proxy {proxy.url} refused the user and password (407). Set both in sources.letters.proxy."
@@ -158,7 +158,7 @@ def test_a_proxy_that_wants_other_credentials_is_asked_once(plain: int, closed: 
 
 
 def test_a_proxy_that_forbids_the_service_is_asked_once(closed: int) -> None:
-    """Its rules stay; what is out of order may pass."""
+    """A 403 of the proxy is not retried, and a 503 is."""
     advice = "Check sources.letters.proxy, and whether it allows the host of base_url."
     with forward_proxy(closed, status="403 Forbidden") as proxy:
         reason = f"the proxy {proxy.url} did not connect to the service (403)"
@@ -170,7 +170,7 @@ def test_a_proxy_that_forbids_the_service_is_asked_once(closed: int) -> None:
 
 
 def test_a_proxy_that_is_not_there_is_named(closed: int) -> None:
-    """By its address, without user and password; an unknown host reads otherwise than a refused port."""
+    """The error names the proxy without its password, and tells an unknown host from a refused port."""
     assert problem(url(closed), proxy=f"http://user:{'canary'}@{HOST}:{closed}") == (
         f"no connection to the proxy http://{HOST}:{closed}: connection refused{SPENT} {CHECK_PROXY}"
     )
@@ -180,7 +180,7 @@ def test_a_proxy_that_is_not_there_is_named(closed: int) -> None:
 
 
 def test_a_proxy_that_says_nothing_is_left_within_the_budget(closed: int) -> None:
-    """So is one that sends garbage."""
+    """A proxy that is silent, or sends garbage, is left when the budget is spent."""
     with socket.create_server((HOST, 0)) as silent:
         port = silent.getsockname()[1]
         assert problem(url(closed), proxy=f"http://{HOST}:{port}") == f"no response in time{SPENT} {CHECK_PROXY}"
@@ -192,7 +192,7 @@ def test_a_proxy_that_says_nothing_is_left_within_the_budget(closed: int) -> Non
 
 
 def test_a_proxy_that_drips_is_left_within_the_budget(closed: int) -> None:
-    """Each byte of its answer to CONNECT begins a read time-out anew; the whole answer has a deadline."""
+    """A proxy that answers byte by byte is left when the budget is spent."""
 
     async def drip(_: StreamReader, writer: StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n")
@@ -206,7 +206,7 @@ def test_a_proxy_that_drips_is_left_within_the_budget(closed: int) -> None:
 
 
 def test_leaving_a_client_breaks_off_tls_within_tls(closed: int, authority: Authority) -> None:
-    """As it does any other connection, however long the service is silent."""
+    """Leaving a client ends a request through a proxy with TLS, however long the service is silent."""
     with (
         socket.create_server((HOST, 0)) as listener,
         tls_front(listener.getsockname()[1], authority.server("service")) as port,
@@ -225,7 +225,7 @@ def test_leaving_a_client_breaks_off_tls_within_tls(closed: int, authority: Auth
 def test_a_proxy_without_tls_is_told_from_one_that_is_not_trusted(
     plain: int, closed: int, authority: Authority, other: Authority
 ) -> None:
-    """The first is written with http, whatever the service; for the second there is ca_bundle."""
+    """The error of a proxy without TLS names its address, and that of an untrusted one names ca_bundle."""
     with record(answer(ONE)) as proxy:
         assert problem(url(closed), proxy=f"https://{HOST}:{proxy.port}") == (
             f"the proxy https://{HOST}:{proxy.port} does not speak TLS. Check sources.letters.proxy."
@@ -242,7 +242,7 @@ def test_a_proxy_without_tls_is_told_from_one_that_is_not_trusted(
 
 
 def test_a_refused_port_and_an_unknown_host_read_differently(closed: int) -> None:
-    """Both name the address that was asked."""
+    """The error tells an unknown host from a refused port."""
     begin = "no connection to the service:"
     assert problem(url(closed)) == f"{begin} connection refused{SPENT} {CHECK_ADDRESS}"
     assert problem(url(closed, host=UNKNOWN)) == f"{begin} its host name cannot be resolved{SPENT} {CHECK_ADDRESS}"
@@ -252,7 +252,7 @@ def test_a_refused_port_and_an_unknown_host_read_differently(closed: int) -> Non
 def test_a_proxy_of_the_environment_that_is_not_used_is_named(
     closed: int, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the service cannot be reached without it, and it is for that address."""
+    """The error of an unreachable service names a proxy of the environment that is meant for its address."""
     for each in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(each, "http://canary:3128")
     reason = f"no connection to the service: connection refused{SPENT} {CHECK_ADDRESS}"
@@ -264,7 +264,7 @@ def test_a_proxy_of_the_environment_that_is_not_used_is_named(
 
 
 def test_bad_certificates_name_the_setting_that_helps(plain: int, authority: Authority, other: Authority) -> None:
-    """An unknown issuer, another host, a date that has passed; nothing is sent, and nothing tried again."""
+    """An unknown issuer, another host and a past date each have an error of their own, and nothing is sent."""
     begin = "the certificate of the service cannot be trusted:"
     with record(answer(ONE), tls=authority.server("service")) as service:
         assert problem(service.base_url, ca_bundle=other.bundle) == (
@@ -285,14 +285,14 @@ def test_bad_certificates_name_the_setting_that_helps(plain: int, authority: Aut
 
 
 def test_a_folder_of_authorities_is_trusted(secured: int, authority: Authority, tmp_path: Path) -> None:
-    """Once `openssl rehash` has given each certificate its hash for a name."""
+    """A folder of certificates that `openssl rehash` has named is trusted."""
     (tmp_path / "ca.pem").write_bytes(authority.bundle.read_bytes())
     subprocess.run([shutil.which("openssl") or "openssl", "rehash", tmp_path], check=True)
     assert len(get(url(secured), ca_bundle=tmp_path)) == 2
 
 
 def test_a_client_certificate_is_shown_to_a_service_that_asks(authority: Authority, other: Authority) -> None:
-    """Without one, and with one that the service does not know, the message names the setting."""
+    """A service that asks for a client certificate gets it, and without a known one the error names the setting."""
     with record(answer(ONE), tls=authority.demanding_server("service")) as service:
         trusted = {"ca_bundle": authority.bundle}
         client, stranger = authority.issue("client"), other.issue("stranger")
@@ -317,7 +317,7 @@ def test_a_client_certificate_is_shown_to_a_service_that_asks(authority: Authori
     ],
 )
 def test_a_handshake_that_the_service_refuses_is_told_with_its_alert(alert: int, words: str, advice: str) -> None:
-    """A fatal one (RFC 8446, 6.2); some may be about a client certificate."""
+    """The error of a refused handshake names the fatal alert (RFC 8446, 6.2)."""
 
     async def refuse(reader: StreamReader, writer: StreamWriter) -> None:
         await reader.read(2**16)
@@ -341,7 +341,7 @@ def test_a_handshake_that_the_service_refuses_is_told_with_its_alert(alert: int,
     ],
 )
 def test_what_is_wrong_with_a_certificate_decides_what_to_do(code: int, network: Network, advice: str) -> None:
-    """Self-signed ones have no other issuer; with a known issuer, another bundle would not help."""
+    """The advice depends on what is wrong with the certificate."""
     assert certificate_advice(code, SERVICE, network) == advice
 
 
@@ -356,11 +356,11 @@ def test_what_is_wrong_with_a_certificate_decides_what_to_do(code: int, network:
     ],
 )
 def test_a_failed_connection_is_told_in_our_own_words(error: Exception, words: str) -> None:
-    """Those of the libraries quote addresses and contents."""
+    """No error of a connection has the libraries' words, which quote addresses and contents."""
     assert describe(error) == words
 
 
 def test_only_a_proxy_can_refuse_a_tunnel() -> None:
-    """A service that sends such words is not taken for one."""
+    """Words of a service about a tunnel are not taken for those of a proxy."""
     error: Any = requests.exceptions.ConnectionError("Tunnel connection failed: 407 canary")
     assert failed(error, "https://letters.example.org", DIRECT).reason == "the connection ended without a response"

@@ -29,7 +29,7 @@ def test_the_limit_grows_while_throughput_grows() -> None:
 
 @pytest.mark.parametrize("ceiling", [1, 2, 3, 4, 5, 7, 100])
 def test_the_limit_ends_at_the_ceiling(ceiling: int) -> None:
-    """No more pages are read at once, whatever the ceiling."""
+    """No more pages than the ceiling are read at once."""
     limit = ConcurrencyLimit(ceiling)
     _, tried = read_pages(limit, 2_000, served=1_000)
     assert max(tried) == limit.pages == ceiling
@@ -37,7 +37,7 @@ def test_the_limit_ends_at_the_ceiling(ceiling: int) -> None:
 
 @pytest.mark.parametrize(("served", "settled"), [(1, 4), (2, 4), (4, 4), (6, 8), (8, 8), (12, 16)])
 def test_a_limit_that_only_makes_the_service_slower_is_taken_back(served: int, settled: int) -> None:
-    """It is tried again after many rounds, and taken back again."""
+    """A limit that only makes the service slower is taken back, each time it is tried."""
     limit = ConcurrencyLimit(64)
     now, tried = read_pages(limit, 8 * settled, served)
     assert tried[-2:] == [2 * settled, settled]
@@ -71,7 +71,7 @@ def test_a_page_that_is_slow_by_chance_does_not_stop_the_growth() -> None:
 
 
 def test_a_refusal_halves_the_limit() -> None:
-    """It never falls below one."""
+    """A refusal halves the limit, which never falls below one."""
     limit = ConcurrencyLimit(16)
     read_pages(limit, 200, served=64)
     halves = []
@@ -82,7 +82,7 @@ def test_a_refusal_halves_the_limit() -> None:
 
 
 def test_after_a_refusal_the_limit_grows_by_one_for_each_round() -> None:
-    """As TCP's congestion window does, up to the ceiling; pages read alone do not count."""
+    """After a refusal the limit grows by one for each round up to the ceiling, and pages read alone do not count."""
     limit = ConcurrencyLimit(4)
     limit.refused()
     limit.finished(0, 1, at_once=1)
@@ -127,7 +127,7 @@ def test_another_listing_does_not_undo_refusals() -> None:
 
 
 def test_large_pages_are_tried_first() -> None:
-    """Once they work, they are no longer on trial."""
+    """The first size of pages is on trial until it works."""
     size = PageSize("auto")
     assert (size.rows, size.is_trial) == (MANY_ROWS, True)
     size.settle(works=True)
@@ -135,13 +135,13 @@ def test_large_pages_are_tried_first() -> None:
 
 
 def test_pages_that_do_not_work_become_smaller() -> None:
-    """The smaller size is not on trial: if it fails as well, the load fails."""
+    """Pages that do not work become smaller once, and that size is not on trial."""
     size = PageSize("auto")
     size.settle(works=False)
     assert (size.rows, size.is_trial) == (FEW_ROWS, False)
 
 
 def test_a_number_means_that_number() -> None:
-    """It is never on trial."""
+    """A page size that is set is never on trial."""
     size = PageSize(700)
     assert (size.rows, size.is_trial) == (700, False)

@@ -79,7 +79,7 @@ def meaning(status: int, body: bytes = b"", listing: str = "contacts", **headers
     ],
 )
 def test_a_wish_to_wait_is_read(header: str | None, seconds: float | None) -> None:
-    """Retry-After is seconds or a date (RFC 9110, 10.2.3), at least 0 and bounded; anything else is ignored."""
+    """Retry-After is read as bounded seconds or as a date (RFC 9110, 10.2.3), and anything else is ignored."""
     assert retry_after(header, NOW) == seconds
 
 
@@ -106,7 +106,7 @@ def test_every_status_has_a_meaning() -> None:
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 504])
 def test_an_answer_to_ask_again_tells_how(status: int) -> None:
-    """It carries the requested wait, no limit of tries, and the status."""
+    """The error of an answer to retry carries the requested wait, the status and no limit of tries."""
     wishes: tuple[tuple[dict[str, Any], float | None], ...] = (
         ({}, None),
         ({"Retry_After": "7"}, 7.0),
@@ -130,7 +130,7 @@ def test_an_answer_to_ask_again_tells_how(status: int) -> None:
     ],
 )
 def test_a_redirect_names_its_host_alone(location: str, host: str) -> None:
-    """Paths and queries may contain secrets."""
+    """The error of a redirect names its host without path and query."""
     assert str(meaning(302, b'{"message": "canary"}', Location=location)) == (
         f"contacts page 7: the service redirects (302) to {host}; redirects are not followed. Check base_url."
     )
@@ -138,7 +138,7 @@ def test_a_redirect_names_its_host_alone(location: str, host: str) -> None:
 
 @pytest.mark.parametrize("location", ["https://[::1", "//[x]/", "https://canary]", "https://a\x07b", f"//{'a' * 254}"])
 def test_a_redirect_to_nowhere_is_still_a_redirect(location: str) -> None:
-    """An unreadable address is not quoted."""
+    """The error of a redirect to an unreadable address does not quote it."""
     error = meaning(302, Location=location)
     assert isinstance(error, ServiceRejected)
     assert str(error) == (
@@ -156,7 +156,7 @@ def test_a_redirect_without_a_location_stays_where_it_is() -> None:
 
 
 def test_refused_tokens_are_told_with_the_services_words() -> None:
-    """They may say which token, and why."""
+    """The error of refused tokens quotes the service, which may say which token is meant."""
     error = meaning(403, b'{"message": "token has expired"}')
     assert str(error) == (
         "contacts page 7: the service refused the tokens (403): token has expired; "
@@ -167,7 +167,7 @@ def test_refused_tokens_are_told_with_the_services_words() -> None:
 
 
 def test_another_2xx_is_not_a_page() -> None:
-    """The interface documents no other success."""
+    """Every success but 200 is an error."""
     assert str(meaning(204)) == "contacts page 7: expected a status of 200, got 204."
     error = meaning(206, b'{"data": {"count": 0, "rows": []}}')
     assert isinstance(error, MalformedResponse)
@@ -187,7 +187,7 @@ def test_another_2xx_is_not_a_page() -> None:
     ],
 )  # fmt: skip
 def test_a_refusal_hints_at_what_may_help(status: int, listing: str, expected: str) -> None:
-    """Filters for templates, formats for contacts, and base_url for a 404."""
+    """A refusal hints at filters for templates, at formats for contacts, and at base_url for a 404."""
     assert hint(status, listing) == expected
     error = meaning(status, b'{"message": "Bad things."}', listing)
     assert str(error) == f"{listing} page 7: the service refused the request ({status}): Bad things.{expected}"
@@ -207,7 +207,7 @@ def test_a_refusal_tells_the_url_without_its_query(status: int) -> None:
 
 
 def test_words_of_a_failure_that_may_pass_are_kept_for_the_last_try() -> None:
-    """They are no part of the reason, by which tries are counted."""
+    """The service's words are no part of the reason by which tries are counted."""
     again = meaning(500, b'{"message": "request 17 failed"}')
     assert isinstance(again, Again)
     assert (str(again), again.said) == ("the service answered 500", ": request 17 failed")
@@ -229,5 +229,5 @@ def test_words_of_a_failure_that_may_pass_are_kept_for_the_last_try() -> None:
     ],
 )
 def test_a_smaller_page_may_succeed_after_some_errors(error: LettersError, *, expected: bool) -> None:
-    """These are the errors that a page size can cause."""
+    """Only errors that a page size can cause say that a smaller page may succeed."""
     assert may_be_size(error) == expected

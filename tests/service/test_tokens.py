@@ -50,7 +50,7 @@ def test_a_token_that_has_expired_is_refused() -> None:
 
 
 def test_a_token_that_ends_soon_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
-    """Soon is less than 15 minutes."""
+    """A token that expires in less than 15 minutes is warned about."""
     check_expiry(ending(timedelta(minutes=14, seconds=59)), NOW)
     assert caplog.messages == ["The access token expires at 2024-05-06 07:23:08 UTC, in less than 15 minutes."]
 
@@ -61,7 +61,7 @@ def test_a_token_that_ends_soon_is_warned_about(caplog: pytest.LogCaptureFixture
      "..", "e30.e30.", "\u2603", token() + "x"],
 )  # fmt: skip
 def test_other_tokens_pass_in_silence(good: str, caplog: pytest.LogCaptureFixture) -> None:
-    """JWTs with time left or without expiry, and tokens that are not JWTs."""
+    """Tokens with time left or without an expiry, and tokens that are no JWTs, cause no message."""
     caplog.set_level(logging.DEBUG, "letters_source")
     check_expiry(good, NOW)
     assert caplog.messages == []
@@ -105,7 +105,7 @@ def test_a_token_that_no_header_can_hold_is_refused(key: str, part: str) -> None
 
 
 def test_tokens_are_not_represented() -> None:
-    """Neither their own repr nor that of their owner shows them."""
+    """Neither the repr of tokens nor that of their owner shows them."""
     tokens = Tokens("canary-access", "canary-refresh")
     source = TokenSource(tokens, lambda: tokens)
     assert source.current() is tokens
@@ -127,7 +127,7 @@ def test_fit_tokens_are_given_back() -> None:
 
 
 def test_an_expired_access_token_is_refused_before_anything_is_sent() -> None:
-    """The expiry of the refresh token is left to the service."""
+    """An expired access token is refused, and the expiry of a refresh token is left to the service."""
     with pytest.raises(NotAuthorised, match=r"^The access token expired at 1970-01-01 00:00:01 UTC; "):
         check_tokens(Tokens(token(exp=1), "r"))
     assert check_tokens(Tokens("a", token(exp=1))).access == "a"
@@ -158,7 +158,7 @@ def test_renewed_tokens_can_be_renewed_again() -> None:
 
 
 def test_secrets_that_stay_the_same_do_not_help() -> None:
-    """There are no other tokens than the refused ones."""
+    """Refused tokens are not renewed if the secrets hold the same ones."""
     vault = Vault(FIRST)
     source = TokenSource(FIRST, vault)
     assert source.renew(FIRST) is False
@@ -166,7 +166,7 @@ def test_secrets_that_stay_the_same_do_not_help() -> None:
 
 
 def test_secrets_that_cannot_be_read_again_do_not_help() -> None:
-    """Tokens given as arguments, or set in code, are in no file."""
+    """Tokens that were given as arguments cannot be renewed."""
 
     def read_again() -> Tokens:
         raise SettingsError("sources.letters.access_token is not set")
@@ -177,7 +177,7 @@ def test_secrets_that_cannot_be_read_again_do_not_help() -> None:
 
 
 def test_renewed_tokens_are_checked_too() -> None:
-    """A rotated token may have expired already."""
+    """A renewed token that has expired is refused."""
     source = TokenSource(FIRST, Vault(Tokens(token(exp=1), "r")))
     with pytest.raises(NotAuthorised, match=r"^The access token expired at 1970-01-01 00:00:01 UTC; "):
         source.renew(FIRST)
@@ -185,7 +185,7 @@ def test_renewed_tokens_are_checked_too() -> None:
 
 
 def test_renewed_tokens_that_no_header_can_hold_are_told() -> None:
-    """What is wrong with the new token is more useful than that the old one was refused."""
+    """The error tells what is wrong with the new token, rather than that the old one was refused."""
     source = TokenSource(FIRST, Vault(Tokens("new\ntoken", "r")))
     with pytest.raises(SettingsError, match=r"^sources\.letters\.access_token contains spaces, line breaks or "):
         source.renew(FIRST)

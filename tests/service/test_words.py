@@ -35,7 +35,7 @@ def said(document: object) -> str:
     ],
 )
 def test_the_services_words_are_one_harmless_line(message: object, told: str) -> None:
-    """Of bounded length, without control characters, tokens in any shape, and e-mail addresses."""
+    """The service's words become one bounded line without control characters, tokens and e-mail addresses."""
     assert said({"message": message}) == told
 
 
@@ -52,7 +52,7 @@ def test_the_services_words_are_one_harmless_line(message: object, told: str) ->
     ],
 )
 def test_words_are_in_the_usual_fields_of_an_error(document: object, told: str) -> None:
-    """A page's own message is no error's."""
+    """Words are taken from the usual fields of an error, and not from the message of a page."""
     assert said(document) == told
 
 
@@ -75,5 +75,5 @@ def test_words_are_in_the_usual_fields_of_an_error(document: object, told: str) 
     ],
 )
 def test_other_bodies_are_told_if_they_are_short_plain_text(body: bytes, told: str) -> None:
-    """Never markup, damaged JSON, or a whole page."""
+    """Short plain text is told, and markup, damaged JSON and whole pages never are."""
     assert service_words(body, TOKENS) == told

@@ -70,16 +70,13 @@ def test_tables_and_columns_have_their_names_once() -> None:
 
 
 def test_everything_is_described() -> None:
-    """Each table and column has a sentence."""
+    """Each table and each column has a sentence that describes it."""
     texts = [text for table in TABLES for text in (table.description, *(c.description for c in table.columns))]
     assert [text for text in texts if not re.fullmatch(r"[A-Z].+\.", text)] == []
 
 
 def test_keys_are_the_natural_ones() -> None:
-    """Listings by id, objects by their parent's, labels by contact and place, facets by id and value, mailings by day.
-
-    What only grows has none.
-    """
+    """Each table has the natural key of its rows, and tables that only grow have none."""
     assert {table.name: table.key for table in TABLES} == {
         "templates": ("id",), "templates__creator": ("template_id",), "templates__product": ("template_id",),
         "contacts": ("id",), "contacts__contact_labels": ("contact_id", "position"),
@@ -115,7 +112,7 @@ def test_every_documented_field_has_a_column(table: Table, fields: str) -> None:
 
 
 def test_only_what_is_not_text_has_another_type() -> None:
-    """Booleans, timestamps, days, JSON, and our own figures."""
+    """Only booleans, timestamps, days, JSON and our own figures are not texts."""
     others = {f"{t.name}.{c.name}": c.kind for t in TABLES for c in t.columns if c.kind != "text"}
     figures = [column.name for column in LISTING_AUDIT.columns if column.kind == "bigint"]
     assert figures == [
@@ -142,7 +139,7 @@ def test_only_what_is_not_text_has_another_type() -> None:
 
 
 def test_an_arrow_schema_says_what_may_be_null() -> None:
-    """Keys are never null, all else may be."""
+    """Key columns are never null, and all other columns may be."""
     key = pa.field("contact_id", pa.string(), nullable=False)
     place = pa.field("position", pa.int64(), nullable=False)
     texts = [pa.field(name, ARROW_TYPES["text"]) for name in ("id", "title")]
@@ -152,7 +149,7 @@ def test_an_arrow_schema_says_what_may_be_null() -> None:
 
 
 def test_an_arrow_schema_of_a_facet_or_of_mailings_has_no_nulls() -> None:
-    """What was asked for is always known: the id, the value, the days."""
+    """No column of a facet or of mailings is ever null, because the load has asked for its values."""
     assert MAILINGS.schema == pa.schema(
         [
             pa.field("contact_id", pa.string(), nullable=False),
@@ -165,7 +162,7 @@ def test_an_arrow_schema_of_a_facet_or_of_mailings_has_no_nulls() -> None:
 
 
 def test_the_load_id_is_no_column_of_a_table() -> None:
-    """It is added when a row is handed to dlt, and it is never null, though no key."""
+    """The load's id, which is never null, is added when a row is handed to dlt, and is no column of a table."""
     assert [table.name for table in TABLES if LOAD_ID.name in table.schema.names] == []
     assert (LOAD_ID.name, LOAD_ID.key, LOAD_ID.nullable) == ("_dlt_load_id", False, False)
     assert LOAD_ID.field == pa.field("_dlt_load_id", pa.string(), nullable=False)
@@ -195,7 +192,7 @@ def test_a_listing_has_its_table_and_its_children() -> None:
 
 
 def test_the_tables_that_keep_undocumented_fields() -> None:
-    """All that have a part of the listing's rows, labels too; what only grows has none."""
+    """Every table of a part of a listing's rows keeps undocumented fields, and no other table does."""
     keeping = [table.name for table in TABLES if UNDOCUMENTED in table.columns]
     assert keeping == [
         "templates", "templates__creator", "templates__product", "contacts", "contacts__contact_labels",
@@ -203,7 +200,7 @@ def test_the_tables_that_keep_undocumented_fields() -> None:
 
 
 def test_the_golden_contacts_become_tables() -> None:
-    """The contacts as decoded, their labels numbered from 0, and nothing rejected."""
+    """Contacts become rows as decoded, with their labels numbered from 0 and nothing rejected."""
     rows = rows_of(golden("contacts").rows)
     contacts = to_table(rows, CONTACTS)
     assert contacts.schema == CONTACTS.schema
@@ -224,7 +221,7 @@ def test_the_golden_contacts_become_tables() -> None:
 
 
 def test_the_golden_templates_become_tables() -> None:
-    """Creators and products are rows of their own, for templates that have them."""
+    """Creators and products become rows of their own, for the templates that have them."""
     rows = rows_of(golden("templates").rows)
     files = "https://files.example.org/org-1/user-1"
     assert to_table(rows, TEMPLATES).to_pylist()[0] == {
@@ -248,7 +245,7 @@ def test_the_golden_templates_become_tables() -> None:
 
 
 def test_the_golden_surprises_become_tables() -> None:
-    """Four contacts, the one label that is one in its place, and the row without an id."""
+    """Four contacts, one label in its place and one rejected row come of the surprises."""
     rows = rows_of(golden("contacts-surprises", 7).rows)
     assert to_table(rows, CONTACTS)["id"].to_pylist() == ["201", "202", "204", "205"]
     assert labels(rows) == [("202", 0, "4", "office", '{"color":"red"}')]
@@ -264,7 +261,7 @@ def test_the_golden_surprises_become_tables() -> None:
 
 @pytest.mark.parametrize("table", [*tables_of("templates"), *tables_of("contacts")], ids=lambda table: table.name)
 def test_no_rows_become_empty_tables_of_the_same_types(table: Table) -> None:
-    """Whether no page came, or a page without rows, or rows without a usable id alone."""
+    """No page, a page without rows and rows without a usable id all give tables of the same types."""
     schema = row_schema(table.listing)
     without = read(page_of({"id": None}, None), table.listing)
     for rows in (schema.empty_table(), pa.Table.from_batches([], schema), without, without.slice(0, 0)):
@@ -274,13 +271,13 @@ def test_no_rows_become_empty_tables_of_the_same_types(table: Table) -> None:
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 def test_no_rows_become_an_empty_table_of_rejected_rows(listing: str) -> None:
-    """Of the same types as one with rows."""
+    """A table of no rejected rows has the types of one with rows."""
     for rows in (row_schema(listing).empty_table(), pa.Table.from_batches([], row_schema(listing))):
         assert to_rejected(rows, listing) == REJECTED_ROWS.schema.empty_table()
 
 
 def test_labels_keep_their_places_beside_nulls() -> None:
-    """A null among labels keeps its number; null and empty lists have no rows, and rejected rows' labels neither."""
+    """A null among labels keeps its number, and null lists, empty lists and rejected rows give no label."""
     rows = read(
         page_of(
             {"id": "1", "ContactLabels": [None, {"id": "a"}, None, {"title": "b", "x": 1}]},
@@ -313,7 +310,7 @@ def test_pages_are_taken_together_and_apart() -> None:
 
 
 def test_objects_of_several_pages_stay_with_their_parents() -> None:
-    """A template without a creator or product has no row there, wherever it lies."""
+    """A template without a creator or product has no row there, on whatever page it is."""
     lost = '{"id": null, "creator": {"id": "lost"}}'
     body = page_of_text(f'[{{"id": "1"}}, {lost}, {{"id": "2", "creator": {{"id": 7, "x": 1}}}}]')
     page = decode_page(body, "templates", 1).rows
