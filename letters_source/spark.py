@@ -330,6 +330,8 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
     Raises:
         IncompleteListing: the ranges do not prove that no row was missed; nothing was published.
     """
+    if listing not in LISTINGS:
+        raise SettingsError(f"listing must be one of {', '.join(LISTINGS)}, got {listing!r}.")
     home = parts_of(listing, to, to_overrides(options))
     former = snapshots(home)
     jobs = Jobs(spark, Parts.of(home.task, f"{home.url}/{listing}-{uuid4().hex[:12]}"), options)
