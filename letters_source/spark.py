@@ -1,31 +1,54 @@
-"""Reads tables in Spark: `spark.read.format("letters")`. A task reads a whole listing, then yields its rows.
+"""Reads listings in Spark: a table in `spark.read.format("letters")`, one huge listing by `snapshot`.
 
-Nothing is written, so Spark may run a task twice. Spark shows options and sends them around, so secrets are refused.
+A task reads a whole listing, or a range of it into a file of its own, so Spark may run a task twice. Spark shows
+options and sends them around, so secrets are refused.
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, cast
+from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 from msgspec import Meta
+from pyarrow.fs import FileSelector
+from pyarrow.parquet import ParquetWriter
 
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Key, Overrides, Settings
 from letters_source.config.text_options import convert_option, to_overrides
-from letters_source.errors import SettingsError, importing_extra
+from letters_source.decode.row_schema import RAW, row_schema
+from letters_source.errors import IncompleteListing, SettingsError, importing_extra
 from letters_source.extract.accounts import check_apart
-from letters_source.extract.one_table import read_table
-from letters_source.extract.task import LoadContext, Task, listing_task
+from letters_source.extract.one_table import read_table, rows_of
+from letters_source.extract.parts import Parts, part_in, plan_listing, read_into
+from letters_source.extract.task import ListingRows, LoadContext, Task, listing_task
+from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
+from letters_source.pagination.ranges import read_linked
+from letters_source.pagination.readings import NUL
+from letters_source.pagination.verdicts import VerdictName
+from letters_source.pagination.windows import NotContinuous
 from letters_source.service.listings import LISTINGS, Texts
 from letters_source.service.throttle import Throttle
-from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
+from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, TABLES, Column, Table, tables_of
 
 with importing_extra("spark"):
-    from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+    from pyspark.sql import DataFrame, SparkSession, Window
+    from pyspark.sql import functions as f
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceArrowWriter,
+        DataSourceReader,
+        InputPartition,
+        WriterCommitMessage,
+    )
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
@@ -81,6 +104,16 @@ class LettersDataSource(DataSource):
     def reader(self, schema: StructType) -> "LettersReader":  # noqa: ARG002 -- Spark compares it with the rows
         """Return what reads the table."""
         return LettersReader(selection_of(self.options), self.slots)
+
+    def writer(self, schema: StructType, overwrite: bool) -> "StageWriter":  # noqa: ARG002, FBT001 -- Spark's signature
+        """Return what a job of `snapshot` writes with; the format is for reading otherwise."""
+        options = dict(self.options)
+        stage = options.pop("stage", None)
+        if stage is None:
+            raise SettingsError(
+                "the format letters cannot be written; letters_source.spark.snapshot publishes listings."
+            )
+        return StageWriter(msgspec.json.decode(stage, type=Stage), to_overrides(options))
 
 
 @dataclass(frozen=True)
@@ -167,3 +200,192 @@ def share_of(settings: Settings, tasks: int) -> Settings:
     """Return the settings with one task's share of concurrent requests, at least one, and of requests per second."""
     rate, workers = settings.requests_per_second, max(1, settings.max_workers // tasks)
     return replace(settings, max_workers=workers, requests_per_second=rate and rate / tasks)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A job of a snapshot: reads ranges, or splits staged rows into tables if there are none."""
+
+    listing: str
+    folder: str
+    committed: str  # the name of the file that lists those of the attempts that Spark commits
+    ranges: tuple[Range, ...] = ()
+    at_once: int = 1
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """Files that a task has written, each after the place of its range or the name of its table."""
+
+    files: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class StageWriter(DataSourceArrowWriter):
+    """Writes files in each task; Spark commits one attempt of each task, whatever the others have written."""
+
+    stage: Stage
+    overrides: Overrides
+
+    @property
+    def parts(self) -> Parts:
+        """Where the files go."""
+        return parts_of(self.stage.listing, self.stage.folder, self.overrides, self.stage.at_once)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Read the range whose place is in the only row, or write the rows of each table."""
+        parts = self.parts
+        if not self.stage.ranges:
+            return Staged(write_tables(parts, iterator))
+        [place] = (place for batch in iterator for place in batch["id"].to_pylist())
+        path = f"{parts.folder}/{uuid4().hex}.parquet"
+        read_into(parts, path, self.stage.ranges[place])
+        return Staged([(f"{place:06}", path)])
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """List the files; Spark calls this once, in a process of its own."""
+        files = sorted(file for message in messages for file in cast("Staged", message).files)
+        if [name for name, _ in files] != [
+            f"{place:06}" for place in range(len(self.stage.ranges))
+        ] and self.stage.ranges:
+            raise SettingsError("Spark did not read each range once; nothing was published.")
+        self.parts.write(f"{self.parts.folder}/{self.stage.committed}", msgspec.json.encode(files))
+
+
+def write_tables(parts: Parts, batches: Iterator[pa.RecordBatch]) -> list[tuple[str, str]]:
+    """Write the rows of each table in staged rows into a file of its own, and return the files by table."""
+    listing = parts.task.name
+    tables = (*tables_of(listing), REJECTED_ROWS)
+    paths = {table.name: f"{parts.folder}/{table.name}/{uuid4().hex}.parquet" for table in tables}
+    with ExitStack() as stack:
+        writers: dict[str, ParquetWriter] = {}
+        for table in tables:
+            parts.files.create_dir(f"{parts.folder}/{table.name}")
+            writer = ParquetWriter(paths[table.name], table.schema, filesystem=parts.files)
+            writers[table.name] = stack.enter_context(writer)
+        for batch in batches:
+            staged = ListingRows(listing, pa.Table.from_batches([batch]).cast(row_schema(listing)))
+            for table in tables:
+                writers[table.name].write_table(cast("pa.Table", rows_of(staged, table)))
+    return list(paths.items())
+
+
+def parts_of(listing: str, folder: str, overrides: Overrides, at_once: int = 1) -> Parts:
+    """Return where the files of a listing go."""
+    return Parts.of(task_of(Part(listing, None, at_once), overrides), folder)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Runs the jobs of a snapshot, and keeps the file of each range and when it was read."""
+
+    spark: SparkSession
+    parts: Parts
+    options: Mapping[str, str]
+    found: dict[Evidence, tuple[str, datetime]] = field(default_factory=dict)
+
+    def read(self, ranges: Sequence[Range]) -> list[Evidence]:
+        """Read ranges side by side; see `ReadRanges`."""
+        at_once = min(len(ranges), slots_of(self.spark) or len(ranges))
+        files = self.write(self.spark.range(0, len(ranges), 1, len(ranges)), tuple(ranges), at_once)
+        read = [(path, part_in(self.parts, path)) for _, path in files]
+        self.found.update((part.evidence, (path, part.started_at)) for path, part in read)
+        return [part.evidence for _, part in read]
+
+    def write(self, rows: DataFrame, ranges: tuple[Range, ...] = (), at_once: int = 1) -> list[tuple[str, str]]:
+        """Write rows, or the ranges that they number, and return the committed files."""
+        committed = f"{uuid4().hex}.json"
+        stage = Stage(self.parts.task.name, self.parts.url, committed, ranges, at_once)
+        sent = {**self.options, "stage": msgspec.json.encode(stage).decode()}
+        rows.write.format("letters").options(**sent).mode("append").save()
+        return msgspec.json.decode(self.parts.read(f"{self.parts.folder}/{committed}"), type=list[tuple[str, str]])
+
+    def rows(self, linked: Sequence[Evidence]) -> DataFrame:
+        """Return the staged rows, each with its key, the place of its range, and when that was read."""
+        files = [(*self.found[evidence], place) for place, evidence in enumerate(linked)]
+        named = {path.rpartition("/")[2]: (read_at, place) for path, read_at, place in files}
+        # createDataFrame would import pandas where it is installed
+        values = ", ".join(f"('{name}', timestamp '{at.isoformat()}', {place})" for name, (at, place) in named.items())
+        places = self.spark.sql(f"SELECT * FROM VALUES {values} AS places(file, read_at, place)")
+        staged = self.spark.read.parquet(*(f"{spark_url(self.parts.url)}/{name}" for name in named))
+        key = f.coalesce("id", f.concat(f.lit(NUL), RAW))
+        return staged.withColumns({"key": key, "file": f.col("_metadata.file_name")}).join(f.broadcast(places), "file")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A listing that was published: its verdict, the number of its rows, and the Parquet files of each table."""
+
+    verdict: VerdictName
+    rows: int
+    files: dict[str, list[str]]
+
+
+def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **options: str) -> Snapshot:
+    """Read one huge listing in ranges by all executors, and publish its tables as Parquet files in the folder `to`.
+
+    The manifest `<listing>.json` in `to` lists the files; it is written last, so readers see the former snapshot or
+    this one. `to` is a path or URL that the driver and all executors reach; `options` are those of the format.
+
+    Raises:
+        IncompleteListing: the ranges do not prove that no row was missed; nothing was published.
+    """
+    if listing not in LISTINGS:
+        raise SettingsError(f"listing must be one of {', '.join(LISTINGS)}, got {listing!r}.")
+    home = parts_of(listing, to, to_overrides(options))
+    former = snapshots(home)
+    jobs = Jobs(spark, Parts.of(home.task, f"{home.url}/{listing}-{uuid4().hex[:12]}"), options)
+    try:
+        linked = read_linked(jobs.read, plan_listing(home.task, parts))
+        rows = jobs.rows(linked)
+        verdict, number = judge(home.task, linked, rows)
+        newest = Window.partitionBy("key").orderBy(f.desc("read_at"), f.desc("place"))
+        files: dict[str, list[str]] = defaultdict(list)
+        kept = rows.withColumn("age", f.row_number().over(newest)).where("age = 1")
+        for table, path in jobs.write(kept.select(row_schema(listing).names)):
+            files[table].append(spark_url(f"{jobs.parts.url}/{path[len(jobs.parts.folder) + 1 :]}"))
+    except BaseException as error:
+        jobs.parts.files.delete_dir(jobs.parts.folder)
+        if isinstance(error, NotContinuous):
+            raise IncompleteListing(
+                listing, str(error), count=max((each.count for each in jobs.found), default=0), received=0, walks=1
+            ) from None
+        raise
+    done = Snapshot(verdict, number, files)
+    home.write(f"{home.folder}/{listing}.json", msgspec.json.encode(done))
+    for path, _ in jobs.found.values():
+        home.files.delete_file(path)
+    for old in former[:-1]:
+        home.files.delete_dir(old)
+    return done
+
+
+def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> DataFrame:
+    """Return a table of the newest snapshot of a listing in the folder `to`."""
+    home = parts_of(listing, to, {})
+    done = msgspec.json.decode(home.read(f"{home.folder}/{listing}.json"), type=Snapshot)
+    return spark.read.parquet(*done.files[table])
+
+
+def snapshots(home: Parts) -> list[str]:
+    """Return the folders of a listing's snapshots, oldest first."""
+    found = home.files.get_file_info(FileSelector(home.folder, allow_not_found=True))
+    name = re.compile(rf"{home.task.name}-[0-9a-f]{{12}}")
+    return [info.path for info in sorted(found, key=lambda info: info.mtime) if name.fullmatch(info.base_name)]
+
+
+def judge(task: Task, linked: Sequence[Evidence], rows: DataFrame) -> tuple[VerdictName, int]:
+    """Return the verdict on staged ranges and the number of different rows, or raise `IncompleteListing`."""
+    behind = f.when(f.col("place") > 0, f.col("place"))
+    spans = rows.groupBy("key").agg((f.max(behind) - f.min(behind) + 1 != f.count_distinct(behind)).alias("strays"))
+    is_stray = f.col("strays") & ~f.col("key").startswith(NUL)
+    [listed] = spans.agg(f.count("*"), f.count_if(is_stray)).collect()
+    fault = find_fault(linked, Listed(*listed))
+    if fault:
+        raise IncompleteListing(task.title, fault, count=linked[0].count, received=listed[0], walks=1)
+    return "stable" if is_still(linked, listed[0]) else "continuous", listed[0]
+
+
+def spark_url(url: str) -> str:
+    """Return a URL as Spark knows it."""
+    return f"s3a{url[2:]}" if url.startswith("s3://") else url

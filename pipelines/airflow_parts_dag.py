@@ -31,7 +31,7 @@ def letters_parts() -> None:
     """Plan the parts, read each in a task of its own, and load them if they prove that no row was missed."""
 
     @task
-    def plan(**context: Any) -> list[int]:
+    def plan(**context: Any) -> Any:
         return plan_task("contacts", context["params"]["number"], parts=context["params"]["parts"])
 
     # the limit on requests holds for each task: the pool's slots times that is what the service sees
@@ -40,14 +40,15 @@ def letters_parts() -> None:
         return read_task("contacts", place, parts=context["params"]["parts"])
 
     @task(outlets=[CONTACTS])
-    def load(read: list[int], **context: Any) -> None:  # noqa: ARG001 -- waits for all parts
+    def load(read: Any, **context: Any) -> None:  # noqa: ARG001 -- waits for all parts
         from letters_source import make_pipeline
 
         make = partial(make_pipeline, to=context["params"]["to"])
         result = load_task(make, only=("contacts",), parts=context["params"]["parts"])
         context["outlet_events"][CONTACTS].extra.update(extra_of(result))
 
-    load(read.expand(place=plan()))
+    places: Any = plan()
+    load(read.expand(place=places))
 
 
 letters_parts()

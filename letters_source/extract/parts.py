@@ -27,7 +27,7 @@ from letters_source.extract.audit import Outcome
 from letters_source.extract.listing import open_reader, yield_rows
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.chain import read_range
-from letters_source.pagination.evidence import Evidence, Listed, Range, counts_of, find_fault, have_moved
+from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import plan_ranges, read_linked
 from letters_source.pagination.reader import row_keys
 from letters_source.pagination.readings import Reading, count_strays, distinct_keys
@@ -70,12 +70,14 @@ class Parts:
     task: Task
     files: FileSystem
     folder: str
+    url: str
 
     @classmethod
     def of(cls, task: Task, folder: str) -> "Parts":
         """Return where the parts of a listing are, or will be."""
-        files, path = FileSystem.from_uri(folder if "://" in folder else str(Path(folder).absolute()))
-        return cls(task, files, path.rstrip("/"))
+        url = folder if "://" in folder else Path(folder).absolute().as_uri()
+        files, path = FileSystem.from_uri(url)
+        return cls(task, files, path.rstrip("/"), url.rstrip("/"))
 
     @property
     def plan_file(self) -> str:
@@ -86,8 +88,7 @@ class Parts:
         """Return the plan, or None if there is none; raise SettingsError if it selects other rows."""
         if not self.exists(self.plan_file):
             return None
-        with self.files.open_input_file(self.plan_file) as file:
-            plan = msgspec.json.decode(file.read(), type=Plan)
+        plan = msgspec.json.decode(self.read(self.plan_file), type=Plan)
         if plan.selection != selection_of(self.task):
             raise SettingsError(
                 f"{self.plan_file} was planned for another service, account, filters or privacy policies; "
@@ -102,6 +103,11 @@ class Parts:
     def exists(self, path: str) -> bool:
         """Return whether there is a file."""
         return bool(self.files.get_file_info(path).type == FileType.File)
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        with self.files.open_input_file(path) as file:
+            return bytes(file.read())
 
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
         """Write a file so that readers see all of it or nothing."""
@@ -121,14 +127,19 @@ def selection_of(task: Task) -> str:
     return repr((service, sorted(filters.items()), settings.privacy.recorded, settings.environment))
 
 
-def plan_parts(task: Task, folder: str, number: int) -> Plan:
-    """Plan a number of ranges after a look at the listing's first and last page, and store the plan."""
+def plan_listing(task: Task, number: int) -> list[Range]:
+    """Return a number of ranges to read, after a look at the listing's first and last page."""
     with open_reader(task) as (reader, _):
         walk = begin_walk(reader.read, task.title, 1)
     size = len(walk.readings[0].keys)
     if walk.last_page and size < SMALLEST_PAGE:
         raise SettingsError(f"{task.title}: pages of {size} rows are too small for ranges; load it as a whole.")
-    plan = Plan(uuid4().hex[:12], selection_of(task), tuple(plan_ranges(walk.count, size, number)))
+    return plan_ranges(walk.count, size, number)
+
+
+def plan_parts(task: Task, folder: str, number: int) -> Plan:
+    """Plan a number of ranges, and store the plan."""
+    plan = Plan(uuid4().hex[:12], selection_of(task), tuple(plan_listing(task, number)))
     parts = Parts.of(task, folder)
     parts.write(parts.plan_file, msgspec.json.encode(plan))
     return plan
@@ -148,7 +159,10 @@ def read_into(parts: Parts, path: str, part: Range) -> Part:
     started_at, start = datetime.now(UTC), monotonic()
     schema = row_schema(parts.task.listing.name)
     with Spool(schema) as spool, open_reader(parts.task, spool) as (reader, traffic):
-        evidence, shown = read_range(reader.read, part, 1)
+        try:
+            evidence, shown = read_range(reader.read, part, 1)
+        except NotContinuous as error:
+            raise incomplete(parts.task.title, str(error), reader.readings) from None
         keep = keep_once(reader.readings, shown)
         wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
         notes = sum((reader.notes[number] for number, _ in wanted), Notes())
@@ -256,10 +270,9 @@ def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
     fault = fault or find_fault(linked, Listed(rows, count_strays([[reading] for reading in readings[1:]])))
     if fault:
         raise incomplete(task.title, fault, readings)
-    is_still = not have_moved(linked) and counts_of(linked) == {rows}
     mended, overlap = sum(one.mended for one in linked), max(one.overlap for one in linked)
     keep = keep_once(readings, readings)
-    verdict = Verdict("stable" if is_still else "continuous", tuple(readings), keep, mended, overlap)
+    verdict = Verdict("stable" if is_still(linked, rows) else "continuous", tuple(readings), keep, mended, overlap)
     traffic = sum((part.traffic for part in read), Counter())
     notes = sum((part.notes for part in read), Notes())
     started_at = min(part.started_at for part in read)

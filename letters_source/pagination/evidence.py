@@ -141,6 +141,11 @@ def have_moved(evidence: Sequence[Evidence]) -> bool:
     return any(one.has_moved for one in evidence) or any(each.has_moved for each in joints(evidence))
 
 
+def is_still(evidence: Sequence[Evidence], rows: int) -> bool:
+    """Return whether nothing changed while ranges with so many different rows were read."""
+    return not have_moved(evidence) and counts_of(evidence) == {rows}
+
+
 def find_stray(evidence: Sequence[Evidence]) -> str | None:
     """Return a row that changed its place among the others, or is listed twice, if one is known."""
     strays = *(one.stray for one in evidence), *(each.stray for each in joints(evidence))

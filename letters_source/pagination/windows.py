@@ -91,8 +91,9 @@ def compare(left: Reading, right: Reading) -> Overlap:
         here, there = steady_rows(here, there)
     begin, end = left.window.offset, right.window.offset
     shifts = end + there - begin - here
+    overlap = min(begin + len(left.keys), end + len(right.keys)) - max(begin, end)
     shift = int(np.abs(shifts).max(initial=0))
-    has_moved = len(shifts) < begin + len(left.keys) - end or shift > 0
+    has_moved = len(shifts) < overlap or shift > 0
     return Overlap(share_most(left, right, here, there), has_moved, shift, stray)
 
 
