@@ -138,7 +138,7 @@ def test_no_secret_is_written(spark: SparkSession, world: World, tmp_path: Path,
     """No token is in the event log, in Spark's output, or in a file of the snapshot."""
     seen: list[bytes] = []
 
-    def look(served: Emulator, number: int) -> None:  # noqa: ARG001 -- the emulator's signature
+    def look(served: Emulator, number: int) -> None:
         """Keep what is staged so far."""
         seen.extend(path.read_bytes() for path in tmp_path.rglob("*.parquet"))
 
