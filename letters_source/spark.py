@@ -16,8 +16,8 @@ from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Key, Overrides, Settings
 from letters_source.config.text_options import convert_option, to_overrides
 from letters_source.errors import SettingsError, importing_extra
-from letters_source.extract.accounts import check_apart
 from letters_source.extract.one_table import read_table
+from letters_source.extract.probe import check_apart
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.service.listings import LISTINGS, Texts
 from letters_source.service.throttle import Throttle
