@@ -16,7 +16,7 @@ from letters_source.destination.locking import one_at_a_time, when_free
 from letters_source.destination.pipeline import schema_of_views
 from letters_source.destination.publish import check_published, place_of_copy, publish_copy
 from letters_source.errors import SettingsError
-from letters_source.extract.accounts import check_apart
+from letters_source.extract.probe import check_apart
 from letters_source.extract.task import LoadContext, listing_task
 from letters_source.load import parts_in, run
 from letters_source.pagination.reader import ProgressCallback, no_progress

@@ -20,11 +20,11 @@ from letters_source.destination.audits import (
 from letters_source.destination.pipeline import account_dataset
 from letters_source.destination.sql import SqlClient
 from letters_source.errors import SettingsError
-from letters_source.extract.accounts import check_apart
 from letters_source.extract.mailings import DAYS, window_of
+from letters_source.extract.probe import check_apart
 from letters_source.extract.task import Task
-from letters_source.service.address import service_of
 from letters_source.service.listings import SECTION, given
+from letters_source.service.network import service_of
 from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
 from letters_source.transform.row_hash import ROW_HASH

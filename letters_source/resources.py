@@ -15,8 +15,7 @@ from dlt.common.storages.load_package import load_package_state
 from letters_source.compatibility import check_new_account, check_selection
 from letters_source.config.messages import unusable, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
-from letters_source.destination.kinds import is_files, table_format
-from letters_source.destination.write_modes import check_mode
+from letters_source.destination.kinds import check_mode, is_files, table_format
 from letters_source.errors import SettingsError
 from letters_source.extract.facets import read_facet
 from letters_source.extract.listing import read_listing

@@ -16,10 +16,11 @@ from dlt.extract import DltResource
 from dlt.extract.decorators import ResourceFactory
 from dlt.extract.exceptions import CurrentSourceNotAvailable
 
+from letters_source.config.messages import report_misspelled_sections
+from letters_source.config.providers import present_providers
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
-from letters_source.config.spelling import report_misspelled_sections
-from letters_source.destination.write_modes import write_disposition
+from letters_source.destination.kinds import write_disposition
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
 from letters_source.pagination.reader import ProgressCallback, no_progress
@@ -51,7 +52,7 @@ def letters(
         LettersError: a setting is invalid, or a listing cannot be shown to be complete; nothing is loaded then.
     """
     logging.getLogger("dlt").addFilter(is_no_hint_of_ours)
-    report_misspelled_sections()
+    report_misspelled_sections(present_providers())
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
     throttle = Throttle(resolved.max_workers, resolved.requests_per_second)

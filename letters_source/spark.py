@@ -26,9 +26,9 @@ from letters_source.config.settings import Key, Overrides, Settings
 from letters_source.config.text_options import convert_option, to_overrides
 from letters_source.decode.row_schema import RAW, row_schema
 from letters_source.errors import IncompleteListing, SettingsError, importing_extra
-from letters_source.extract.accounts import check_apart
 from letters_source.extract.one_table import read_table, rows_of
 from letters_source.extract.parts import Parts, part_in, plan_listing, read_into
+from letters_source.extract.probe import check_apart
 from letters_source.extract.task import ListingRows, LoadContext, Task, listing_task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked

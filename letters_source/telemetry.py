@@ -1,22 +1,26 @@
 """Phases of a load: lines of the log, and spans and counters for OpenTelemetry where its SDK is configured.
 
-Whoever configures the SDK has imported OpenTelemetry's API: our command (`cli/exporting.py`), the user's program, or
+Whoever configures the SDK has imported OpenTelemetry's API: our command (`start_exporting`), the user's program, or
 `opentelemetry-instrument`.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
+logger = logging.getLogger("letters_source")
+
 NAME = "letters_source"
 PHASES = logging.getLogger("letters_source.phases")
 """The log of phases, which a terminal shows as a line that is replaced."""
 UNITS = {"rows": "{row}", "requests": "{request}", "retries": "{retry}"}
+ENDPOINTS = {signal: f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_")}
 T = TypeVar("T")
 
 
@@ -120,3 +124,62 @@ def counted(totals: Mapping[str, int], **attributes: str) -> Iterator[None]:
 def named(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return attributes with the names that OpenTelemetry gets."""
     return {f"letters.{name}": value for name, value in attributes.items()}
+
+
+def start_exporting() -> None:
+    """Configure OpenTelemetry's SDK from its own variables, `OTEL_*`, unless the program has done so.
+
+    Nothing happens without an endpoint of a collector or without the extra `otel`.
+    """
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(map(os.environ.get, ENDPOINTS.values())):
+        return
+    # the endpoint may be set for all programs of a machine
+    with suppress(ModuleNotFoundError):
+        name_service()
+        if is_exported("TRACES"):
+            export_spans()
+        if is_exported("METRICS"):
+            export_counters()
+
+
+def name_service() -> None:
+    """Name the service `letters`, unless the environment names it."""
+    if "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        os.environ.setdefault("OTEL_SERVICE_NAME", "letters")
+
+
+def is_exported(signal: str) -> bool:
+    """Return whether traces or metrics have an endpoint, and go there over HTTP."""
+    if not (os.environ.get(ENDPOINTS[""]) or os.environ.get(ENDPOINTS[f"{signal}_"])):
+        return False
+    names = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = next(filter(None, map(os.environ.get, names)), "http/protobuf")
+    if protocol != "http/protobuf":
+        logger.warning(
+            "%s are not exported: OTLP over %s is not supported, only http/protobuf.", signal.capitalize(), protocol
+        )
+    return protocol == "http/protobuf" and os.environ.get(f"OTEL_{signal}_EXPORTER", "otlp") == "otlp"
+
+
+def export_spans() -> None:
+    """Export spans, unless a provider is set."""
+    from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        provider = TracerProvider()
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        trace.set_tracer_provider(provider)
+
+
+def export_counters() -> None:
+    """Export counters, unless a provider is set."""
+    from opentelemetry import metrics
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+    if not isinstance(metrics.get_meter_provider(), MeterProvider):
+        metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())]))

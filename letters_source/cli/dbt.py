@@ -1,12 +1,14 @@
 """Renders the tables as sources of a dbt project, with tests, descriptions and freshness."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from letters_source.cli.references import Reference, find_references
 from letters_source.tables import DATASET, LISTING_AUDIT, Column, Table
+
+if TYPE_CHECKING:
+    from letters_source.cli.dictionary import Reference
 
 HEADER = """\
 # Written by `letters schema --format dbt`. These variables of the project tell it what your loads do:
@@ -24,20 +26,20 @@ TYPES = {"timestamp": "timestamptz", "double": "double precision"}
 Properties = dict[str, Any]
 
 
-def to_dbt(tables: Sequence[Table]) -> str:
-    """Return the tables as a properties file, for dbt 1.10.8 or later."""
-    references = {reference.child: reference for reference in find_references(tables)}
+def to_dbt(tables: Sequence[Table], references: "Sequence[Reference]") -> str:
+    """Return the tables and their foreign keys as a properties file, for dbt 1.10.8 or later."""
+    reference_of = {reference.child: reference for reference in references}
     source = {
         "name": SOURCE,
         "description": "Templates and contacts of a letter mailing service, loaded by letters_source.",
         "schema": SCHEMA,
-        "tables": [describe_table(table, references.get(table.name)) for table in tables],
+        "tables": [describe_table(table, reference_of.get(table.name)) for table in tables],
     }
     text = yaml.safe_dump({"version": 2, "sources": [source]}, sort_keys=False, allow_unicode=True, width=1000)
     return HEADER + text.rstrip("\n")
 
 
-def describe_table(table: Table, reference: Reference | None) -> Properties:
+def describe_table(table: Table, reference: "Reference | None") -> Properties:
     """Return the properties of a table and its columns."""
     key_test = [enabled_test("unique", parts_of(table), column_name=" || '|' || ".join(table.key))]
     return without_empty(
@@ -53,7 +55,7 @@ def describe_table(table: Table, reference: Reference | None) -> Properties:
     )
 
 
-def describe_column(column: Column, table: Table, reference: Reference | None) -> Properties:
+def describe_column(column: Column, table: Table, reference: "Reference | None") -> Properties:
     """Return the properties of a column."""
     names = [
         *(["unique"] if table.key == (column.name,) else []),
@@ -92,7 +94,7 @@ def enabled_test(name: str, parts: Sequence[str], config: Properties | None = No
     return {name: properties} if properties else name
 
 
-def reference_test(table: Table, reference: Reference) -> Any:
+def reference_test(table: Table, reference: "Reference") -> Any:
     """Return the test that each row has a parent; only a warning where the parent may be deleted, or too new."""
     parts = dict.fromkeys([*parts_of(table), reference.parent])
     lenient = {"severity": "warn"} if table.part in ("facet", "window") else None

@@ -2,17 +2,38 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, Literal
 
-from letters_source.cli.references import Reference, find_references
 from letters_source.tables import TABLES, Column, Table
 
 Form = Literal["text", "markdown", "json", "mermaid", "dbml", "dbt"]
 Tables = Sequence[Table]
 
 HEADINGS = ("column", "type", "key", "personal", "meaning")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key from a child table to its parent; `single` where a parent has at most one such row."""
+
+    child: str
+    column: str
+    parent: str
+    parent_column: str
+    single: bool
+
+
+def find_references(tables: Tables) -> tuple[Reference, ...]:
+    """Return the foreign keys of child tables, in the order of the tables."""
+    roots = {table.listing: table for table in tables if not table.is_child}
+    return tuple(
+        # more columns of the key follow if a parent has many rows
+        Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
+        for child in tables
+        if child.is_child and (parent := roots[child.listing])
+    )
 
 
 def render(form: Form, tables: Tables = TABLES) -> str:
@@ -142,7 +163,7 @@ def to_dbt(tables: Tables) -> str:
     # the other forms do without YAML
     from letters_source.cli import dbt
 
-    return dbt.to_dbt(tables)
+    return dbt.to_dbt(tables, find_references(tables))
 
 
 WRITERS: Mapping[Form, Callable[[Tables], str]] = {

@@ -16,6 +16,7 @@ import msgspec
 
 from letters_source.accounts import each_account
 from letters_source.cli.outcomes import Loads
+from letters_source.cli.output import silence_output
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
 from letters_source.installation import python_command
 from letters_source.load import run
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
 @cache
 def console(*, stderr: bool = False) -> "Console":
     """Return the console of results, or of progress and log."""
-    from letters_source.cli.consoles import ResultConsole
+    from rich.console import Console
+
+    class ResultConsole(Console):
+        """A console whose reader may leave: `letters load | head -1` is no failed load."""
+
+        def on_broken_pipe(self) -> None:
+            """Print no more, where rich would end the process with 1; rich calls this."""
+            silence_output()
 
     # without a terminal, rich would cut tables at 80 columns
     stream = sys.stderr if stderr else sys.stdout

@@ -106,10 +106,10 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
     A dataset keeps its filters, account and mode. To load with other ones, use another --dataset.
     """
     from letters_source.cli.display import load_accounts_shown, load_with_progress, show_load, start_logging
-    from letters_source.cli.exporting import start_exporting
     from letters_source.cli.outcomes import Loads, outcome_reported
     from letters_source.destination.pipeline import account_dataset, account_pipelines, make_pipeline, schema_of_views
     from letters_source.tables import DATASET
+    from letters_source.telemetry import start_exporting
 
     start_logging(quiet=quiet, debug=debug)
     start_exporting()

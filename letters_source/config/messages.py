@@ -1,13 +1,21 @@
-"""How errors describe settings, and where to set them."""
+"""What errors and warnings say of settings: what they accept, where to set them, and which name was probably meant."""
 
-from collections.abc import Collection
+import logging
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
-from typing import Literal, get_args, get_origin
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from letters_source.config.settings import SECRETS, Key
+from letters_source.config.settings import FILTERS, SECRETS, SETTINGS, SUBSECTIONS, Environment, Key
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
+
+if TYPE_CHECKING:
+    from dlt.common.configuration.providers import ConfigProvider
+
+logger = logging.getLogger("letters_source")
 
 KINDS = {
     int: "a whole number",
@@ -17,6 +25,11 @@ KINDS = {
     date: "a day such as 2024-01-31",
     tuple: "a list of texts",
 }
+# allows one wrong, missing or extra letter in ten
+TYPO = 0.85
+TOP, OURS = SECTION.split(".")
+NAMES = {*SETTINGS, *SUBSECTIONS, *get_args(Environment)} | {name for keys in FILTERS.values() for name in keys}
+"""What a section of ours can contain."""
 
 
 def expected(key: Key) -> str:
@@ -82,3 +95,36 @@ def variable_of(key: str) -> str:
 def is_secret(key: str) -> bool:
     """Return whether a setting's value is a secret."""
     return key.rpartition(".")[2] in SECRETS
+
+
+def report_misspelled_sections(providers: "Sequence[ConfigProvider]") -> None:
+    """Warn of each section and variable that would be one of ours if its name were spelled right.
+
+    It is no error: another source may have such a name.
+    """
+    for wrong, right in (*misspelled_sections(providers), *misspelled_variables()):
+        logger.warning("%s is not used; did you mean %s?", wrong, right)
+
+
+def misspelled_sections(providers: "Sequence[ConfigProvider]") -> Iterator[tuple[str, str]]:
+    """Yield sections of files with a name that is almost ours and a key that is ours, and the right name."""
+    # the singular is the likely slip; providers cannot list the sections at their top
+    for provider, top in product(providers, (TOP, TOP.removesuffix("s"))):
+        sections = provider.get_value(top, Any, None)[0]
+        for name, keys in sections.items() if isinstance(sections, Mapping) else ():
+            if is_near(top, name) and isinstance(keys, Mapping) and not NAMES.isdisjoint(keys):
+                yield f"section [{top}.{name}] in {provider.name}", f"[{SECTION}]"
+
+
+def misspelled_variables() -> Iterator[tuple[str, str]]:
+    """Yield environment variables in such a section, and the right name."""
+    for variable in sorted(os.environ):
+        top, _, rest = variable.lower().partition("__")
+        name, _, key = rest.partition("__")
+        if is_near(top, name) and key.rpartition("__")[2] in NAMES:
+            yield variable, variable_of(f"{SECTION}.{key}")
+
+
+def is_near(top: str, name: str) -> bool:
+    """Return whether two parts of a name are almost ours, but not ours."""
+    return (top, name) != (TOP, OURS) and bool(nearest(top, (TOP,), TYPO) and nearest(name, (OURS,), TYPO))

@@ -22,14 +22,12 @@ from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.utils import deserialize_value
 from dlt.common.typing import TSecretStrValue
 
-from letters_source.config.messages import expected, is_secret, nearest, unknown, unusable, variable_of, wrong
+from letters_source.config.messages import TYPO, expected, is_secret, nearest, unknown, unusable, variable_of, wrong
 from letters_source.config.settings import Key
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
 
 Providers = Sequence[ConfigProvider]
-# allows one wrong, missing or extra letter in ten
-TYPO = 0.85
 
 
 @contextmanager

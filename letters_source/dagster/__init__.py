@@ -6,9 +6,9 @@ Definitions are data: before a run, nothing touches the service or the destinati
 from letters_source.errors import importing_extra
 
 with importing_extra("dagster"):
+    from letters_source.dagster.assets import SERVICE, LettersTranslator, asset_specs
     from letters_source.dagster.component import LettersComponent
     from letters_source.dagster.resource import LettersResource, dagster_failures, letters_checks
-    from letters_source.dagster.specs import SERVICE, LettersTranslator, asset_specs
 
 __all__ = [
     "SERVICE",

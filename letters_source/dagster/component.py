@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import dagster as dg
 from pydantic import Field
 
-from letters_source.dagster.overrides import check_overrides
-from letters_source.dagster.resource import LettersResource, account_keys, letters_checks
-from letters_source.dagster.specs import SERVICE, LettersTranslator, asset_specs
+from letters_source.dagster.assets import SERVICE, LettersTranslator, asset_specs
+from letters_source.dagster.resource import LettersResource, account_keys, check_overrides, letters_checks
 from letters_source.destination.pipeline import Kind
 from letters_source.tables import DATASET
 

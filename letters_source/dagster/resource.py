@@ -1,16 +1,18 @@
-"""The Dagster resource that loads and checks the tables, and the op that runs the checks."""
+"""The Dagster resource that loads and checks the tables, its settings, and the op that runs the checks."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 import dlt
 from pydantic import Field
 
-from letters_source.dagster.checks import check_specs, result_of, run_checks
-from letters_source.dagster.overrides import to_overrides
-from letters_source.dagster.specs import TABLE_NAME, audited_as, table_of
+from letters_source.config.messages import unusable
+from letters_source.config.providers import check_names
+from letters_source.config.resolve import resolve_settings
+from letters_source.config.settings import FILTERS, SECRETS, Overrides, Settings
+from letters_source.dagster.assets import TABLE_NAME, audited_as, check_specs, result_of, run_checks, table_of
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import kind_of, shown_place
@@ -18,7 +20,14 @@ from letters_source.destination.pipeline import Kind, account_pipelines, make_pi
 from letters_source.errors import LettersError, LoadFailed
 from letters_source.load import run
 from letters_source.results import Result
+from letters_source.service.listings import SECTION, ContactFilters, TemplateFilters
 from letters_source.tables import DATASET, MAILINGS, Table
+
+FILTERS_OF = {"contact_filters": ("contacts", ContactFilters), "template_filters": ("templates", TemplateFilters)}
+# a URL and secrets that pass the checks; an empty proxy means none
+PLACEHOLDERS = {"base_url": "https://localhost", **dict.fromkeys(SECRETS, "-" * 16), "proxy": ""}
+# these may exist only where runs execute
+FILES = ("ca_bundle", "client_cert", "client_key")
 
 
 class LettersResource(dg.ConfigurableResource[Any]):
@@ -145,3 +154,26 @@ def metadata_of(table: Table, result: Result, dataset: str) -> Mapping[str, Any]
         "load_id": result.load_id,
         "dataset": dataset,
     }
+
+
+def to_overrides(given: Mapping[str, Any]) -> Overrides:
+    """Return settings as arguments for `run`, or raise `SettingsError`; filters are mappings."""
+    for name in SECRETS:
+        if name in given:
+            raise unusable(name, "is a secret, not for definitions")
+    return cast("Overrides", {name: to_filters(name, value) for name, value in given.items()})
+
+
+def to_filters(name: str, value: Any) -> Any:
+    """Return the filters of a listing from a mapping; any other setting unchanged."""
+    if name not in FILTERS_OF or not isinstance(value, Mapping):
+        return value
+    listing, kind = FILTERS_OF[name]
+    check_names(f"{SECTION}.{listing}", value, [*FILTERS[listing]])
+    return kind(**value)
+
+
+def check_overrides(given: Mapping[str, Any]) -> Settings:
+    """Return the settings as if nothing else were configured, or raise `SettingsError`; looks nothing up."""
+    known = {**PLACEHOLDERS, **to_overrides(given), **dict.fromkeys(FILES, "")}
+    return resolve_settings(cast("Overrides", known), [])

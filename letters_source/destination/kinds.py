@@ -1,4 +1,4 @@
-"""Properties of a destination: its kind, its capabilities, and its location."""
+"""Properties of a destination: its kind, its location, its capabilities, and how it writes each mode of a load."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -6,8 +6,12 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import dlt
-from dlt.common.schema.typing import TTableFormat
+from dlt.common.schema.typing import TCdcStrategyDict, TScd2StrategyDict, TTableFormat, TWriteDispositionConfig
 from dlt.destinations.impl.duckdb.configuration import DuckDbClientConfiguration, DuckDbCredentials
+
+from letters_source.errors import SettingsError
+from letters_source.tables import MERGE, Mode, Table
+from letters_source.transform.row_hash import LISTED, ROW_HASH
 
 if TYPE_CHECKING:
     # imported at run time, it would delay loads into other destinations
@@ -19,6 +23,8 @@ MEMORY_MB = 120
 DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 1, "preserve_insertion_order": False}
 # DuckDB's default; dlt raises it to 1 GB, and rows would go through the write-ahead log first: a tenth of a load
 DUCKDB_PRAGMAS = ("checkpoint_threshold='16MiB'",)
+STRATEGIES = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
+"""dlt's merge strategies for each mode; the destination must support one of them."""
 
 
 def engine(pipeline: dlt.Pipeline) -> str:
@@ -83,3 +89,31 @@ def local_folder(pipeline: dlt.Pipeline) -> Path | None:
 def files_client(pipeline: dlt.Pipeline) -> "FilesystemClient":
     """Return dlt's client of a filesystem destination."""
     return cast("FilesystemClient", pipeline.destination_client())
+
+
+def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> TWriteDispositionConfig:
+    """Return dlt's write disposition for a table of a listing."""
+    if mode == "replace":
+        return {"disposition": "replace"}
+    if mode == "sync":
+        return TCdcStrategyDict(
+            disposition="merge", strategy="cdc", row_version_column_name=ROW_HASH.name, skip_unchanged_rows=True
+        )
+    history = TScd2StrategyDict(disposition="merge", strategy="scd2", row_version_column_name=ROW_HASH.name)
+    if filtered:
+        # only versions of listed rows end, because the others may just be filtered out
+        key = table.key[0]
+        history["destination_scope"] = f"{key} IN (SELECT {key} FROM {{staging_table}})"
+        history["source_filter"] = f"{ROW_HASH.name} <> '{LISTED}'"
+    return history
+
+
+def check_mode(pipeline: dlt.Pipeline, name: str, mode: str) -> None:
+    """Check that the destination supports a mode; otherwise dlt would append, or fail during the load."""
+    # dlt can extract before a destination is set
+    if mode == "replace" or not pipeline.destination or STRATEGIES[mode] & merge_strategies(pipeline):
+        return
+    files = f"{table_format(pipeline) or 'plain'} files"
+    place = files if is_files(pipeline) else pipeline.destination.destination_name
+    what = "loading mailings" if mode == MERGE else mode
+    raise SettingsError(f"{name}: {what} is not supported for {place}; choose another destination.")

@@ -1,22 +1,25 @@
-"""Report how a listing was read: lines in the log and a row of `listing_audit`."""
+"""Report how a listing was read, and fields that are not documented: lines in the log, and a row of `listing_audit`."""
 
 import json
 import logging
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from letters_source.decode.row_schema import OTHERS, Notes
+from letters_source.errors import UndocumentedFields
 from letters_source.extract.task import TableRows, Task
 from letters_source.pagination.verdicts import Verdict
-from letters_source.service.address import service_of
 from letters_source.service.listings import given
-from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE
+from letters_source.service.network import service_of
+from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE, tables_of
 
 logger = logging.getLogger("letters_source")
 
@@ -130,3 +133,51 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
 def as_json(times: Counter[str]) -> str | None:
     """Return counts as a JSON object in alphabetical order, None for none."""
     return json.dumps(dict(sorted(times.items()))) if times else None
+
+
+def check_fields(task: Task, notes: Notes) -> None:
+    """Raise `UndocumentedFields` if `on_undocumented` is fail and a field did not fit that is not in `known_fields`."""
+    settings = task.settings
+    strange = {name: rows for name, rows in by_plain_name(notes.kept).items() if name not in settings.known_fields}
+    if strange and settings.on_undocumented == "fail":
+        raise UndocumentedFields(task.title, dict(sorted(strange.items())))
+
+
+def log_fields(task: Task, notes: Notes, audits: Sequence[Mapping[str, Any]]) -> None:
+    """Log each field that did not fit: a warning if neither the settings know it nor an earlier load's audit."""
+    settings = task.settings
+    known = {*settings.known_fields, *named_in(audits)}
+    fate = "dropped" if settings.privacy.undocumented == "drop" else "kept in the column undocumented"
+    documented = set(documented_fields(task.listing.name))
+    for name, rows in sorted(by_plain_name(notes.kept).items()):
+        is_news = name not in known and settings.on_undocumented != "keep"
+        what = f"{name} did not fit" if name in documented else titled(name, is_news=is_news)
+        logger.log(level(is_news=is_news), "%s: %s in %d rows, %s", task.title, what, rows, fate)
+    for name, rows in sorted(by_plain_name(notes.numbers).items()):
+        message = "%s: %s was a number in %d rows and was kept as text"
+        logger.log(level(is_news=name not in known), message, task.title, name, rows)
+
+
+def titled(name: str, *, is_news: bool) -> str:
+    """Return what a message calls an undocumented field."""
+    return name if name == OTHERS else f"{'new' if is_news else 'undocumented'} field {name}"
+
+
+def level(*, is_news: bool) -> int:
+    """Return the log level of something that was noticed."""
+    return logging.WARNING if is_news else logging.INFO
+
+
+def named_in(audits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the fields that audits name; those of older versions lack a column."""
+    for audit in audits:
+        for column in ("undocumented_fields", "converted_fields"):
+            yield from audit.get(column) or ()
+
+
+def documented_fields(listing: str) -> Iterator[str]:
+    """Yield the service's names of a listing's documented fields, nested ones after their object's name and a dot."""
+    for table in tables_of(listing):
+        prefix = f"{table.wire}." if table.is_child else ""
+        yield from (f"{prefix}{column.wire}" for column in table.documented)
+        yield table.wire

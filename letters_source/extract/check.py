@@ -8,13 +8,13 @@ from functools import partial
 from time import monotonic
 from typing import Unpack
 
+from letters_source.config.messages import report_misspelled_sections
+from letters_source.config.providers import present_providers
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
-from letters_source.config.spelling import report_misspelled_sections
 from letters_source.decode.page import Page
-from letters_source.extract.accounts import effect_of_account
 from letters_source.extract.listing import fetch_page, read_page
-from letters_source.extract.probe import TRIALS, Effect, find_largest_page, try_filter
+from letters_source.extract.probe import TRIALS, Effect, effect_of_account, find_largest_page, try_filter
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.pagination.passes import pages_of
 from letters_source.pagination.reader import ProgressCallback, no_progress
@@ -66,7 +66,7 @@ def check_service(
     """
     if accounts:
         overrides["account_id"] = accounts[0]
-    report_misspelled_sections()
+    report_misspelled_sections(present_providers())
     settings = resolve_settings(overrides)
     tokens = token_source(settings, overrides)
     throttle = Throttle(settings.max_workers, settings.requests_per_second)

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import ServiceError
-from letters_source.extract.audit import Outcome, audit_row, log_outcome
-from letters_source.extract.new_fields import check_fields, log_fields
+from letters_source.extract.audit import Outcome, audit_row, check_fields, log_fields, log_outcome
 from letters_source.extract.shrinkage import check_shrinking, rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.reader import PageReader

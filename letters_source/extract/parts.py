@@ -35,8 +35,8 @@ from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict, incomplete, keep_once
 from letters_source.pagination.walk import begin_walk
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
-from letters_source.service.address import service_of
 from letters_source.service.listings import given
+from letters_source.service.network import service_of
 
 METADATA = b"letters"
 """The key of a part's figures in its file's metadata, so that rows and evidence are written at once."""

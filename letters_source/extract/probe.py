@@ -1,15 +1,24 @@
-"""Find out what the interface leaves open: which filters the service honors, and how large its pages get."""
+"""Find out what the interface leaves open: which filters and accounts the service honors, and how large pages get."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Literal
 
 from letters_source.config.settings import Settings
-from letters_source.errors import MalformedResponse, NotAuthorised, ServiceError, ServiceRejected, ServiceUnreachable
+from letters_source.errors import (
+    MalformedResponse,
+    NotAuthorised,
+    ServiceError,
+    ServiceRejected,
+    ServiceUnreachable,
+    SharedIds,
+)
 from letters_source.extract.listing import fetch_page
 from letters_source.extract.task import Task
 from letters_source.pagination.readings import Window
+from letters_source.service.client import Client
 from letters_source.service.listings import (
     ADDRESS_STATUSES,
     LAST_MAILED_STATUSES,
@@ -20,12 +29,15 @@ from letters_source.service.listings import (
     given,
     refined,
 )
+from letters_source.service.pacing import FEW_ROWS
 
 logger = logging.getLogger("letters_source")
 
 Verdict = Literal["honored", "ignored", "no difference", "refused", "failed", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
 """Returns the service's count for the given query parameters."""
+FirstIds = Mapping[str, frozenset[str]]
+"""The ids on the first page of each account."""
 
 LARGEST_PAGE = 16_384
 
@@ -130,3 +142,39 @@ def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
         doubled = min(2 * size, count, LARGEST_PAGE)
         size = doubled if too_large > doubled else (best + too_large) // 2
     return best
+
+
+def check_apart(task: Task, accounts: Iterable[str]) -> None:
+    """Raise `SharedIds` if two accounts list the same ids on their first pages."""
+    with task.context.client() as client:
+        found = first_ids(task, client, accounts)
+    for one, other in combinations(found, 2):
+        if shared := found[one] & found[other]:
+            raise SharedIds(task.name, (one, other), len(shared))
+
+
+def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Effect:
+    """Return whether the service honors the account; of a single one, compared with an account that does not exist."""
+    others = accounts if len(accounts) > 1 else (*accounts, NOBODY)
+    try:
+        found = first_ids(task, client, others)
+    except ServiceError as error:
+        return Effect("failed", getattr(error, "status", None), str(error))
+    if any(found[one] & found[other] for one, other in combinations(found, 2)):
+        return Effect("no difference")
+    return Effect("honored" if any(found.values()) else "cannot tell")
+
+
+def first_ids(task: Task, client: Client, accounts: Iterable[str]) -> FirstIds:
+    """Return the ids on the first page of each account."""
+    return {account: ids_of(task.narrowed(account_id=account), client) for account in map(str, accounts)}
+
+
+def ids_of(task: Task, client: Client) -> frozenset[str]:
+    """Return the ids on a task's first page; none if the service refuses it, which a load reports itself."""
+    size = FEW_ROWS if task.page_size.is_trial else task.page_size.rows
+    try:
+        page = fetch_page(task, client, Window(0, size))
+    except (ServiceRejected, NotAuthorised):
+        return frozenset()
+    return frozenset(page.rows["id"].drop_null().to_pylist())

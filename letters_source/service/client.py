@@ -21,11 +21,10 @@ from letters_source.service.deadline import TimedAdapter
 from letters_source.service.failures import PROXY_AUTHENTICATION, failed, refused_by_proxy
 from letters_source.service.network import DIRECT, Network
 from letters_source.service.page_request import PageRequest
-from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown, check_status
+from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown, check_status, service_words
 from letters_source.service.retries import FIRST_WAIT_SECONDS, failure, retrying
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import Tokens, TokenSource
-from letters_source.service.words import service_words
 
 logger = logging.getLogger("letters_source")
 T = TypeVar("T")

@@ -1,7 +1,9 @@
-"""How to reach the service: through which proxy, whose certificates to trust, and which certificate to show."""
+"""How to reach the service: at which address, through which proxy, whose certificates to trust, and which to show."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +34,12 @@ class Network:
 
 DIRECT = Network()
 """No proxy, public certificates, no client certificate."""
+
+
+def service_of(base_url: str) -> str:
+    """Return the scheme, host and path of an address, without a default port or trailing slashes."""
+    url = urlsplit(base_url)
+    host = url.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    port = f":{url.port}" if url.port not in (None, DEFAULT_PORTS.get(url.scheme)) else ""
+    return f"{url.scheme}://{host}{port}{url.path.rstrip('/')}"

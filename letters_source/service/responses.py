@@ -1,8 +1,11 @@
 """What a response or the lack of one means: success, a retry, or an error with its message."""
 
+import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -10,7 +13,6 @@ import requests
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
 from letters_source.service.page_request import PageRequest
 from letters_source.service.tokens import Tokens
-from letters_source.service.words import service_words
 
 TOO_MANY_REQUESTS = 429
 SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
@@ -25,6 +27,14 @@ LONGEST_HOST = 253
 # beyond any retry budget; much longer waits overflow
 LONGEST_RETRY_AFTER = 10.0**7
 ADVICE = "Check base_url, or raise sources.letters.retry_budget."
+LONGEST_MESSAGE = 200
+# no error document is longer
+LONGEST_BODY = 2**16
+NAMES = ("message", "error", "detail")
+"""The fields of a JSON object that may say what is wrong."""
+HIDDEN = "***"
+# what a token may look like in any shape, and what an e-mail address looks like
+SECRETS = re.compile(r"[\w.~+/=-]{24,}|\S+@\S+")
 
 
 @dataclass(eq=False)
@@ -131,3 +141,41 @@ def may_be_size(error: LettersError) -> bool:
     if isinstance(error, MalformedResponse):
         return error.is_too_large
     return isinstance(error, ServiceUnreachable) and error.may_be_size
+
+
+def service_words(body: bytes, tokens: Tokens) -> str:
+    """Return the service's own words after a colon; empty if it has none."""
+    words = find_words(body)
+    if tokens.access in words or tokens.refresh in words:
+        # it repeats the request, and may repeat more of it
+        return ""
+    plain = "".join(letter if letter.isprintable() else " " for letter in SECRETS.sub(HIDDEN, words))
+    line = " ".join(plain.split())[:LONGEST_MESSAGE].rstrip(". ")
+    return f": {line}" if line else ""
+
+
+def find_words(body: bytes) -> str:
+    """Return the text of an error document: a field of a JSON object without data, or short plain text."""
+    try:
+        text = body.decode() if len(body) <= LONGEST_BODY else ""
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return plain_text(body)
+    if not isinstance(document, dict) or "data" in document:
+        return ""
+    return next(filter(None, (text_of(document.get(name)) for name in NAMES)), "")
+
+
+def text_of(value: Any) -> str:
+    """Return a field's text, or that of the `message` within it."""
+    inner = value.get("message") if isinstance(value, dict) else value
+    return inner if isinstance(inner, str) else ""
+
+
+def plain_text(body: bytes) -> str:
+    """Return a body of short plain text; empty for markup, damaged JSON and anything else."""
+    try:
+        text = body.decode().strip() if len(body) <= LONGEST_MESSAGE else ""
+    except ValueError:
+        return ""
+    return text if text[:1].isalpha() and "<" not in text else ""

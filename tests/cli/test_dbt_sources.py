@@ -4,8 +4,8 @@ from typing import Any
 
 import yaml
 
-from letters_source.cli.dbt import HEADER, to_dbt
-from letters_source.cli.references import find_references
+from letters_source.cli.dbt import HEADER
+from letters_source.cli.dictionary import find_references, render
 from letters_source.tables import DATASET, TABLES, Column, Table
 
 CAMPS = Table(
@@ -97,7 +97,7 @@ where listing = 'contacts'
 
 def parsed_tables(*tables: Table) -> list[dict[str, Any]]:
     """The tables of the source, as dbt reads them."""
-    [source] = yaml.safe_load(to_dbt(tables))["sources"]
+    [source] = yaml.safe_load(render("dbt", tables))["sources"]
     found: list[dict[str, Any]] = source["tables"]
     return found
 
@@ -122,7 +122,7 @@ def names_tested(test: str) -> set[tuple[str, str]]:
 
 def test_sources_are_exact() -> None:
     """Of small tables: what they depend on, their age, keys, types, what is personal, and meanings."""
-    assert to_dbt((CAMPS, NOTES)) == HEADER + SOURCES
+    assert render("dbt", (CAMPS, NOTES)) == HEADER + SOURCES
 
 
 def test_every_table_and_column_has_its_description() -> None:
@@ -192,4 +192,4 @@ def test_the_age_of_each_table_is_that_of_its_own_audits() -> None:
         for table in TABLES
         if table.listing and table.part in ("row", "facet", "window")
     }
-    assert f'"{DATASET}"' in to_dbt((CAMPS,))
+    assert f'"{DATASET}"' in render("dbt", (CAMPS,))

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from importlib import resources
 from operator import itemgetter
@@ -30,6 +31,12 @@ TEMPLATE = {
     "creator": "",
 }
 STATES = CHARTS[0]
+
+
+@pytest.fixture(autouse=True)
+def main_module_with_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the main module of pytest's workers a file: pyspark, which marimo imports, ends a process without one."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from letters_source.errors import ServiceUnreachable
 from letters_source.service.client import Client
 from letters_source.service.failures import SERVICE, certificate_advice, describe, failed
 from letters_source.service.listings import CONTACTS
-from letters_source.service.network import DIRECT, Network
+from letters_source.service.network import DIRECT, Network, service_of
 from letters_source.service.page_request import PageRequest
 from letters_source.service.throttle import Stopped, Throttle
 from letters_source.service.tokens import Tokens, TokenSource
@@ -364,3 +364,19 @@ def test_only_a_proxy_can_refuse_a_tunnel() -> None:
     """Words of a service about a tunnel are not taken for those of a proxy."""
     error: Any = requests.exceptions.ConnectionError("Tunnel connection failed: 407 canary")
     assert failed(error, "https://letters.example.org", DIRECT).reason == "the connection ended without a response"
+
+
+@pytest.mark.parametrize(
+    ("address", "service"),
+    [
+        ("https://letters.example.org/api/v1", "https://letters.example.org/api/v1"),
+        ("HTTPS://Letters.Example.org:443/api/v1//", "https://letters.example.org/api/v1"),
+        ("https://letters.example.org:8443/API/v1", "https://letters.example.org:8443/API/v1"),
+        ("http://localhost:80", "http://localhost"),
+        ("http://localhost:443/", "http://localhost:443"),
+        ("http://[::1]:8765/api/v1", "http://[::1]:8765/api/v1"),
+    ],
+)
+def test_spellings_of_one_service_are_alike(address: str, service: str) -> None:
+    """Letter case of scheme and host, default ports and trailing slashes do not matter; paths and other ports do."""
+    assert service_of(address) == service

@@ -6,7 +6,8 @@ import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
 
-from letters_source.config.spelling import report_misspelled_sections
+from letters_source.config.messages import report_misspelled_sections
+from letters_source.config.providers import present_providers
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_variables_of_a_section_that_is_almost_ours_are_reported(
 ) -> None:
     """With the right name, which has the same key."""
     monkeypatch.setenv(variable, "canary")
-    report_misspelled_sections()
+    report_misspelled_sections(present_providers())
     assert caplog.messages == ([f"{variable} is not used; did you mean {right}?"] if right else [])
 
 
@@ -52,7 +53,7 @@ def test_sections_of_files_that_are_almost_ours_are_reported(
     """Those that hold one of our keys; another source may have a similar name."""
     (project / ".dlt/config.toml").write_text(f"[{section}]\n{key} = 'canary'\n")
     Container()[PluggableRunContext].reload_providers()
-    report_misspelled_sections()
+    report_misspelled_sections(present_providers())
     name = ".".join(section.split(".")[:2])
     expected = f"section [{name}] in config.toml is not used; did you mean [sources.letters]?"
     assert caplog.messages == ([expected] if is_reported else [])

@@ -8,7 +8,7 @@ import pytest
 from letters_source.config.settings import Settings
 from letters_source.decode.row_schema import OTHERS, Notes
 from letters_source.errors import UndocumentedFields
-from letters_source.extract.new_fields import check_fields, documented_fields, log_fields
+from letters_source.extract.audit import check_fields, documented_fields, log_fields
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.service.listings import LISTINGS
 from letters_source.service.throttle import Throttle
