@@ -23,6 +23,7 @@ from letters_source.errors import SettingsError
 from letters_source.extract.mailings import DAYS, window_of
 from letters_source.extract.probe import check_apart
 from letters_source.extract.task import Task
+from letters_source.results import Audit, Selection
 from letters_source.service.listings import SECTION, given
 from letters_source.service.network import service_of
 from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, tables_of
@@ -35,7 +36,7 @@ WORDS = {"pii": "policies for personal values"}
 logger = logging.getLogger("letters_source")
 
 
-def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[dict[str, Any]]) -> None:
+def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[Audit]) -> None:
     """Check that the dataset was loaded with the same filters, account, environment, mode and service, or raise.
 
     The newest of the task's `audits`, which are newest first, decides; environments are compared if both loads set one.
@@ -64,7 +65,7 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
         )
 
 
-def check_service(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[dict[str, Any]]) -> None:
+def check_service(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[Audit]) -> None:
     """Check that no listing of the dataset was loaded from another service, or raise `SettingsError`."""
     held = held_service(client) or next((audit.get("service") for audit in audits), None)
     wanted = service_of(task.settings.base_url)
@@ -102,7 +103,7 @@ def check_new_account(pipeline: dlt.Pipeline, task: Task) -> None:
             check_apart(task, (account, other))
 
 
-def left_behind(client: SqlClient | None, task: Task) -> list[dict[str, Any]]:
+def left_behind(client: SqlClient | None, task: Task) -> list[Audit]:
     """Return the audits, newest first, of unfinished loads whose rows would stay next to those of the task."""
     if task.name != MAILINGS.name and task.settings.mode != "history":
         return []
@@ -110,7 +111,7 @@ def left_behind(client: SqlClient | None, task: Task) -> list[dict[str, Any]]:
     return [
         audit
         for audit in unfinished_audits(client, task.name)
-        if any(holds_rows(client, table.name, audit[LOAD_ID.name]) for table in tables)
+        if any(holds_rows(client, table.name, audit["_dlt_load_id"]) for table in tables)
     ]
 
 
@@ -168,7 +169,7 @@ def check_columns(client: SqlClient | None, dataset: str, task: Task) -> None:
 def selection_of(task: Task) -> dict[str, Any]:
     """Return the task's selection."""
     settings = task.settings
-    audit = {
+    audit: Selection = {
         "filters": given(task.filters),
         "account_id": task.filters.account_id,
         "environment": settings.environment,
@@ -178,7 +179,7 @@ def selection_of(task: Task) -> dict[str, Any]:
     return selection(audit, settings.mailings_window)
 
 
-def selection(audit: dict[str, Any], window: int = 0) -> dict[str, Any]:
+def selection(audit: Selection, window: int = 0) -> dict[str, Any]:
     """Return what two loads must have in common; of mailings, the days in a `window`, by default the audit's own."""
     filters, mode = dict(audit["filters"] or {}), audit.get("mode") or "replace"
     if mode == MERGE:

@@ -36,7 +36,7 @@ from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.errors import SettingsError
 from letters_source.pagination.reader import ProgressCallback, no_progress
-from letters_source.results import Result
+from letters_source.results import Audit, Result
 from letters_source.service.listings import LISTINGS
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
@@ -84,7 +84,7 @@ def run(
 @plain_errors
 def load_verified(
     pipeline: dlt.Pipeline, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
-) -> tuple[str, Mapping[str, int], tuple[Mapping[str, Any], ...]]:
+) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
     source = choose_parts(letters(watch, **settings), only)
     names = {resource.table_name for resource in source.selected_resources.values()}
@@ -129,7 +129,7 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
 
 def settle(
     pipeline: dlt.Pipeline, client: SqlClientBase[Any] | FilesSql, load_id: str, tables: Sequence[Table]
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[Audit, ...]:
     """Clean up after unfinished loads, verify this one, and add comments, keys and views; return its audits."""
     audited = [table for table in tables if table.listing]
     if isinstance(client, FilesSql):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import dlt
 import pyarrow as pa
@@ -32,6 +32,7 @@ from letters_source.extract.parts import Parts, read_parts
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
+from letters_source.results import Audit
 from letters_source.service.listings import LAST_MAILED_STATUSES, meant, unknown_statuses
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, MAILINGS, MERGE, REJECTED_ROWS, Mode, Table, facets_of
 from letters_source.transform.flatten import accepted, to_rejected, to_table
@@ -100,7 +101,7 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
         logger.info("%s: %d rows in %d windows from %s to %s", task.name, loaded, len(windows), *span)
 
 
-def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[dict[str, Any]]) -> date:
+def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[Audit]) -> date:
     """Return the first day to request: dlt's start value, or an earlier day that the destination lacks.
 
     dlt stores the start value per pipeline, whatever its destination; the audits show which days the destination has.
@@ -118,7 +119,7 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
     return min(start, max(since, missing))
 
 
-def check_load(task: Task, mode: str) -> list[dict[str, Any]]:
+def check_load(task: Task, mode: str) -> list[Audit]:
     """Check that the listing may be loaded into the running pipeline's dataset, or raise `SettingsError`.
 
     Return the listing's audits from finished loads, newest first; none outside a load.

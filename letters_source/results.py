@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -23,6 +23,48 @@ JSON_TYPES: Mapping[Kind, Any] = {
 """The types of the columns of `listing_audit` in JSON."""
 
 
+class Selection(TypedDict):
+    """The columns of `listing_audit` that say which rows were asked for, and how they were written."""
+
+    filters: Any
+    account_id: str | None
+    environment: str | None
+    mode: str
+    pii: Any
+
+
+class Audit(Selection):
+    """A row of `listing_audit`; JSON is text or an object, depending on the engine."""
+
+    listing: str
+    verdict: str
+    count_first: int
+    count_last: int
+    rows_received: int
+    rows_yielded: int
+    duplicates_dropped: int
+    rows_rejected: int
+    adds_up: bool | None
+    misfit_values: int
+    undocumented_fields: Any
+    walks: int
+    pages: int
+    page_size_asked: int
+    page_size_given: int | None
+    requests: int
+    retries: int
+    throttled: int
+    started_at: datetime
+    seconds: float
+    # not in tables of version 0.1.0
+    count_changes: NotRequired[int | None]
+    links_mended: NotRequired[int | None]
+    overlap: NotRequired[int | None]
+    converted_fields: NotRequired[Any]
+    service: NotRequired[str | None]
+    _dlt_load_id: NotRequired[str]  # added when the row is loaded
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """A finished, verified load.
@@ -36,7 +78,7 @@ class Result:
 
     load_id: str
     tables: Mapping[str, int]
-    audits: tuple[Mapping[str, Any], ...]
+    audits: tuple[Audit, ...]
     seconds: float
 
 

@@ -21,7 +21,7 @@ from letters_source.destination.kinds import is_duckdb, is_files, shown_place, t
 from letters_source.installation import python_command
 from letters_source.load import run
 from letters_source.pagination.reader import ProgressCallback, no_progress
-from letters_source.results import Result, Run
+from letters_source.results import Audit, Result, Run
 from letters_source.tables import TABLES
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
     for name, rows in result.tables.items():
         own = [audit for audit in result.audits if audit["listing"] == name]
         verdicts = " and ".join(sorted({verdict_of(audit) for audit in own}))
-        seconds, requests = (sum(audit[key] for audit in own) for key in ("seconds", "requests"))
+        seconds, requests = sum(audit["seconds"] for audit in own), sum(audit["requests"] for audit in own)
         table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
     print_table(table)
     place, dataset = shown_place(pipeline), pipeline.dataset_name
@@ -136,10 +136,10 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
         console().print(f"Try: {python_command()} -c {shlex.quote(code)}")
 
 
-def verdict_of(audit: Mapping[str, Any]) -> str:
+def verdict_of(audit: Audit) -> str:
     """Return the verdict of an audit, or `ignored` for a facet whose filter the service ignores: nothing is loaded."""
     is_facet = any(table.name == audit["listing"] for table in TABLES if table.part == "facet")
-    return "ignored" if is_facet and audit["count_last"] and not audit["rows_yielded"] else str(audit["verdict"])
+    return "ignored" if is_facet and audit["count_last"] and not audit["rows_yielded"] else audit["verdict"]
 
 
 def show_published(settings: Mapping[str, Any]) -> None:

@@ -12,10 +12,10 @@ from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import duckdb_file
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.sql import SqlClient, open_sql
-from letters_source.destination.verify import Finding, find_rejected, find_repeated, find_rows
+from letters_source.destination.verify import Audits, Finding, find_rejected, find_repeated, find_rows
 from letters_source.errors import LoadFailed
 from letters_source.source import is_wanted
-from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, TABLES, Column, Table, tables_of
+from letters_source.tables import DATASET, LISTING_AUDIT, TABLES, Column, Table, tables_of
 
 TABLE_NAME = "dagster/table_name"
 BY_NAME = {table.name: table for table in TABLES}
@@ -25,7 +25,6 @@ SERVICE = dg.AssetSpec(
     group_name="letters_service",
     kinds={"api"},
 )
-Audits = Sequence[Mapping[str, Any]]
 ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 
 
@@ -97,7 +96,7 @@ class Check:
 
     description: str
     parts: Collection[str]
-    find: Callable[[Any, Table, Audits], Finding]
+    find: Callable[[SqlClient, Table, Audits], Finding]
     severity: dg.AssetCheckSeverity = ERROR
 
 
@@ -109,7 +108,7 @@ def find_missing(client: SqlClient, table: Table, audits: Audits) -> Finding:
     return Finding(counts, next((finding.problem for finding in findings if finding.problem), ""))
 
 
-def find_undocumented(_: Any, table: Table, audits: Audits) -> Finding:
+def find_undocumented(_: SqlClient, table: Table, audits: Audits) -> Finding:
     """Count the undocumented fields, and the values that did not fit their column, of the last load."""
     found = {name: rows for audit in audits for name, rows in (audit["undocumented_fields"] or {}).items()}
     fields = ", ".join(f"{name} in {rows} rows" for name, rows in found.items())
@@ -165,7 +164,7 @@ def find(key: dg.AssetCheckKey, client: SqlClient) -> Finding:
     audits = finished_audits(client, audited_as(table))
     if not audits:
         return Finding({}, f"{table.name}: {LISTING_AUDIT.name} has no load of it; load it first.")
-    last = [audit for audit in audits if audit[LOAD_ID.name] == audits[0][LOAD_ID.name]]
+    last = [audit for audit in audits if audit["_dlt_load_id"] == audits[0]["_dlt_load_id"]]
     return CHECKS[key.name].find(client, table, last)
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import dlt
 from dlt.common.destination.exceptions import DestinationUndefinedEntity, SqlClientNotAvailable
@@ -13,6 +13,7 @@ from dlt.pipeline.exceptions import PipelineConfigMissing
 
 from letters_source.destination.kinds import engine
 from letters_source.destination.sql import SqlClient, open_sql
+from letters_source.results import Audit
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS
 
 FIND_AUDITS = """
@@ -40,17 +41,17 @@ def open_held(pipeline: dlt.Pipeline, dataset: str | None = None) -> Iterator[Sq
         yield client
 
 
-def finished_audits(client: SqlClient | None, name: str) -> list[dict[str, Any]]:
+def finished_audits(client: SqlClient | None, name: str) -> list[Audit]:
     """Return the audits of a listing, a facet or the mailings from finished loads, newest first."""
     return read_audits(client, name, "IN")
 
 
-def unfinished_audits(client: SqlClient | None, name: str) -> list[dict[str, Any]]:
+def unfinished_audits(client: SqlClient | None, name: str) -> list[Audit]:
     """Return the same for loads that failed or were killed; their rows may or may not have been loaded."""
     return read_audits(client, name, "NOT IN")
 
 
-def read_audits(client: SqlClient | None, name: str, are: str) -> list[dict[str, Any]]:
+def read_audits(client: SqlClient | None, name: str, are: str) -> list[Audit]:
     """Return the audits of loads that are IN, or NOT IN, dlt's list of finished loads."""
     # SELECT *, because tables of older versions lack some columns
     query = (
@@ -58,7 +59,7 @@ def read_audits(client: SqlClient | None, name: str, are: str) -> list[dict[str,
         "ORDER BY started_at DESC"
     )
     columns, rows = ask(client, query, (LISTING_AUDIT.name, LOADS), name)
-    return [opened(dict(zip(columns, row, strict=True))) for row in rows]
+    return [cast("Audit", opened(dict(zip(columns, row, strict=True)))) for row in rows]
 
 
 def held_service(client: SqlClient | None) -> str | None:

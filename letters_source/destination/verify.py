@@ -2,14 +2,15 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from letters_source.destination.sql import SqlClient, fetch_rows
 from letters_source.errors import LoadFailed
+from letters_source.results import Audit
 from letters_source.service.listings import LISTINGS
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table, tables_of
 
-Row = Mapping[str, Any]
+Audits = Collection[Audit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Finding:
     problem: str = ""
 
 
-def verify_load(client: SqlClient, load_id: str, tables: Collection[Table], *, keys: bool) -> tuple[Row, ...]:
+def verify_load(client: SqlClient, load_id: str, tables: Collection[Table], *, keys: bool) -> tuple[Audit, ...]:
     """Check that the loaded tables match the load's audits, or raise `LoadFailed`; return the audits.
 
     With `keys`, also look for repeated keys of children.
@@ -33,7 +34,7 @@ def verify_load(client: SqlClient, load_id: str, tables: Collection[Table], *, k
     return audits
 
 
-def find_all(client: SqlClient, tables: Collection[Table], audits: Collection[Row], *, keys: bool) -> Iterator[Finding]:
+def find_all(client: SqlClient, tables: Collection[Table], audits: Audits, *, keys: bool) -> Iterator[Finding]:
     """Yield one finding per check."""
     for table in tables:
         yield find_rows(client, table, audits)
@@ -44,7 +45,7 @@ def find_all(client: SqlClient, tables: Collection[Table], audits: Collection[Ro
             yield find_rejected(client, audit)
 
 
-def check_audited(audits: Collection[Row], tables: Collection[Table]) -> None:
+def check_audited(audits: Audits, tables: Collection[Table]) -> None:
     """Raise if a listing has no audit; a facet without values, and mailings without a window, need none."""
     audited = {audit["listing"] for audit in audits}
     listings = {table.name for table in tables if table.part == "row"}
@@ -54,15 +55,15 @@ def check_audited(audits: Collection[Row], tables: Collection[Table]) -> None:
         )
 
 
-def read_audits(client: SqlClient, load_id: str) -> tuple[Row, ...]:
+def read_audits(client: SqlClient, load_id: str) -> tuple[Audit, ...]:
     """Return the rows of `listing_audit` that a load wrote."""
     names = [*LISTING_AUDIT.schema.names, LOAD_ID.name]
     audits = qualified(client, LISTING_AUDIT)
     query = f"SELECT {', '.join(names)} FROM {audits} WHERE {LOAD_ID.name} = %s ORDER BY started_at"
-    return tuple(dict(zip(names, row, strict=True)) for row in fetch_rows(client, query, load_id))
+    return tuple(cast("Audit", dict(zip(names, row, strict=True))) for row in fetch_rows(client, query, load_id))
 
 
-def find_rows(client: SqlClient, table: Table, audits: Collection[Row]) -> Finding:
+def find_rows(client: SqlClient, table: Table, audits: Audits) -> Finding:
     """Compare a table's rows and ids with the rows read; for a child, check that each row has its parent."""
     if table.part in ("object", "list"):
         return find_orphans(client, table, tables_of(table.listing)[0], audits)
@@ -77,18 +78,18 @@ def find_rows(client: SqlClient, table: Table, audits: Collection[Row]) -> Findi
     return Finding({"rows_expected": expected, "rows": rows, "distinct_ids": ids}, problem if wrong else "")
 
 
-def present(client: SqlClient, table: Table, audits: Collection[Row]) -> str:
+def present(client: SqlClient, table: Table, audits: Audits) -> str:
     """Return SQL for the rows to verify: all rows; with history the current ones; of mailings the load's own."""
     name = qualified(client, table)
     if table.part == "window":
-        loads = ", ".join({f"'{audit[LOAD_ID.name]}'" for audit in audits}) or "''"
+        loads = ", ".join({f"'{audit['_dlt_load_id']}'" for audit in audits}) or "''"
         return f"(SELECT * FROM {name} WHERE {LOAD_ID.name} IN ({loads})) AS present"
     if any(audit["mode"] == "history" for audit in audits):
         return f"(SELECT * FROM {name} WHERE {VALID_TO} IS NULL) AS present"
     return name
 
 
-def find_orphans(client: SqlClient, child: Table, parent: Table, audits: Collection[Row]) -> Finding:
+def find_orphans(client: SqlClient, child: Table, parent: Table, audits: Audits) -> Finding:
     """Count rows of a child table without a parent."""
     parents = f"SELECT id FROM {present(client, parent, audits)}"
     query = f"SELECT count(*) FROM {present(client, child, audits)} WHERE {child.key[0]} NOT IN ({parents})"
@@ -97,7 +98,7 @@ def find_orphans(client: SqlClient, child: Table, parent: Table, audits: Collect
     return Finding({"orphans": orphans}, problem if orphans else "")
 
 
-def find_repeated(client: SqlClient, table: Table, audits: Collection[Row]) -> Finding:
+def find_repeated(client: SqlClient, table: Table, audits: Audits) -> Finding:
     """Count repeated keys: with history among current versions, for mailings among all rows."""
     rows = qualified(client, table) if table.part == "window" else present(client, table, audits)
     keys = f"SELECT 1 FROM {rows} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
@@ -106,11 +107,11 @@ def find_repeated(client: SqlClient, table: Table, audits: Collection[Row]) -> F
     return Finding({"repeated_keys": repeated}, problem if repeated else "")
 
 
-def find_rejected(client: SqlClient, audit: Row) -> Finding:
+def find_rejected(client: SqlClient, audit: Audit) -> Finding:
     """Compare the number of loaded rejected rows with the audit."""
     name, expected = qualified(client, REJECTED_ROWS), audit["rows_rejected"]
     query = f"SELECT count(*) FROM {name} WHERE listing = %s AND {LOAD_ID.name} = %s"
-    [rows] = one(client, query, audit["listing"], audit[LOAD_ID.name])
+    [rows] = one(client, query, audit["listing"], audit["_dlt_load_id"])
     problem = (
         f"{REJECTED_ROWS.name}: {expected} rows of {audit['listing']} were rejected, "
         f"but the destination holds {rows}; load again."

@@ -17,6 +17,7 @@ from letters_source.decode.row_schema import OTHERS, Notes
 from letters_source.errors import UndocumentedFields
 from letters_source.extract.task import TableRows, Task
 from letters_source.pagination.verdicts import Verdict
+from letters_source.results import Audit
 from letters_source.service.listings import given
 from letters_source.service.network import service_of
 from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE, tables_of
@@ -97,7 +98,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
     verdict, traffic, task = outcome.verdict, outcome.traffic, outcome.task
     readings, settings = verdict.readings, task.settings
     policies, filters, notes = settings.privacy.recorded, given(task.filters), outcome.notes
-    row = {
+    row: Audit = {
         "listing": task.name,
         "filters": json.dumps(filters) if filters else None,
         "account_id": task.filters.account_id,
@@ -118,7 +119,9 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "pages": outcome.pages,
         "page_size_asked": task.page_size.rows,
         "page_size_given": outcome.page_size,
-        **{name: traffic[name] for name in ("requests", "retries", "throttled")},
+        "requests": traffic["requests"],
+        "retries": traffic["retries"],
+        "throttled": traffic["throttled"],
         "started_at": outcome.started_at,
         "seconds": outcome.seconds,
         "count_changes": outcome.count_changes,

@@ -13,6 +13,7 @@ from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
 from letters_source.extract.probe import ask_count
 from letters_source.extract.task import TableRows, Task
+from letters_source.results import Audit
 from letters_source.service.listings import LONG_AGO
 from letters_source.tables import MAILINGS
 
@@ -43,7 +44,7 @@ def plan_windows(start: date, end: date, days: int) -> list[Window]:
     return [Window(date.fromordinal(day), date.fromordinal(day + days - 1)) for day in starts]
 
 
-def held_window(audit: Mapping[str, Any]) -> Window:
+def held_window(audit: Audit) -> Window:
     """Return the days of an audited window that were over when it was read."""
     window = window_of(audit["filters"])
     return replace(window, last=min(window.last, audit["started_at"].astimezone(UTC).date() - timedelta(days=1)))

@@ -33,7 +33,7 @@ def load(file: Path, published: Path) -> dict[str, Any]:
     except LettersError as error:
         return {"error": f"{type(error).__name__}: {error}"}
     told = ("verdict", "walks", "requests", "retries")
-    return {"audits": [{name: audit[name] for name in told} for audit in result.audits]}
+    return {"audits": [{name: value for name, value in audit.items() if name in told} for audit in result.audits]}
 
 
 def peak_megabytes() -> float:

@@ -21,6 +21,7 @@ from letters_source.accounts import run_accounts
 from letters_source.destination.audits import finished_audits, open_held, opened, read_columns, running_pipeline
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.extract.mailings import far_ahead
+from letters_source.results import Audit
 from letters_source.service.listings import LONG_AGO, ContactFilters
 from letters_source.transform.privacy import PERSONAL
 from programmable_emulator import Emulator, Hit, Traits
@@ -481,7 +482,7 @@ def test_a_table_that_cannot_be_staged_leaves_all_tables_old(
 # what a dataset is asked
 
 
-def audits_of(pipeline: dlt.Pipeline, name: str) -> list[dict[str, Any]]:
+def audits_of(pipeline: dlt.Pipeline, name: str) -> list[Audit]:
     """The audits that a pipeline's dataset holds."""
     with open_held(pipeline) as client:
         return finished_audits(client, name)
@@ -506,10 +507,11 @@ def test_a_dataset_tells_its_audits_newest_first(begin: Begin) -> None:
     assert [audit["pii"] for audit in audits_of(world.pipeline, "contacts")] == [{"email": "drop"}]
 
 
-def as_text(audit: dict[str, Any]) -> dict[str, Any]:
+def as_text(audit: Audit) -> dict[str, Any]:
     """An audit whose filters and policies must be read, as text once more."""
-    assert all(isinstance(audit[name], dict | None) for name in ("filters", "pii"))
-    return audit | {name: json.dumps(audit[name]) for name in ("filters", "pii") if audit[name] is not None}
+    texts = {"filters": audit["filters"], "pii": audit["pii"]}
+    assert all(isinstance(value, dict | None) for value in texts.values())
+    return {**audit, **{name: json.dumps(value) for name, value in texts.items() if value is not None}}
 
 
 def test_a_dataset_tells_the_columns_of_a_table(begin: Begin) -> None:

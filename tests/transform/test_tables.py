@@ -2,13 +2,14 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pyarrow as pa
 import pytest
 
 from letters_source.decode.page import decode_page
 from letters_source.decode.row_schema import row_schema
+from letters_source.results import JSON_TYPES, Audit
 from letters_source.tables import (
     ARROW_TYPES,
     CONTACTS,
@@ -73,6 +74,13 @@ def test_everything_is_described() -> None:
     """Each table and each column has a sentence that describes it."""
     texts = [text for table in TABLES for text in (table.description, *(c.description for c in table.columns))]
     assert [text for text in texts if not re.fullmatch(r"[A-Z].+\.", text)] == []
+
+
+def test_an_audit_has_the_columns_of_its_table() -> None:
+    """Of their types in Python; JSON may be text or what it says."""
+    types = {**JSON_TYPES, "json": Any}
+    found = {name: next(iter(get_args(hint)), hint) for name, hint in get_type_hints(Audit).items()}
+    assert found == {column.name: types[column.kind] for column in LISTING_AUDIT.loaded}
 
 
 def test_keys_are_the_natural_ones() -> None:
