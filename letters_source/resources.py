@@ -18,6 +18,7 @@ from letters_source.destination.audits import finished_audits, open_held, runnin
 from letters_source.destination.kinds import check_mode, is_files, table_format
 from letters_source.errors import SettingsError
 from letters_source.extract.facets import read_facet
+from letters_source.extract.joined_parts import read_parts
 from letters_source.extract.listing import read_listing
 from letters_source.extract.mailings import (
     check_days_honored,
@@ -28,7 +29,7 @@ from letters_source.extract.mailings import (
     plan_windows,
     read_window,
 )
-from letters_source.extract.parts import Parts, read_parts
+from letters_source.extract.parts import Parts
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources

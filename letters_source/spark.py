@@ -8,7 +8,6 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,17 +18,16 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 from pyarrow.fs import FileSelector
-from pyarrow.parquet import ParquetWriter
 
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Key, Overrides, Settings
 from letters_source.config.text_options import convert_option, to_overrides
 from letters_source.decode.row_schema import RAW, row_schema
 from letters_source.errors import IncompleteListing, SettingsError, importing_extra
-from letters_source.extract.one_table import read_table, rows_of
-from letters_source.extract.parts import Parts, part_in, plan_listing, read_into
+from letters_source.extract.one_table import read_table
+from letters_source.extract.parts import Parts, part_in, plan_listing, read_into, write_tables
 from letters_source.extract.probe import check_apart
-from letters_source.extract.task import ListingRows, LoadContext, Task, listing_task
+from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.readings import NUL
@@ -37,7 +35,7 @@ from letters_source.pagination.verdicts import VerdictName
 from letters_source.pagination.windows import NotContinuous
 from letters_source.service.listings import LISTINGS, Texts
 from letters_source.service.throttle import Throttle
-from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, TABLES, Column, Table, tables_of
+from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
 
 with importing_extra("spark"):
     from pyspark.sql import DataFrame, SparkSession, Window
@@ -250,24 +248,6 @@ class StageWriter(DataSourceArrowWriter):
         ] and self.stage.ranges:
             raise SettingsError("Spark did not read each range once; nothing was published.")
         self.parts.write(f"{self.parts.folder}/{self.stage.committed}", msgspec.json.encode(files))
-
-
-def write_tables(parts: Parts, batches: Iterator[pa.RecordBatch]) -> list[tuple[str, str]]:
-    """Write the rows of each table in staged rows into a file of its own, and return the files by table."""
-    listing = parts.task.name
-    tables = (*tables_of(listing), REJECTED_ROWS)
-    paths = {table.name: f"{parts.folder}/{table.name}/{uuid4().hex}.parquet" for table in tables}
-    with ExitStack() as stack:
-        writers: dict[str, ParquetWriter] = {}
-        for table in tables:
-            parts.files.create_dir(f"{parts.folder}/{table.name}")
-            writer = ParquetWriter(paths[table.name], table.schema, filesystem=parts.files)
-            writers[table.name] = stack.enter_context(writer)
-        for batch in batches:
-            staged = ListingRows(listing, pa.Table.from_batches([batch]).cast(row_schema(listing)))
-            for table in tables:
-                writers[table.name].write_table(cast("pa.Table", rows_of(staged, table)))
-    return list(paths.items())
 
 
 def parts_of(listing: str, folder: str, overrides: Overrides, at_once: int = 1) -> Parts:

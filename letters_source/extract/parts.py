@@ -1,4 +1,4 @@
-"""Read a listing in ranges, each into a Parquet file with the evidence of its range; judge and load the files together.
+"""Read a listing in ranges, each into a Parquet file with the evidence of its range; to judge and load together.
 
 The folder may be a path, or the URL of a bucket for `pyarrow.fs`. A plan is in `contacts.json`, its files are in
 `contacts/<plan>/`, so files of an earlier plan are never taken for those of a later one. Writing a range again
@@ -6,13 +6,13 @@ replaces its file.
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import cast
 from uuid import uuid4
 
 import msgspec
@@ -21,22 +21,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, FileType, LocalFileSystem
 
-from letters_source.decode.row_schema import RAW, Notes, row_schema
-from letters_source.errors import ServiceRejected, SettingsError
-from letters_source.extract.audit import Outcome
-from letters_source.extract.listing import open_reader, yield_rows
-from letters_source.extract.task import ListingRows, TableRows, Task
+from letters_source.decode.row_schema import Notes, row_schema
+from letters_source.errors import SettingsError
+from letters_source.extract.listing import open_reader
+from letters_source.extract.one_table import rows_of
+from letters_source.extract.task import ListingRows, Task
 from letters_source.pagination.chain import read_range
-from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
-from letters_source.pagination.ranges import plan_ranges, read_linked
-from letters_source.pagination.reader import row_keys
-from letters_source.pagination.readings import Reading, count_strays, distinct_keys
+from letters_source.pagination.evidence import Evidence, Range
+from letters_source.pagination.ranges import plan_ranges
 from letters_source.pagination.spool import Spool
-from letters_source.pagination.verdicts import Verdict, incomplete, keep_once
+from letters_source.pagination.verdicts import incomplete, keep_once
 from letters_source.pagination.walk import begin_walk
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
 from letters_source.service.listings import given
 from letters_source.service.network import service_of
+from letters_source.tables import REJECTED_ROWS, tables_of
 
 METADATA = b"letters"
 """The key of a part's figures in its file's metadata, so that rows and evidence are written at once."""
@@ -177,31 +176,6 @@ def read_into(parts: Parts, path: str, part: Range) -> Part:
     return done
 
 
-@dataclass(frozen=True, slots=True)
-class PartReader:
-    """Reads ranges of a plan from their files, and what is missing between them from the service; keeps the files."""
-
-    parts: Parts
-    plan: Plan
-    found: dict[Evidence, tuple[str, Part]] = field(default_factory=dict)
-    numbers: Iterator[int] = field(default_factory=count)
-
-    def read(self, ranges: Sequence[Range]) -> list[Evidence]:
-        """Read ranges; see `ReadRanges`."""
-        read = [self._read(part, place) for place, part in enumerate(ranges)]
-        self.found.update((part.evidence, (path, part)) for path, part in read)
-        return [part.evidence for _, part in read]
-
-    def _read(self, part: Range, place: int) -> tuple[str, Part]:
-        if not self.found:
-            path = self.parts.file_of(self.plan, f"{place:04}")
-            if not self.parts.exists(path):
-                raise SettingsError(f"part {place} of {self.parts.plan_file} is missing: {path}; read it first.")
-            return path, part_in(self.parts, path)
-        path = self.parts.file_of(self.plan, f"mend-{next(self.numbers):04}")
-        return path, read_into(self.parts, path, part)
-
-
 def part_in(parts: Parts, path: str) -> Part:
     """Return what a file says of its range."""
     metadata = pq.read_metadata(path, filesystem=parts.files).metadata
@@ -213,83 +187,19 @@ def to_counter(kind: type[Counter[str]], value: dict[str, int]) -> Counter[str]:
     return kind(value)
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeOfParts(Outcome):
-    """A complete listing that was read in parts; a reading of its verdict stands for a part."""
-
-    parts: tuple[Part, ...] = ()
-
-    @property
-    def counts(self) -> list[int]:
-        """The count of each window in the order of the listing, and that of the front, which was read last."""
-        front, *ranges = self.parts
-        return [figures.count for part in (*ranges, front) for figures in part.evidence.windows]
-
-    @property
-    def pages(self) -> int:
-        """The number of windows."""
-        return len(self.counts)
-
-    @property
-    def page_size(self) -> int | None:
-        """The most rows of a window; None if there is only one."""
-        return max(each.rows for part in self.parts for each in part.evidence.windows) if self.pages > 1 else None
-
-    @property
-    def received(self) -> int:
-        """The number of rows in all windows."""
-        return sum(figures.rows for part in self.parts for figures in part.evidence.windows)
-
-
-def read_parts(
-    parts: Parts, plan: Plan, audits: Sequence[Mapping[str, Any]]
-) -> Generator[ListingRows | TableRows, None, int]:
-    """Yield the rows of a complete listing in parts, then its audit; as `read_listing` does."""
-    outcome, files = judge_parts(parts, plan)
-    return (yield from yield_rows(outcome, tables_of_parts(parts, outcome, files), audits))
-
-
-def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
-    """Return the outcome of a listing in parts, and their files; read what is missing between them.
-
-    Raise IncompleteListing if the parts do not prove that no row that stayed was missed.
-    """
-    reader, task = PartReader(parts, plan), parts.task
-    started_at, start = datetime.now(UTC), monotonic()
-    try:
-        linked = read_linked(reader.read, plan.ranges)
-        fault = None
-    except (NotContinuous, ServiceRejected) as error:
-        linked, fault = tuple(reader.found), str(error)
-    files = [reader.found[evidence][0] for evidence in linked]
-    read = tuple(reader.found[evidence][1] for evidence in linked)
-    # which version of a row that two parts show is loaded depends on the clocks of who read them, and nothing else
-    order = sorted(range(len(read)), key=lambda place: (read[place].started_at, place))
-    readings = [reading_of(parts, *each) for each in zip(files, linked, np.argsort(order).tolist(), strict=True)]
-    rows = distinct_keys(readings)
-    fault = fault or find_fault(linked, Listed(rows, count_strays([[reading] for reading in readings[1:]])))
-    if fault:
-        raise incomplete(task.title, fault, readings)
-    mended, overlap = sum(one.mended for one in linked), max(one.overlap for one in linked)
-    keep = keep_once(readings, readings)
-    verdict = Verdict("stable" if is_still(linked, rows) else "continuous", tuple(readings), keep, mended, overlap)
-    traffic = sum((part.traffic for part in read), Counter())
-    notes = sum((part.notes for part in read), Notes())
-    started_at = min(part.started_at for part in read)
-    seconds = sum(part.seconds for part in read) + monotonic() - start
-    return OutcomeOfParts(task, verdict, notes, traffic, started_at, seconds, read), files
-
-
-def reading_of(parts: Parts, path: str, evidence: Evidence, tick: int) -> Reading:
-    """Return a part as a reading: the keys of all its rows, and its newest count."""
-    rows = pq.read_table(path, columns=["id", RAW], filesystem=parts.files).combine_chunks()
-    keys = row_keys(rows)
-    page, size = evidence.first.window
-    return Reading(page, 1, evidence.count, keys, rows["id"].null_count, tick, tick, size)
-
-
-def tables_of_parts(parts: Parts, outcome: Outcome, files: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield the rows to load, in the order of the listing."""
-    for path, rows in zip(files, outcome.verdict.keep, strict=True):
-        table = pq.read_table(path, schema=row_schema(parts.task.listing.name), filesystem=parts.files)
-        yield table if np.all(rows) else table.filter(pa.array(np.broadcast_to(rows, table.num_rows)))
+def write_tables(parts: Parts, batches: Iterator[pa.RecordBatch]) -> list[tuple[str, str]]:
+    """Write the rows of each table in staged rows into a file of its own, and return the files by table."""
+    listing = parts.task.name
+    tables = (*tables_of(listing), REJECTED_ROWS)
+    paths = {table.name: f"{parts.folder}/{table.name}/{uuid4().hex}.parquet" for table in tables}
+    with ExitStack() as stack:
+        writers: dict[str, pq.ParquetWriter] = {}
+        for table in tables:
+            parts.files.create_dir(f"{parts.folder}/{table.name}")
+            writer = pq.ParquetWriter(paths[table.name], table.schema, filesystem=parts.files)
+            writers[table.name] = stack.enter_context(writer)
+        for batch in batches:
+            staged = ListingRows(listing, pa.Table.from_batches([batch]).cast(row_schema(listing)))
+            for table in tables:
+                writers[table.name].write_table(cast("pa.Table", rows_of(staged, table)))
+    return list(paths.items())
