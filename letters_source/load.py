@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import dlt
-from dlt.common.destination import TLoaderFileFormat
 from dlt.destinations.sql_client import SqlClientBase
 from dlt.extract import DltSource
 
 from letters_source.config.resolve import resolve_settings
 from letters_source.config.settings import Overrides
-from letters_source.destination.annotate import create_current_views, create_keys, describe_lake, describe_tables
+from letters_source.destination.annotate import (
+    KEYS_IN,
+    VIEWS_IN,
+    create_current_views,
+    create_keys,
+    describe_lake,
+    describe_tables,
+)
+from letters_source.destination.capabilities import FILE_FORMATS
 from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished, restore_tables
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.file_tables import FilesSql
@@ -113,10 +120,8 @@ def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_c
     pipeline.activate()
     if pipeline.config.restore_from_destination and not pipeline.dev_mode:
         pipeline.sync_destination()
-    # dlt's default for PostgreSQL, CSV, would turn empty text into null
-    files: TLoaderFileFormat | None = "insert_values" if engine(pipeline) == "postgres" else None
     with phase("reading the service", "read", logging.DEBUG):
-        pipeline.extract(source, loader_file_format=files, refresh=pipeline.refresh)
+        pipeline.extract(source, loader_file_format=FILE_FORMATS.get(engine(pipeline)), refresh=pipeline.refresh)
     with span("normalize"):
         pipeline.normalize()
     names = [str(resource.table_name) for resource in source.selected_resources.values()]
@@ -145,9 +150,9 @@ def settle(
     if kind in ("duckdb", "postgres"):
         adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
         describe_tables(client, kind, tables)
-    if kind == "postgres":
+    if kind in KEYS_IN:
         create_keys(client, pipeline.default_schema, tables)
-    if kind == "duckdb" and any(audit["mode"] == "history" for audit in audits):
+    if kind in VIEWS_IN and any(audit["mode"] == "history" for audit in audits):
         create_current_views(client, (table for table in tables if table.key and table.part != "window"))
     return audits
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING
 from pathlib import Path
 
+from destination_table import destinations_table
 from letters_source import errors
 from letters_source.cli.dictionary import render, to_mermaid
 from letters_source.cli.main import cli
@@ -143,6 +144,7 @@ BLOCKS = {
     (f"{DOCS}/tables.md", "tables"): table_list,
     (f"{DOCS}/tables.md", "diagram"): diagram,
     (f"{DOCS}/dictionary.md", "dictionary"): dictionary,
+    (f"{DOCS}/destinations.md", "destinations"): destinations_table,
     (f"{DOCS}/errors.md", "errors"): exit_codes,
     (f"{DOCS}/settings.md", "settings"): settings_table,
     (f"{DOCS}/filters.md", "contacts"): contact_filters,

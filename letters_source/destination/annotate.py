@@ -30,6 +30,10 @@ FIND_COMMENTS = {
 }
 
 
+KEYS_IN, VIEWS_IN = ("postgres",), ("duckdb",)
+"""The kinds of destinations with primary keys, and with views of current rows."""
+
+
 def describe_tables(client: SqlClientBase[Any], kind: str, tables: Iterable[Table]) -> None:
     """Write missing comments to DuckDB or PostgreSQL (`kind`), in one transaction."""
     found = fetch_rows(client, FIND_COMMENTS[kind], client.dataset_name, client.dataset_name)

@@ -1,8 +1,9 @@
 """Reads what a dataset already contains: audits of earlier loads, and the columns and rows of its tables."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import dlt
@@ -12,7 +13,7 @@ from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
 from letters_source.destination.kinds import engine
-from letters_source.destination.sql import SqlClient, open_sql
+from letters_source.destination.sql import Cursor, SqlClient, open_sql
 from letters_source.results import Audit
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS
 
@@ -68,7 +69,7 @@ def held_service(client: SqlClient | None) -> str | None:
         return None
     query = (
         f"SELECT service FROM {{}} WHERE service IS NOT NULL AND {LOAD_ID.name} IN "
-        "(SELECT load_id FROM {} WHERE status = 0) ORDER BY started_at DESC LIMIT 1"
+        "(SELECT load_id FROM {} WHERE status = 0) ORDER BY started_at DESC"
     )
     _, rows = ask(client, query, (LISTING_AUDIT.name, LOADS))
     return next((service for [service] in rows), None)
@@ -89,14 +90,15 @@ def other_account(pipeline: dlt.Pipeline, client: SqlClient | None, account: str
 
 def read_columns(client: SqlClient | None, table: str) -> set[str]:
     """Return the columns of a table; empty if it does not exist."""
-    columns, _ = ask(client, "SELECT * FROM {} LIMIT 1", (table,))
+    # T-SQL has no LIMIT
+    columns, _ = ask(client, "SELECT * FROM {} WHERE 1 = 0", (table,))
     return set(columns)
 
 
 def holds_rows(client: SqlClient | None, table: str, load_id: str) -> bool:
     """Return whether a table has rows of a load."""
-    _, rows = ask(client, f"SELECT 1 FROM {{}} WHERE {LOAD_ID.name} = %s LIMIT 1", (table,), load_id)
-    return bool(rows)
+    _, rows = ask(client, f"SELECT count(*) FROM {{}} WHERE {LOAD_ID.name} = %s", (table,), load_id)
+    return any(count for [count] in rows)
 
 
 def ask(
@@ -108,14 +110,32 @@ def ask(
     try:
         qualified = map(client.make_qualified_table_name, tables)
         with client.execute_query(query.format(*qualified), *values) as cursor:
-            return [column[0].lower() for column in cursor.description], cursor.fetchall()
+            return names_of(cursor), cursor.fetchall()
     except DestinationUndefinedEntity:
         return [], []
 
 
+def names_of(cursor: Cursor) -> list[str]:
+    """Return the names of a cursor's columns in lower case; dlt's cursors of SQLAlchemy have no `description`."""
+    names = getattr(cursor, "columns_schema", None) or (column[0] for column in cursor.description)
+    return [name.lower() for name in names]
+
+
 def opened(row: dict[str, Any]) -> dict[str, Any]:
-    """Return an audit with its JSON parsed: some engines return JSON as text, others as objects."""
-    return {
-        name: json.loads(value) if name in JSON_NAMES and isinstance(value, str) else value
-        for name, value in row.items()
-    }
+    """Return an audit with its JSON parsed and its time in UTC; engines return them as text or as objects."""
+    return row | {name: read(row[name]) for name, read in READERS.items() if row.get(name) is not None}
+
+
+def parsed(value: Any) -> Any:
+    """Return a JSON value; a database that loaded it from a JSON file has it as JSON text within a JSON string."""
+    return parsed(json.loads(value)) if isinstance(value, str) else value
+
+
+def in_utc(value: datetime | str) -> datetime:
+    """Return a time with its zone: SQLite returns text, and MySQL a time without a zone."""
+    time = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+READERS: dict[str, Callable[[Any], Any]] = {**dict.fromkeys(JSON_NAMES, parsed), "started_at": in_utc}
+"""How the values of columns are read whose type differs between engines."""

@@ -10,6 +10,7 @@ from dlt.common.schema.typing import TCdcStrategyDict, TScd2StrategyDict, TTable
 from dlt.destinations.impl.duckdb.configuration import DuckDbClientConfiguration, DuckDbCredentials
 
 from letters_source.errors import SettingsError
+from letters_source.service.listings import SECTION
 from letters_source.tables import MERGE, Mode, Table
 from letters_source.transform.row_hash import LISTED, ROW_HASH
 
@@ -115,5 +116,7 @@ def check_mode(pipeline: dlt.Pipeline, name: str, mode: str) -> None:
         return
     files = f"{table_format(pipeline) or 'plain'} files"
     place = files if is_files(pipeline) else pipeline.destination.destination_name
-    what = "loading mailings" if mode == MERGE else mode
-    raise SettingsError(f"{name}: {what} is not supported for {place}; choose another destination.")
+    what, key = ("loading mailings", f"{SECTION}.mailings") if mode == MERGE else (mode, f"{SECTION}.{mode}")
+    raise SettingsError(
+        f"{name}: {what} is not supported for {place}; unset {key}, or choose another destination.", key=key
+    )

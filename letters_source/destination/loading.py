@@ -101,11 +101,12 @@ def for_loading(
     loading = ours(**parameters, **capabilities) if ours else copy(destination)
     if isinstance(loading, Postgres):
         loading.last_statement = last_statement
-        # TRUNCATE takes an ACCESS EXCLUSIVE lock and is not MVCC-safe: older snapshots see an empty table
-        capabilities["supports_truncate_command"] = False
     loading.config_params, loading.caps_params = parameters, capabilities
     if loading.capabilities().supports_ddl_transactions:
         capabilities.setdefault("supports_transactions", True)
+        # TRUNCATE takes an ACCESS EXCLUSIVE lock in PostgreSQL, where older snapshots then see an empty table;
+        # Redshift commits the transaction
+        capabilities["supports_truncate_command"] = False
     return loading
 
 

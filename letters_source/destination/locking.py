@@ -33,6 +33,9 @@ NO_TIMEOUTS = (
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
 
+LOCKED = ("postgres",)
+"""The kinds of servers where a load locks its dataset."""
+
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
@@ -58,7 +61,7 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
         stack.enter_context(locked(file, f"A load of dlt's pipeline {name}", wait))
         stack.enter_context(emptied(pipeline))
         patiently(partial(check_destination, pipeline), wait)
-        lock_check = stack.enter_context(locked_dataset(pipeline, wait)) if engine(pipeline) == "postgres" else ""
+        lock_check = stack.enter_context(locked_dataset(pipeline, wait)) if engine(pipeline) in LOCKED else ""
         folder = local_folder(pipeline)
         # a folder that does not exist yet needs no lock; dlt creates it during the load
         if folder and folder.is_dir():

@@ -1,16 +1,19 @@
 """Checks that a destination can be used, before the first request to the service."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import dlt
 from dlt.common.configuration.exceptions import ConfigFieldMissingException
-from dlt.common.destination.exceptions import DestinationException, SqlClientNotAvailable
+from dlt.common.destination import AnyDestination
+from dlt.common.destination.exceptions import DestinationException
 from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import SqlClientBase, raise_open_connection_error
 
+from letters_source.destination.capabilities import check_capable
 from letters_source.destination.kinds import (
     duckdb_file,
     engine,
@@ -31,6 +34,7 @@ FOLLOWING_KEYS = """
     SELECT conname, conrelid::regclass::text FROM pg_constraint JOIN pg_class ON pg_class.oid = confrelid
     WHERE contype = 'f' AND confdeltype IN ('c', 'n', 'd') AND relnamespace = to_regnamespace(quote_ident(%s))
 """
+MISSING_EXTENSION = re.compile(r'Failed to download extension "(\w+)"')
 EXTRAS = {"filesystem": "lake", "postgres": "postgres"}
 
 
@@ -57,6 +61,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         raise DestinationError(
             f"The pipeline {pipeline.pipeline_name} has no destination: pass one to dlt, or use make_pipeline()."
         )
+    check_capable(pipeline)
     name = engine(pipeline)
     try:
         if library := FORMAT_LIBRARIES.get(table_format(pipeline) or ""):
@@ -66,45 +71,55 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         how = how_to_add_extra(EXTRAS[name]) if name in EXTRAS else how_to_install(f"dlt[{name}]")
         raise DestinationError(f"{table_format(pipeline) or name} is not installed: {how}") from error
     except ConfigFieldMissingException as error:
-        keys = ", ".join(setting(pipeline, field) for field in error.fields)
+        # the bucket of a destination that loads through one has settings of its own
+        is_bucket = pipeline.staging and error.spec_name == pipeline.staging.spec.__name__
+        place = pipeline.staging if is_bucket else pipeline.destination
+        keys = ", ".join(setting(place, field) for field in error.fields)
         raise DestinationError(f"The destination {name} is not configured: set {keys}.") from error
     except ValueError as error:
-        raise DestinationError(f"The destination cannot be used: {reason(error)}; choose another --to.") from error
+        advice = "choose another --to" if is_files(pipeline) else f"set {setting(pipeline.destination)}"
+        raise DestinationError(f"The destination cannot be used: {reason(error)}; {advice}.") from error
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
     """Check that a database is reachable and writable, or raise `DestinationError`."""
-    try:
-        client = pipeline.sql_client()
-    except SqlClientNotAvailable:
-        return
+    client, key = pipeline.sql_client(), setting(pipeline.destination)
     try:
         # dlt's PostgreSQL client does not translate its driver's errors
         raise_open_connection_error(type(client).open_connection)(client)
     except DestinationConnectionError as error:
-        place, key, words = shown_place(pipeline), setting(pipeline), reason(error.inner_exc)
+        words = reason(driver_error(error))
         # psycopg2 quotes an invalid address, including its password
         cause = "its address is invalid" if words.startswith("invalid dsn") else words
-        raise DestinationUnreachable(f"{place} cannot be reached: {cause}; set {key}.") from error
+        lacking = MISSING_EXTENSION.search(words)
+        advice = f"run INSTALL {lacking[1]} in DuckDB once, with network access" if lacking else f"set {key}"
+        raise DestinationUnreachable(f"{shown_place(pipeline)} cannot be reached: {cause}; {advice}.") from error
     try:
         if engine(pipeline) == "postgres":
             check_rights(pipeline, client)
     except DestinationException as error:
         raise DestinationUnreachable(
-            f"{shown_place(pipeline)} does not answer: {reason(root_cause(error))}; set {setting(pipeline)}."
+            f"{shown_place(pipeline)} does not answer: {reason(root_cause(error))}; set {key}."
         ) from error
     finally:
         client.close_connection()
 
 
+def driver_error(error: DestinationConnectionError) -> Exception:
+    """Return what the driver raised; clients that extend others of dlt's wrap it more than once."""
+    inner: Exception = error.inner_exc
+    return driver_error(inner) if isinstance(inner, DestinationConnectionError) else inner
+
+
 def check_rights(pipeline: dlt.Pipeline, client: SqlClientBase[Any]) -> None:
     """Check that a PostgreSQL database and its schemas are writable, and that no foreign key changes other tables."""
+    key = setting(pipeline.destination)
     [[read_only, may_create]] = fetch_rows(
         client,
         "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')",
     )
     if read_only:
-        raise DestinationError(f"{shown_place(pipeline)} is read-only; set {setting(pipeline)} to a writable server.")
+        raise DestinationError(f"{shown_place(pipeline)} is read-only; set {key} to a writable server.")
     if keys := fetch_rows(client, FOLLOWING_KEYS, client.dataset_name):
         names = ", ".join(f"{name} of {table}" for name, table in keys)
         raise DestinationError(
@@ -120,9 +135,9 @@ def check_rights(pipeline: dlt.Pipeline, client: SqlClientBase[Any]) -> None:
         )
 
 
-def setting(pipeline: dlt.Pipeline, field: str = "credentials") -> str:
+def setting(destination: AnyDestination, field: str = "credentials") -> str:
     """Return the environment variable for a destination setting."""
-    return f"DESTINATION__{pipeline.destination.destination_name}__{field}".upper()
+    return f"DESTINATION__{destination.destination_name}__{field}".upper()
 
 
 def check_bucket(pipeline: dlt.Pipeline) -> None:
@@ -137,5 +152,5 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
     except (OSError, import_module("botocore.exceptions").BotoCoreError) as error:
         raise DestinationUnreachable(
             f"{client.config.bucket_url} cannot be written: {reason(error)}; "
-            f"set {setting(pipeline)}__..., or choose another --to."
+            f"set {setting(pipeline.destination)}__..., or choose another --to."
         ) from error

@@ -165,7 +165,6 @@ def test_a_folder_that_may_not_be_entered_is_refused(unwritable: Path, check: Ca
 def test_other_destinations_are_left_to_dlt(begin: Begin) -> None:
     """What is not on this machine's disk is not looked at."""
     begin(Emulator(0, 0))
-    check_destination(dlt.pipeline("p", destination="dummy", dataset_name="d"))
     check_destination(dlt.pipeline("q", destination=dlt.destinations.filesystem("memory://bucket"), dataset_name="d"))
 
 

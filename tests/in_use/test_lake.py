@@ -192,7 +192,10 @@ def test_what_dlt_cannot_merge_is_refused_before_the_first_request(begin: Begin,
     with pytest.raises(SettingsError) as caught:
         world.load(**{mode: True})
     what = form if form != "parquet" else "plain"
-    assert str(caught.value) == (f"templates: {mode} is not supported for {what} files; choose another destination.")
+    assert str(caught.value) == (
+        f"templates: {mode} is not supported for {what} files; unset sources.letters.{mode}, "
+        "or choose another destination."
+    )
     assert world.emulator.hits == []
     assert not world.place.exists()
 

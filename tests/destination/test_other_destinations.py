@@ -1,0 +1,229 @@
+"""Destinations of a user's own: what they cannot do is refused in our words, before the first request."""
+
+import sqlite3
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import dlt
+import pytest
+from dlt.common.configuration.container import Container
+from dlt.common.configuration.specs import PluggableRunContext
+from dlt.common.data_writers.writers import resolve_best_writer_spec
+from dlt.common.destination.reference import AnyDestination_CO
+from dlt.destinations.impl.ducklake.configuration import DuckLakeCredentials
+from worlds import Begin
+
+from destination_table import DESTINATIONS
+from letters_source import ContactFilters, run
+from letters_source.destination.audits import opened
+from letters_source.destination.capabilities import FILE_FORMATS
+from letters_source.destination.kinds import check_mode
+from letters_source.destination.loading import for_loading
+from letters_source.destination.preflight import check_destination
+from letters_source.errors import DestinationError, DestinationUnreachable, SettingsError
+from letters_source.installation import how_to_install
+from letters_source.tables import ARROW_TYPES, MERGE, TABLES
+from programmable_emulator import Emulator
+
+DATABASES = {name: made for name, made in DESTINATIONS.items() if made.destination_name != "filesystem"}
+
+
+@pytest.fixture
+def work(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that tests work in; dlt keeps its own files in another one below it."""
+    monkeypatch.setenv("DLT_DATA_DIR", str(project / "dlt"))
+    Container()[PluggableRunContext].reload_providers()
+    return project
+
+
+def forget(items: Any, table: Any) -> None:
+    """A function that takes rows."""
+
+
+def refusal(destination: AnyDestination_CO) -> str:
+    """The message with which a pipeline to a destination is refused."""
+    pipeline = dlt.pipeline("mine", destination=destination, dataset_name="my_data")
+    with pytest.raises(DestinationError) as caught:
+        check_destination(pipeline)
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("work")
+@pytest.mark.parametrize("name", ["dummy", "lance", "lancedb", "qdrant", "weaviate", "sink"])
+def test_a_destination_without_staging_tables_is_refused(name: str) -> None:
+    """A load could neither replace its tables nor verify them, whether its driver is installed or not."""
+    make: Any = getattr(dlt.destinations, name, partial(dlt.destination, forget, name="sink"))
+    assert refusal(make()) == (
+        f"{name} has no staging tables, which run() needs to replace tables and to verify them with SQL: choose "
+        "another destination, or load without verification: pipeline.run(letters())."
+    )
+
+
+@pytest.mark.usefixtures("work")
+@pytest.mark.parametrize(
+    ("name", "mode", "words"),
+    [
+        ("ClickHouse", "sync", "contacts: sync is not supported for clickhouse; unset sources.letters.sync"),
+        ("Redshift", "sync", "contacts: sync is not supported for redshift; unset sources.letters.sync"),
+        ("Iceberg", "history", "contacts: history is not supported for iceberg files; unset sources.letters.history"),
+        (
+            "Parquet",
+            MERGE,
+            "contacts: loading mailings is not supported for plain files; unset sources.letters.mailings",
+        ),
+    ],
+)
+def test_a_mode_that_dlt_cannot_merge_is_refused(name: str, mode: str, words: str) -> None:
+    """The sentence names the setting, and the error has its key."""
+    pipeline = dlt.pipeline("mine", destination=DESTINATIONS[name], dataset_name="my_data")
+    with pytest.raises(SettingsError) as caught:
+        check_mode(pipeline, "contacts", mode)
+    assert str(caught.value) == f"{words}, or choose another destination."
+    assert caught.value.key == words.rpartition(" ")[2]
+
+
+@pytest.mark.usefixtures("work")
+def test_names_that_unquoted_sql_would_not_find_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snowflake reads unquoted names in upper case, and a case-sensitive naming convention keeps them in lower case."""
+    monkeypatch.setenv("SCHEMA__NAMING", "sql_cs_v1")
+    assert refusal(dlt.destinations.snowflake()) == (
+        "snowflake reads unquoted names in upper case, and the naming convention sql_cs_v1 creates them in lower case: "
+        "set SCHEMA__NAMING to snake_case."
+    )
+
+
+@pytest.mark.usefixtures("work")
+@pytest.mark.parametrize(
+    ("destination", "key"),
+    [
+        (dlt.destinations.snowflake(), "DESTINATION__SNOWFLAKE__CREDENTIALS"),
+        (dlt.destinations.clickhouse(destination_name="warehouse"), "DESTINATION__WAREHOUSE__CREDENTIALS"),
+        (dlt.destinations.bigquery(), "DESTINATION__BIGQUERY__CREDENTIALS"),
+        (dlt.destinations.athena(), "DESTINATION__FILESYSTEM__BUCKET_URL"),
+    ],
+)
+def test_missing_credentials_are_named(destination: AnyDestination_CO, key: str) -> None:
+    """With the variable of the environment that sets them; the bucket of a destination has its own."""
+    kind = destination.destination_type.rpartition(".")[2]
+    assert refusal(destination) == f"The destination {kind} is not configured: set {key}."
+
+
+@pytest.mark.usefixtures("work")
+def test_credentials_of_a_server_are_not_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server has no --to."""
+    monkeypatch.setenv("DESTINATION__DATABRICKS__CREDENTIALS__CATALOG", "main")
+    assert refusal(dlt.destinations.databricks()) == (
+        "The destination cannot be used: Authentication failed: No valid authentication method detected. Provide "
+        "either `client_id` and `client_secret` for OAuth authentication, or `access_token` for token-based "
+        "authentication; set DESTINATION__DATABRICKS__CREDENTIALS."
+    )
+
+
+@pytest.mark.usefixtures("work")
+@pytest.mark.parametrize(
+    ("name", "credentials", "driver"),
+    [
+        ("clickhouse", "clickhouse://user@127.0.0.1:9/letters", "clickhouse_driver"),
+        ("mssql", "mssql://user@127.0.0.1:9/letters", "pyodbc"),
+    ],
+)
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, name: str, credentials: str, driver: str) -> None:
+    """With the command that installs it."""
+    if find_spec(driver):
+        pytest.skip(f"{driver} is installed")
+    monkeypatch.setenv(f"DESTINATION__{name.upper()}__CREDENTIALS", credentials)
+    made: AnyDestination_CO = getattr(dlt.destinations, name)()
+    assert refusal(made) == f"{name} is not installed: {how_to_install(f'dlt[{name}]')}"
+
+
+def test_dlt_has_an_extra_for_each_driver_that_is_advised() -> None:
+    """Of the destination's name."""
+    named = {made.destination_name for made in DESTINATIONS.values()}
+    assert named - set(metadata("dlt").get_all("Provides-Extra", [])) == set()
+
+
+def test_a_missing_extension_of_duckdb_is_named(work: Path) -> None:
+    """DuckLake's is not in DuckDB's package; here the place to get it from does not answer."""
+    credentials = DuckLakeCredentials("lake", catalog=f"sqlite:///{work}/lake.sqlite", storage=str(work / "lake"))
+    nowhere = "http://127.0.0.1:1"
+    credentials.global_config = {"extension_directory": str(work), "custom_extension_repository": nowhere}
+    pipeline = dlt.pipeline("mine", destination=dlt.destinations.ducklake(credentials), dataset_name="my_data")
+    with pytest.raises(DestinationUnreachable) as caught:
+        check_destination(pipeline)
+    place, _, words = str(caught.value).partition(" cannot be reached: ")
+    assert place == f"lake@sqlite:///{work}/lake.sqlite@{(work / 'lake').as_uri()}"
+    assert words.startswith(f'Failed to download extension "ducklake" at URL "{nowhere}/')
+    assert words.endswith("; run INSTALL ducklake in DuckDB once, with network access.")
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_every_type_of_column_can_be_loaded(name: str) -> None:
+    """By dlt's word, in the format of the files that a load writes for the destination."""
+    capabilities = DATABASES[name].capabilities()
+    formats = capabilities.supported_loader_file_formats or []
+    default = resolve_best_writer_spec("arrow", formats, capabilities.preferred_loader_file_format).file_format
+    chosen = FILE_FORMATS.get(DATABASES[name].destination_name, default)
+    assert chosen in formats
+    mapper = capabilities.get_type_mapper()
+    for kind in ARROW_TYPES:
+        column: Any = {"name": kind, "data_type": kind, "nullable": True}
+        # dlt's client adds Databricks' way of loading
+        table: Any = {"name": "table", "columns": {kind: column}, "x-insert-api": "copy_into"}
+        assert mapper.to_destination_type(column, table)
+        mapper.ensure_supported_type(column, table, chosen)
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_every_name_fits_and_is_unique_in_any_case(name: str) -> None:
+    """dlt would shorten a longer one, and refuse two that differ in case alone."""
+    capabilities = DATABASES[name].capabilities()
+    assert max(len(table.name) for table in TABLES) <= capabilities.max_identifier_length
+    for table in TABLES:
+        names = [column.name for column in table.loaded]
+        assert max(map(len, names)) <= capabilities.max_column_identifier_length
+        assert names == list(dict.fromkeys(name.lower() for name in names))
+
+
+@pytest.mark.parametrize(
+    ("name", "transactions", "truncates"),
+    [("Redshift", True, False), ("Snowflake", True, False), ("BigQuery", None, True), ("ClickHouse", False, True)],
+)
+def test_tables_change_in_transactions_where_dlt_has_them(
+    name: str, *, transactions: bool | None, truncates: bool
+) -> None:
+    """Without TRUNCATE, which ends the transaction in some databases, and empties the table for readers in others."""
+    capabilities = for_loading(DATABASES[name], "insert-from-staging").capabilities()
+    assert (capabilities.supports_transactions, capabilities.supports_truncate_command) == (transactions, truncates)
+
+
+@pytest.mark.parametrize("text", ['{"search": "a"}', '"{\\"search\\": \\"a\\"}"'])
+@pytest.mark.parametrize(
+    "time",
+    ["2024-05-01 12:00:00", datetime(2024, 5, 1, 12), datetime(2024, 5, 1, 12, tzinfo=UTC)],  # noqa: DTZ001
+)
+def test_audits_are_read_alike_from_all_databases(text: str, time: datetime | str) -> None:
+    """Some return JSON as text, or as a string within JSON, and times as text or without a zone."""
+    audit = {"listing": "contacts", "filters": text, "pii": None, "started_at": time}
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert opened(audit) == {"listing": "contacts", "filters": {"search": "a"}, "pii": None, "started_at": noon}
+
+
+def test_a_database_of_dlts_is_loaded_again_and_again(begin: Begin) -> None:
+    """SQLite, for example: each load replaces the rows, keeps its audit, and is verified; other filters are refused."""
+    world = begin(Emulator(9, 3))
+    file = world.place.with_name("letters.sqlite")
+    destination = dlt.destinations.sqlalchemy(f"sqlite:///{file}")
+    pipeline = dlt.pipeline("mine", destination=destination, dataset_name="my_data")
+    first = run(pipeline, **world.settings)
+    world.emulator.contacts.delete(world.emulator.contacts.rows()[0].id)
+    second = run(pipeline, **world.settings)
+    assert (first.tables["contacts"], second.tables["contacts"]) == (9, 8)
+    with sqlite3.connect(file.with_name("letters__my_data.sqlite")) as connection:
+        audits = connection.execute("select _dlt_load_id, rows_yielded from listing_audit where listing = 'contacts'")
+        assert audits.fetchall() == [(first.load_id, 9), (second.load_id, 8)]
+    with pytest.raises(SettingsError, match="the dataset my_data was loaded without search"):
+        run(pipeline, **world.settings, contact_filters=ContactFilters(search="a"), only=["contacts"])
