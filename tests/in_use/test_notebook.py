@@ -20,8 +20,12 @@ from letters_source.report.charts import CHARTS, COLORS
 from letters_source.report.dataset import open_tables
 from programmable_emulator import Emulator
 
-# DuckDB 1.5 makes pandas' frames in a way that pandas 3.1 deprecates
-pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
+pytestmark = [
+    # DuckDB 1.5 makes pandas' frames in a way that pandas 3.1 deprecates
+    pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning"),
+    # marimo imports pyspark where it is installed; no frame of Spark is shown
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
 
 TEMPLATE = {
     "title": "Offer",
