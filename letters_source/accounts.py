@@ -22,7 +22,6 @@ from letters_source.load import parts_in, run
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Result
 from letters_source.service.listings import LISTINGS
-from letters_source.service.throttle import Throttle
 from letters_source.tables import MAILINGS
 
 
@@ -97,8 +96,7 @@ def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings
     resolved = resolve_settings({**settings, "account_id": accounts[0]})
     if resolved.allow_shared_ids:
         return
-    throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
-    context = LoadContext(resolved, token_source(resolved, settings), throttle)
+    context = LoadContext.of(resolved, token_source(resolved, settings))
     parts = parts_in(only)
     wanted = {MAILINGS.listing if part == MAILINGS.name else part for part in parts} or {*LISTINGS}
     for name, listing in LISTINGS.items():

@@ -12,9 +12,7 @@ from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides
 from letters_source.errors import SettingsError
 from letters_source.extract import parts
-from letters_source.extract.task import LoadContext, Task, listing_task
-from letters_source.service.listings import LISTINGS
-from letters_source.service.throttle import Throttle
+from letters_source.extract.task import LoadContext, Task, listing_named, listing_task
 
 
 def plan_parts(listing: str, number: int, **settings: Unpack[Overrides]) -> list[int]:
@@ -39,11 +37,7 @@ def read_part(listing: str, place: int, **settings: Unpack[Overrides]) -> int:
 
 def task_of(listing: str, overrides: Overrides) -> tuple[Task, str]:
     """Return the task of reading a listing, and the folder of its parts."""
-    if listing not in LISTINGS:
-        raise SettingsError(f"listing must be one of {', '.join(LISTINGS)}, got {listing!r}.")
-    settings = resolve_settings(overrides)
+    wanted, settings = listing_named(listing), resolve_settings(overrides)
     if not settings.parts:
         raise unusable("parts", "is not set")
-    throttle = Throttle(settings.max_workers, settings.requests_per_second)
-    context = LoadContext(settings, token_source(settings, overrides), throttle)
-    return listing_task(LISTINGS[listing], context), settings.parts
+    return listing_task(wanted, LoadContext.of(settings, token_source(settings, overrides))), settings.parts

@@ -18,7 +18,7 @@ from letters_source.destination.audits import finished_audits, open_held, runnin
 from letters_source.destination.kinds import check_mode, is_files, table_format
 from letters_source.errors import SettingsError
 from letters_source.extract.facets import read_facet
-from letters_source.extract.joined_parts import read_parts
+from letters_source.extract.joined_parts import planned_parts, read_parts
 from letters_source.extract.listing import read_listing
 from letters_source.extract.mailings import (
     check_days_honored,
@@ -29,7 +29,6 @@ from letters_source.extract.mailings import (
     plan_windows,
     read_window,
 )
-from letters_source.extract.parts import Parts
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
@@ -65,12 +64,8 @@ def read_pages(task: Task) -> Iterator[Item]:
     # unlike the system's temporary folder, the working directory is on a disk meant for data
     pipeline = running_pipeline()
     folder = Path(pipeline.working_dir) if pipeline else None
-    parts = Parts.of(task, task.settings.parts) if task.settings.parts else None
-    plan = parts.plan() if parts else None
-    if parts and plan:
-        count = yield from read_parts(parts, plan, audits)
-    else:
-        count = yield from read_listing(task, folder, audits)
+    planned = planned_parts(task)
+    count = yield from read_parts(*planned, audits) if planned else read_listing(task, folder, audits)
     report_ignored(task, count)
     for table in facets_of(task.name) if task.settings.facets else ():
         yield from read_facet(task, table, count)

@@ -26,7 +26,6 @@ from letters_source.guarded_source import HiddenResource, LettersSource, TableRe
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.resources import Yielded, read_mailings, read_pages, take_audit, take_rejected, take_table
 from letters_source.service.listings import LISTINGS, given
-from letters_source.service.throttle import Throttle
 from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, TABLES, Table, facets_of, tables_of
 
 P = ParamSpec("P")
@@ -55,8 +54,7 @@ def letters(
     report_misspelled_sections(present_providers())
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
-    throttle = Throttle(resolved.max_workers, resolved.requests_per_second)
-    context = LoadContext(resolved, token_source(resolved, settings), throttle, watch)
+    context = LoadContext.of(resolved, token_source(resolved, settings), watch)
     tasks = {name: listing_task(listing, context) for name, listing in LISTINGS.items()}
     resources = [resource for task in tasks.values() for resource in listing_resources(task)]
     return [*resources, *mailings_resources(replace(tasks[MAILINGS.listing], name=MAILINGS.name))]

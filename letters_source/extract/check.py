@@ -22,7 +22,6 @@ from letters_source.pagination.readings import Window
 from letters_source.service.client import Client
 from letters_source.service.listings import LISTINGS
 from letters_source.service.page_request import PageRequest
-from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import expiry
 
 PATIENCE_SECONDS = 15.0
@@ -68,17 +67,16 @@ def check_service(
         overrides["account_id"] = accounts[0]
     report_misspelled_sections(present_providers())
     settings = resolve_settings(overrides)
-    tokens = token_source(settings, overrides)
-    throttle = Throttle(settings.max_workers, settings.requests_per_second)
+    context = LoadContext.of(settings, token_source(settings, overrides))
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
     for name, trials in TRIALS.items():
         watch(name, 1, 0, len(trials))
     with (
         # no more than the throttle lets through: what waits for it would make the latency seem longer
-        ThreadPoolExecutor(throttle.limit, "letters-check") as pool,
-        Client(settings.base_url, tokens, throttle, budget, settings.network) as client,
+        ThreadPoolExecutor(context.throttle.limit, "letters-check") as pool,
+        Client(settings.base_url, context.tokens, context.throttle, budget, settings.network) as client,
     ):
-        tasks = [listing_task(listing, LoadContext(settings, tokens, throttle)) for listing in LISTINGS.values()]
+        tasks = [listing_task(listing, context) for listing in LISTINGS.values()]
         pages = dict(zip(LISTINGS, pool.map(partial(time_page, client), tasks), strict=True))
         counts = {name: page.count for name, (page, _) in pages.items()}
         sizes = {task.name: pool.submit(find_size, client, task, counts[task.name]) for task in tasks if probe}
@@ -91,7 +89,7 @@ def check_service(
         replace(estimate(name, settings, *pages[name]), filters=effects[name], largest_page=largest.get(name))
         for name in LISTINGS
     )
-    return Findings(expiry(tokens.current().access), tuple(findings))
+    return Findings(expiry(context.tokens.current().access), tuple(findings))
 
 
 def time_page(client: Client, task: Task) -> tuple[Page, float]:

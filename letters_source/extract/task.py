@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from letters_source.config.settings import Settings
+from letters_source.errors import SettingsError
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.service.client import Client
-from letters_source.service.listings import Filters, FilterValue, Listing, refined
+from letters_source.service.listings import LISTINGS, Filters, FilterValue, Listing, refined
 from letters_source.service.pacing import PageSize
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
@@ -21,6 +22,11 @@ class LoadContext:
     tokens: TokenSource
     throttle: Throttle
     progress: ProgressCallback = no_progress
+
+    @classmethod
+    def of(cls, settings: Settings, tokens: TokenSource, progress: ProgressCallback = no_progress) -> "LoadContext":
+        """Return the context of a load with these settings; its tasks share their limits on requests."""
+        return cls(settings, tokens, Throttle(settings.max_workers, settings.requests_per_second), progress)
 
     def client(self) -> Client:
         """Return a new client of the service."""
@@ -62,6 +68,13 @@ def listing_task(listing: Listing, context: LoadContext) -> Task:
     """Return the task of reading a listing for its own tables, as the settings select its rows."""
     settings = context.settings
     return Task(listing.name, listing, settings.filters(listing.name), PageSize(settings.page_size), context)
+
+
+def listing_named(name: str) -> Listing:
+    """Return a listing by its name, or raise `SettingsError`."""
+    if name not in LISTINGS:
+        raise SettingsError(f"listing must be one of {', '.join(LISTINGS)}, got {name!r}.")
+    return LISTINGS[name]
 
 
 @dataclass(frozen=True, slots=True)
