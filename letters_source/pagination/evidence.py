@@ -157,8 +157,8 @@ def repeated_window(ranges: Sequence[Evidence]) -> str | None:
     shown: dict[str, Figures] = {}
     for figures in (figures for one in ranges for figures in one.windows if figures.rows > 1):
         first = shown.setdefault(figures.digest, figures)
-        # windows at one place may show the same
-        if first.window.end <= figures.window.offset:
+        # windows at one place may show the same, and so may others if rows came before them
+        if first.window.end <= figures.window.offset and first.count == figures.count:
             return f"page {figures.page} (page size {figures.size}) repeats page {first.page} (page size {first.size})"
     return None
 

@@ -93,6 +93,7 @@ MOVED = "its rows changed order or are listed twice"
             4,
             "page 1 (page size 4) repeats page 0 (page size 4)",
         ),
+        (one("abcd", total=8), [one("abcd", total=4), one("abcd", 1, total=8)], 4, None),
     ],
 )
 def test_ranges_are_judged_by_their_evidence(
