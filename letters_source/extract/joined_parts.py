@@ -16,8 +16,8 @@ from letters_source.decode.row_schema import RAW, Notes, row_schema
 from letters_source.errors import ServiceRejected, SettingsError
 from letters_source.extract.audit import Outcome
 from letters_source.extract.listing import yield_rows
-from letters_source.extract.parts import Part, Parts, Plan, part_in, read_into
-from letters_source.extract.task import ListingRows, TableRows
+from letters_source.extract.parts import Part, Parts, Plan, check_proof, part_in, read_into
+from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.reader import row_keys
@@ -77,6 +77,18 @@ class OutcomeOfParts(Outcome):
     def received(self) -> int:
         """The number of rows in all windows."""
         return sum(figures.rows for part in self.parts for figures in part.evidence.windows)
+
+
+def planned_parts(task: Task) -> tuple[Parts, Plan] | None:
+    """Return where the parts of a listing are, and their plan; None if the listing is not read in parts."""
+    if not task.settings.parts:
+        return None
+    parts = Parts.of(task, task.settings.parts)
+    plan = parts.plan()
+    if not plan:
+        return None
+    check_proof(task)
+    return parts, plan
 
 
 def read_parts(

@@ -33,7 +33,7 @@ from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import incomplete, keep_once
 from letters_source.pagination.walk import begin_walk
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
-from letters_source.service.listings import given
+from letters_source.service.listings import SECTION, given
 from letters_source.service.network import service_of
 from letters_source.tables import REJECTED_ROWS, tables_of
 
@@ -108,6 +108,11 @@ class Parts:
         with self.files.open_input_file(path) as file:
             return bytes(file.read())
 
+    def remove(self) -> None:
+        """Delete the folder, if there is one."""
+        if self.files.get_file_info(self.folder).type == FileType.Directory:
+            self.files.delete_dir(self.folder)
+
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
         """Write a file so that readers see all of it or nothing."""
         # buckets show a file only once it is whole
@@ -126,8 +131,18 @@ def selection_of(task: Task) -> str:
     return repr((service, sorted(filters.items()), settings.privacy.recorded, settings.environment))
 
 
+def check_proof(task: Task) -> None:
+    """Raise SettingsError if the settings ask for more than parts can prove."""
+    if task.settings.proof == "exact":
+        raise SettingsError(
+            f"{task.title}: parts cannot be proven exact: set {SECTION}.proof to continuous, or load it as a whole.",
+            key=f"{SECTION}.proof",
+        )
+
+
 def plan_listing(task: Task, number: int) -> list[Range]:
     """Return a number of ranges to read, after a look at the listing's first and last page."""
+    check_proof(task)
     with open_reader(task) as (reader, _):
         walk = begin_walk(reader.read, task.title, 1)
     size = len(walk.readings[0].keys)

@@ -1,6 +1,7 @@
 """A listing that is read in parts by many tasks is loaded as if one had read it, or refused."""
 
 import random
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -89,6 +90,16 @@ def test_a_part_needs_a_plan_and_a_folder(world: World) -> None:
         plan_parts("letters", 2, **world.settings)
     with pytest.raises(SettingsError, match=r"^the number of parts must be at least 1, got 0.$"):
         plan_parts("contacts", 0, **world.settings)
+
+
+def test_parts_are_never_taken_for_exact(world: World) -> None:
+    """Neither a plan nor a load accepts a proof that parts cannot give."""
+    refusal = "contacts: parts cannot be proven exact: set sources.letters.proof to continuous, or load it as a whole."
+    with pytest.raises(SettingsError, match=f"^{re.escape(refusal)}$"):
+        plan_parts("contacts", 2, **{**world.settings, "proof": "exact"})
+    read_apart(world, 2)
+    with pytest.raises(SettingsError, match=f"^{re.escape(refusal)}$"):
+        world.load(only=("contacts",), proof="exact")
 
 
 def test_pages_too_small_to_overlap_are_not_planned(world: World) -> None:
