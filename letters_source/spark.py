@@ -27,14 +27,13 @@ from letters_source.errors import IncompleteListing, SettingsError, importing_ex
 from letters_source.extract.one_table import read_table
 from letters_source.extract.parts import Parts, part_in, plan_listing, read_into, write_tables
 from letters_source.extract.probe import check_apart
-from letters_source.extract.task import LoadContext, Task, listing_task
+from letters_source.extract.task import LoadContext, Task, listing_named, listing_task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.readings import NUL
 from letters_source.pagination.verdicts import VerdictName
 from letters_source.pagination.windows import NotContinuous
 from letters_source.service.listings import LISTINGS, Texts
-from letters_source.service.throttle import Throttle
 from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
 
 with importing_extra("spark"):
@@ -99,7 +98,7 @@ class LettersDataSource(DataSource):
             ]
         )
 
-    def reader(self, schema: StructType) -> "LettersReader":  # noqa: ARG002 -- Spark compares it with the rows
+    def reader(self, schema: StructType) -> "LettersReader":  # noqa: ARG002 -- Spark's signature
         """Return what reads the table."""
         return LettersReader(selection_of(self.options), self.slots)
 
@@ -143,7 +142,7 @@ def selection_of(options: Mapping[str, str]) -> Selection:
 
 
 @dataclass(frozen=True)
-class Part(InputPartition):
+class ListingPartition(InputPartition):
     """A listing of an account, which one task reads, and how many tasks read at once."""
 
     listing: str
@@ -158,15 +157,15 @@ class LettersReader(DataSourceReader):
     selection: Selection
     slots: int | None
 
-    def partitions(self) -> list[Part]:
+    def partitions(self) -> list[ListingPartition]:
         """Return the partitions; called once for each DataFrame."""
         accounts, listing = self.selection.accounts or (None,), self.selection.table.listing
         reads = [(name, account) for account in accounts for name in LISTINGS if listing in ("", name)]
-        return [Part(*read, min(len(reads), self.slots or len(reads))) for read in reads]
+        return [ListingPartition(*read, min(len(reads), self.slots or len(reads))) for read in reads]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a partition's rows once its listing is proven complete, or raise `LettersError`."""
-        part, selection = cast("Part", partition), self.selection
+        part, selection = cast("ListingPartition", partition), self.selection
         task = task_of(part, selection.overrides)
         if part.account is not None and len(selection.accounts) > 1 and not task.settings.allow_shared_ids:
             check_apart(task, neighbors(part.account, selection.accounts))
@@ -184,14 +183,12 @@ def neighbors(account: str, accounts: tuple[str, ...]) -> list[str]:
     return [one for one in accounts if one in (account, following)]
 
 
-def task_of(part: Part, overrides: Overrides) -> Task:
+def task_of(part: ListingPartition, overrides: Overrides) -> Task:
     """Return the task of reading a partition; the executor's environment and files have the secrets."""
     if part.account is not None:
         overrides = {**overrides, "account_id": part.account}
     settings = share_of(resolve_settings(overrides), part.at_once)
-    throttle = Throttle(settings.max_workers, settings.requests_per_second)
-    context = LoadContext(settings, token_source(settings, overrides), throttle)
-    return listing_task(LISTINGS[part.listing], context)
+    return listing_task(listing_named(part.listing), LoadContext.of(settings, token_source(settings, overrides)))
 
 
 def share_of(settings: Settings, tasks: int) -> Settings:
@@ -243,16 +240,15 @@ class StageWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """List the files; Spark calls this once, in a process of its own."""
         files = sorted(file for message in messages for file in cast("Staged", message).files)
-        if [name for name, _ in files] != [
-            f"{place:06}" for place in range(len(self.stage.ranges))
-        ] and self.stage.ranges:
+        places = [f"{place:06}" for place in range(len(self.stage.ranges))]
+        if places and places != [name for name, _ in files]:
             raise SettingsError("Spark did not read each range once; nothing was published.")
         self.parts.write(f"{self.parts.folder}/{self.stage.committed}", msgspec.json.encode(files))
 
 
 def parts_of(listing: str, folder: str, overrides: Overrides, at_once: int = 1) -> Parts:
     """Return where the files of a listing go."""
-    return Parts.of(task_of(Part(listing, None, at_once), overrides), folder)
+    return Parts.of(task_of(ListingPartition(listing, None, at_once), overrides), folder)
 
 
 @dataclass(frozen=True)
@@ -263,6 +259,14 @@ class Jobs:
     parts: Parts
     options: Mapping[str, str]
     found: dict[Evidence, tuple[str, datetime]] = field(default_factory=dict)
+
+    def linked(self, ranges: Sequence[Range]) -> tuple[Evidence, ...]:
+        """Read ranges and what is missing between them, or raise `IncompleteListing`."""
+        try:
+            return read_linked(self.read, ranges)
+        except NotContinuous as error:
+            count = max(evidence.count for evidence in self.found)
+            raise IncompleteListing(self.parts.task.title, str(error), count=count, received=0, walks=1) from None
 
     def read(self, ranges: Sequence[Range]) -> list[Evidence]:
         """Read ranges side by side; see `ReadRanges`."""
@@ -278,7 +282,10 @@ class Jobs:
         stage = Stage(self.parts.task.name, self.parts.url, committed, ranges, at_once)
         sent = {**self.options, "stage": msgspec.json.encode(stage).decode()}
         rows.write.format("letters").options(**sent).mode("append").save()
-        return msgspec.json.decode(self.parts.read(f"{self.parts.folder}/{committed}"), type=list[tuple[str, str]])
+        path = f"{self.parts.folder}/{committed}"
+        files = msgspec.json.decode(self.parts.read(path), type=list[tuple[str, str]])
+        self.parts.files.delete_file(path)
+        return files
 
     def rows(self, linked: Sequence[Evidence]) -> DataFrame:
         """Return the staged rows, each with its key, the place of its range, and when that was read."""
@@ -290,6 +297,17 @@ class Jobs:
         staged = self.spark.read.parquet(*(f"{spark_url(self.parts.url)}/{name}" for name in named))
         key = f.coalesce("id", f.concat(f.lit(NUL), RAW))
         return staged.withColumns({"key": key, "file": f.col("_metadata.file_name")}).join(f.broadcast(places), "file")
+
+    def publish(self, rows: DataFrame) -> dict[str, list[str]]:
+        """Write the tables of staged rows, each row as it was read last; return the URLs of each table's files."""
+        newest = Window.partitionBy("key").orderBy(f.desc("read_at"), f.desc("place"))
+        kept = rows.withColumn("age", f.row_number().over(newest)).where("age = 1")
+        files: dict[str, list[str]] = defaultdict(list)
+        for table, path in self.write(kept.select(row_schema(self.parts.task.name).names)):
+            files[table].append(f"{spark_url(self.parts.url)}{path.removeprefix(self.parts.folder)}")
+        for path, _ in self.found.values():
+            self.parts.files.delete_file(path)
+        return files
 
 
 @dataclass(frozen=True)
@@ -310,31 +328,17 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
     Raises:
         IncompleteListing: the ranges do not prove that no row was missed; nothing was published.
     """
-    if listing not in LISTINGS:
-        raise SettingsError(f"listing must be one of {', '.join(LISTINGS)}, got {listing!r}.")
     home = parts_of(listing, to, to_overrides(options))
     former = snapshots(home)
     jobs = Jobs(spark, Parts.of(home.task, f"{home.url}/{listing}-{uuid4().hex[:12]}"), options)
     try:
-        linked = read_linked(jobs.read, plan_listing(home.task, parts))
+        linked = jobs.linked(plan_listing(home.task, parts))
         rows = jobs.rows(linked)
-        verdict, number = judge(home.task, linked, rows)
-        newest = Window.partitionBy("key").orderBy(f.desc("read_at"), f.desc("place"))
-        files: dict[str, list[str]] = defaultdict(list)
-        kept = rows.withColumn("age", f.row_number().over(newest)).where("age = 1")
-        for table, path in jobs.write(kept.select(row_schema(listing).names)):
-            files[table].append(spark_url(f"{jobs.parts.url}/{path[len(jobs.parts.folder) + 1 :]}"))
-    except BaseException as error:
-        jobs.parts.files.delete_dir(jobs.parts.folder)
-        if isinstance(error, NotContinuous):
-            raise IncompleteListing(
-                listing, str(error), count=max((each.count for each in jobs.found), default=0), received=0, walks=1
-            ) from None
+        done = Snapshot(*judge(home.task, linked, rows), jobs.publish(rows))
+        home.write(f"{home.folder}/{listing}.json", msgspec.json.encode(done))
+    except BaseException:
+        jobs.parts.remove()
         raise
-    done = Snapshot(verdict, number, files)
-    home.write(f"{home.folder}/{listing}.json", msgspec.json.encode(done))
-    for path, _ in jobs.found.values():
-        home.files.delete_file(path)
     for old in former[:-1]:
         home.files.delete_dir(old)
     return done

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from fixtures import begin, letters, project, world
@@ -11,7 +12,21 @@ from worlds import World, serve_world
 
 from programmable_emulator import Emulator
 
-__all__ = ["begin", "browser", "images", "letters", "loaded", "project", "world"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "begin",
+    "browser",
+    "images",
+    "letters",
+    "loaded",
+    "project",
+    "spark",
+    "spark_folder",
+    "usual_service",
+    "world",
+]
 
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 """Chromium's own requests to elsewhere are off, so that a page's are all there are."""
@@ -23,6 +38,31 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
         world.load()
         yield world
+
+
+@pytest.fixture(scope="module")
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def spark(world: World, spark_folder: Path) -> "Iterator[SparkSession]":
+    """A Spark session for all tests of a module, which has a world of its own."""
+    # the other tests do without Java
+    from sparks import start_spark
+
+    with start_spark(world, spark_folder) as spark:
+        yield spark
+
+
+@pytest.fixture
+def usual_service(world: World) -> Iterator[None]:
+    """Let a test begin with a service that behaves as usual."""
+    usual = world.emulator.behavior
+    yield
+    world.emulator.behavior, world.emulator.before_answer = usual, None
+    world.emulator.canned.clear()
 
 
 @pytest.fixture(scope="module")

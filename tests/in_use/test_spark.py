@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 from shelves import retrait
-from sparks import failure, read_table, start_spark, written
+from sparks import failure, read_table, written
 from worlds import ACCESS, REFRESH, World, serve_world
 
 from letters_source.spark import slots_of
@@ -48,6 +48,8 @@ SHOWN = ("SparkListenerTaskEnd", "Setting default log level")
 """What the event log and Spark's output have."""
 ORDERS = {**KEYS, **FACETS, "rejected_rows": ("listing", "page", "position")}
 
+pytestmark = pytest.mark.usefixtures("usual_service")
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
@@ -59,28 +61,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with serve_world(tmp_path_factory.mktemp("world"), emulator=emulator) as world:
         world.load(facets=True, page_size=10)
         yield world
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Spark writes."""
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="module")
-def spark(world: World, folder: Path) -> Iterator[SparkSession]:
-    """A session for all tests of the module."""
-    with start_spark(world, folder) as spark:
-        yield spark
-
-
-@pytest.fixture(autouse=True)
-def usual_service(world: World) -> Iterator[None]:
-    """Let each test begin with a service that behaves."""
-    usual = world.emulator.behavior
-    yield
-    world.emulator.behavior = usual
-    world.emulator.canned.clear()
 
 
 def by_key(table: str, rows: Iterable[dict[str, Any]]) -> Rows:
@@ -170,7 +150,7 @@ def test_filters_and_policies_are_options(spark: SparkSession, world: World) -> 
 
 
 def test_spark_shows_no_secret(
-    spark: SparkSession, world: World, folder: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, world: World, spark_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither what Spark prints and logs nor its plans and event logs have a token, whether refused or used."""
     contacts = read_table(spark, world, "contacts")
@@ -179,7 +159,7 @@ def test_spark_shows_no_secret(
         read_table(spark, world, "contacts", Access_Token="canary-option")
     assert "sources.letters.access_token is a secret, and options are shown" in str(caught.value)
     contacts.explain(extended=True)
-    plan, log = capsys.readouterr().out, written(folder)
+    plan, log = capsys.readouterr().out, written(spark_folder)
     assert "BatchScan letters" in plan
     assert [words for words in SHOWN if words not in log] == []
     assert [secret for secret in (ACCESS, REFRESH, "canary-option") if secret in log + plan + str(caught.value)] == []

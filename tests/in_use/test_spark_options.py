@@ -7,7 +7,15 @@ from worlds import World
 from letters_source import SettingsError
 from letters_source.config.settings import SECRETS, SETTINGS
 from letters_source.installation import how_to_add_extra
-from letters_source.spark import ABOUT_LOADS, READABLE, LettersDataSource, LettersReader, Part, selection_of, task_of
+from letters_source.spark import (
+    ABOUT_LOADS,
+    READABLE,
+    LettersDataSource,
+    LettersReader,
+    ListingPartition,
+    selection_of,
+    task_of,
+)
 from letters_source.tables import CONTACTS
 
 NO_ACCOUNTS = "option accounts must name at least one account, and excludes account_id."
@@ -75,22 +83,22 @@ def test_every_other_setting_is_an_option() -> None:
 def test_tasks_at_once_are_partitions_that_fit_the_cores(slots: int | None, accounts: str, at_once: int) -> None:
     """Where cores are unknown, all partitions may run at once."""
     reader = LettersReader(selection_of({"table": "contacts", "accounts": accounts}), slots)
-    assert reader.partitions() == [Part("contacts", account, at_once) for account in accounts.split(",")]
+    assert reader.partitions() == [ListingPartition("contacts", account, at_once) for account in accounts.split(",")]
 
 
 def test_a_table_of_both_listings_has_a_partition_for_each() -> None:
     """Without accounts, a partition reads the token's own."""
     reader = LettersReader(selection_of({"table": "rejected_rows"}), None)
-    assert reader.partitions() == [Part("templates", None, 2), Part("contacts", None, 2)]
+    assert reader.partitions() == [ListingPartition("templates", None, 2), ListingPartition("contacts", None, 2)]
 
 
 def test_tasks_share_the_limits_on_requests(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at once get half of them each, and many at once still one request each."""
     world.configure(monkeypatch)
-    half = task_of(Part("contacts", "A", 2), {"requests_per_second": 5.0, "max_workers": 7})
+    half = task_of(ListingPartition("contacts", "A", 2), {"requests_per_second": 5.0, "max_workers": 7})
     assert (half.context.throttle.workers, half.context.throttle.rate.most) == (3, 2.5)
     assert half.filters.account_id == "A"
-    least = task_of(Part("contacts", None, 40), {})
+    least = task_of(ListingPartition("contacts", None, 40), {})
     assert (least.context.throttle.workers, least.context.throttle.rate.most) == (1, None)
 
 

@@ -9,14 +9,16 @@ import pytest
 from holdings import Rows, in_order, parsed
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from sparks import start_spark, written
+from sparks import written
 from worlds import ACCESS, REFRESH, World, serve_world
 
-from letters_source import IncompleteListing, SettingsError
+from letters_source import IncompleteListing, ServiceRejected, SettingsError
 from letters_source.spark import Snapshot, read_snapshot, snapshot
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 TABLES = ("contacts", "contacts__contact_labels", "rejected_rows")
+
+pytestmark = pytest.mark.usefixtures("usual_service")
 
 
 @pytest.fixture(scope="module")
@@ -26,28 +28,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     emulator.contacts.insert({"id": None, "firstName": "Nobody"})
     with serve_world(tmp_path_factory.mktemp("world"), emulator=emulator) as world:
         yield world
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Spark writes."""
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="module")
-def spark(world: World, folder: Path) -> Iterator[SparkSession]:
-    """A session for all tests of the module."""
-    with start_spark(world, folder) as spark:
-        yield spark
-
-
-@pytest.fixture(autouse=True)
-def usual_service(world: World) -> Iterator[None]:
-    """Let each test begin with a service that behaves as usual."""
-    usual = world.emulator.behavior
-    yield
-    world.emulator.behavior = usual
-    world.emulator.before_answer = None
 
 
 def take(spark: SparkSession, world: World, to: Path, **options: str) -> Snapshot:
@@ -79,8 +59,8 @@ def test_a_snapshot_has_the_rows_of_a_load(spark: SparkSession, world: World, tm
     assert {name: shown[name] for name in TABLES[:2]} == {name: loaded[name] for name in TABLES[:2]}
     assert [row["row"] for row in shown["rejected_rows"]] == [row["row"] for row in loaded["rejected_rows"]]
     assert json.loads((tmp_path / "contacts.json").read_text())["files"] == done.files
-    left = {str(path.relative_to(tmp_path).parent).partition("/")[2] for path in tmp_path.rglob("*.parquet")}
-    assert left == set(TABLES)
+    names = {str(path.relative_to(tmp_path).parent).partition("/")[2] for path in tmp_path.rglob("*") if path.is_file()}
+    assert names == {"", *TABLES}
     assert read_snapshot(spark, "contacts", str(tmp_path), "contacts").count() == 2_000
 
 
@@ -127,6 +107,16 @@ def test_a_task_that_fails_is_read_again(spark: SparkSession, world: World, tmp_
     assert set(ids) == listed(world.emulator)
 
 
+def test_an_error_before_the_first_range_is_told_as_it_is(spark: SparkSession, world: World, tmp_path: Path) -> None:
+    """A listing that is not there and a proof that ranges cannot give leave nothing."""
+    world.emulator.canned.once(When("contacts"), Reply(404))
+    with pytest.raises(ServiceRejected, match=r"^contacts page 0: "):
+        take(spark, world, tmp_path)
+    with pytest.raises(SettingsError, match=r"^contacts: parts cannot be proven exact: "):
+        take(spark, world, tmp_path, proof="exact")
+    assert list(tmp_path.rglob("*")) == []
+
+
 def test_the_former_snapshot_stays_for_its_readers(spark: SparkSession, world: World, tmp_path: Path) -> None:
     """The manifest names the newest; the one before it is kept, older ones are deleted."""
     done = [take(spark, world, tmp_path) for _ in range(3)]
@@ -134,7 +124,7 @@ def test_the_former_snapshot_stays_for_its_readers(spark: SparkSession, world: W
     assert {path.name for path in tmp_path.iterdir()} == {"contacts.json", *folders}
 
 
-def test_no_secret_is_written(spark: SparkSession, world: World, tmp_path: Path, folder: Path) -> None:
+def test_no_secret_is_written(spark: SparkSession, world: World, tmp_path: Path, spark_folder: Path) -> None:
     """No token is in the event log, in Spark's output, or in a file of the snapshot."""
     seen: list[bytes] = []
 
@@ -146,7 +136,7 @@ def test_no_secret_is_written(spark: SparkSession, world: World, tmp_path: Path,
     take(spark, world, tmp_path)
     world.emulator.before_answer = None
     seen.extend(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    spoken = written(folder).encode()
+    spoken = written(spark_folder).encode()
     assert b"SparkListenerTaskEnd" in spoken
     assert not any(token.encode() in text for text in (*seen, spoken) for token in (ACCESS, REFRESH))
 
