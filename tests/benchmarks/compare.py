@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from measure import Entry, Run, child_environment, measure
@@ -73,13 +74,13 @@ def run_scenarios(names: tuple[str, ...], runs: int, contacts: int | None) -> It
 def run_scenario(scenario: Scenario, service: Service, runs: int) -> dict[str, Line]:
     """Run all contestants in turn, again and again, so that all of them share good and bad moments; warm up first."""
     found: dict[Entry, list[Run]] = {entry: [] for entry in scenario.entries}
-    for number in range(runs + 1):
-        for entry in scenario.entries:
-            if is_due(entry, number):
-                run = measure(entry, service)
-                tell(scenario, entry, number, run)
-                if number:
-                    found[entry].append(run)
+    for number, entry in product(range(runs + 1), scenario.entries):
+        if not is_due(entry, number):
+            continue
+        run = measure(entry, service)
+        tell(scenario, entry, number, run)
+        if number:
+            found[entry].append(run)
     return {entry.name: Line(entry, tuple(made)) for entry, made in found.items()}
 
 

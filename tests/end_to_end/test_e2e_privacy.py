@@ -46,10 +46,15 @@ def written(folder: Path) -> Iterator[str]:
         if path.suffix == ".parquet":
             yield str(pq.read_table(path).to_pylist())
         if path.suffix == ".duckdb":
-            with duckdb.connect(str(path), read_only=True) as connection:
-                names = connection.sql("select table_schema, table_name from information_schema.tables").fetchall()
-                for schema, name in names:
-                    yield str(connection.sql(f'from "{schema}"."{name}"').fetchall())
+            yield from stored(path)
+
+
+def stored(path: Path) -> Iterator[str]:
+    """The rows of each table of a DuckDB file."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        names = connection.sql("select table_schema, table_name from information_schema.tables").fetchall()
+        for schema, name in names:
+            yield str(connection.sql(f'from "{schema}"."{name}"').fetchall())
 
 
 def hits(folder: Path) -> int:
