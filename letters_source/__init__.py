@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         UndocumentedFields,
         WrongCount,
     )
-    from letters_source.fan_out import plan_parts, read_part
+    from letters_source.extract.fan_out import plan_parts, read_part
     from letters_source.load import run
     from letters_source.results import Result
     from letters_source.service.listings import ContactFilters, TemplateFilters
@@ -69,8 +69,8 @@ _HOMES = {
     "account_pipelines": "destination.pipeline",
     "letters": "source",
     "make_pipeline": "destination.pipeline",
-    "plan_parts": "fan_out",
-    "read_part": "fan_out",
+    "plan_parts": "extract.fan_out",
+    "read_part": "extract.fan_out",
     "run": "load",
     "run_accounts": "accounts",
 }

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from letters_source.errors import LettersError, SettingsError, importing_extra
+from letters_source.config.installation import importing_extra
+from letters_source.errors import LettersError, SettingsError
 
 with importing_extra("airflow"):
     from airflow.sdk import Asset, Connection, get_current_context
@@ -58,7 +59,7 @@ def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
 
 def plan_task(listing: str, number: int, **settings: Any) -> list[int]:
     """Call `plan_parts` in a task, with the connection's settings; the places are for `read_task`."""
-    from letters_source.fan_out import plan_parts
+    from letters_source.extract.fan_out import plan_parts
 
     look_up_sections_only()
     with airflow_failures():
@@ -67,7 +68,7 @@ def plan_task(listing: str, number: int, **settings: Any) -> list[int]:
 
 def read_task(listing: str, place: int, **settings: Any) -> int:
     """Call `read_part` in a mapped task, with the connection's settings; return the number of rows."""
-    from letters_source.fan_out import read_part
+    from letters_source.extract.fan_out import read_part
 
     look_up_sections_only()
     with airflow_failures():

@@ -23,10 +23,7 @@ Messages never hold a token, a row or a response body.
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import ClassVar
-
-from letters_source.installation import how_to_add_extra
 
 QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose text quotes the value that they are about."""
@@ -216,17 +213,6 @@ class UndocumentedFields(ServiceError):
             f"{listing}: undocumented or unfit: {found}; nothing was loaded. Add the names to "
             "sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
         )
-
-
-@contextmanager
-def importing_extra(extra: str) -> Iterator[None]:
-    """Run imports that need an extra, or raise `SettingsError`, which says how to install it."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        raise SettingsError(
-            f"{missing.name} is not installed; add the extra {extra}: {how_to_add_extra(extra)}"
-        ) from None
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

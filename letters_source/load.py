@@ -20,11 +20,10 @@ from letters_source.destination.annotate import (
     describe_lake,
     describe_tables,
 )
-from letters_source.destination.capabilities import FILE_FORMATS
 from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished, restore_tables
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.file_tables import FilesSql
-from letters_source.destination.kinds import engine, is_duckdb
+from letters_source.destination.kinds import FILE_FORMATS, engine, is_duckdb
 from letters_source.destination.ledger import Stopwatch, failures_recorded, finished_load, record, shown_kind
 from letters_source.destination.loading import (
     enforced,

@@ -19,11 +19,12 @@ import pyarrow as pa
 from msgspec import Meta
 from pyarrow.fs import FileSelector
 
+from letters_source.config.installation import importing_extra
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Key, Overrides, Settings
 from letters_source.config.text_options import convert_option, to_overrides
 from letters_source.decode.row_schema import RAW, row_schema
-from letters_source.errors import IncompleteListing, SettingsError, importing_extra
+from letters_source.errors import IncompleteListing, SettingsError
 from letters_source.extract.one_table import read_table
 from letters_source.extract.parts import Parts, part_in, plan_listing, read_into, write_tables
 from letters_source.extract.probe import check_apart

@@ -8,8 +8,7 @@ import dlt
 from dlt.common.destination.reference import AnyDestination_CO
 
 from letters_source.destination.annotate import DESCRIBE, FIND_COMMENTS, KEYS_IN, VIEWS_IN
-from letters_source.destination.capabilities import STAGED
-from letters_source.destination.kinds import check_mode, engine, is_duckdb, is_files, table_format
+from letters_source.destination.kinds import STAGED, check_mode, engine, is_duckdb, is_files, table_format
 from letters_source.destination.loading import OURS, for_loading, replace_strategy
 from letters_source.destination.locking import LOCKED
 from letters_source.destination.publish import check_published

@@ -17,8 +17,8 @@ import msgspec
 from letters_source.accounts import each_account
 from letters_source.cli.outcomes import Loads
 from letters_source.cli.output import silence_output
+from letters_source.config.installation import python_command
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
-from letters_source.installation import python_command
 from letters_source.load import run
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Audit, Result, Run

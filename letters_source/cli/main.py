@@ -27,8 +27,9 @@ from letters_source.cli.options import (
     with_filters,
     without_unset,
 )
+from letters_source.config.installation import importing_extra
 from letters_source.config.settings import PII, SETTINGS
-from letters_source.errors import SettingsError, importing_extra
+from letters_source.errors import SettingsError
 
 if TYPE_CHECKING:
     # imported at run time, they would delay --help

@@ -3,7 +3,7 @@
 Definitions are data: before a run, nothing touches the service or the destination, and no configured value is read.
 """
 
-from letters_source.errors import importing_extra
+from letters_source.config.installation import importing_extra
 
 with importing_extra("dagster"):
     from letters_source.dagster.assets import SERVICE, LettersTranslator, asset_specs

@@ -13,8 +13,9 @@ from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import SqlClientBase, raise_open_connection_error
 
-from letters_source.destination.capabilities import check_capable
+from letters_source.config.installation import how_to_add_extra, how_to_install
 from letters_source.destination.kinds import (
+    check_capable,
     duckdb_file,
     engine,
     files_client,
@@ -26,7 +27,6 @@ from letters_source.destination.kinds import (
 from letters_source.destination.local_files import check_duckdb, check_folder, check_format, check_space, check_spelling
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationUnreachable, reason, root_cause
-from letters_source.installation import how_to_add_extra, how_to_install
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # foreign keys that change other tables when rows of a dataset are deleted: cascade, set null, set default

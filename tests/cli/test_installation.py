@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from letters_source.installation import how_to_add_extra, how_to_install, installed_from, python_command
+from letters_source.config.installation import how_to_add_extra, how_to_install, installed_from, python_command
 
 PYTHON = shlex.quote(sys.executable)
 

@@ -19,13 +19,12 @@ from worlds import Begin
 
 from destination_table import DESTINATIONS
 from letters_source import ContactFilters, run
+from letters_source.config.installation import how_to_install
 from letters_source.destination.audits import opened
-from letters_source.destination.capabilities import FILE_FORMATS
-from letters_source.destination.kinds import check_mode
+from letters_source.destination.kinds import FILE_FORMATS, check_mode
 from letters_source.destination.loading import for_loading
 from letters_source.destination.preflight import check_destination
 from letters_source.errors import DestinationError, DestinationUnreachable, SettingsError
-from letters_source.installation import how_to_install
 from letters_source.tables import ARROW_TYPES, MERGE, TABLES
 from programmable_emulator import Emulator
 

@@ -9,8 +9,8 @@ from dagster._core.definitions.metadata.metadata_set import TableMetadataSet
 from dagster_runs import FILE, load_definitions
 from terminals import run_python
 
+from letters_source.config.installation import how_to_add_extra
 from letters_source.dagster import LettersTranslator, asset_specs
-from letters_source.installation import how_to_add_extra
 from letters_source.tables import TABLES, Table
 
 CHAINS = {

@@ -21,11 +21,11 @@ from terminals import Letters, Outcome, run_command, run_python
 from worlds import Begin, World, serve_world, verify
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
+from letters_source.config.installation import how_to_add_extra
 from letters_source.destination.annotate import describe_lake
 from letters_source.destination.file_tables import open_files
 from letters_source.destination.kinds import files_client
 from letters_source.destination.verify import verify_load
-from letters_source.installation import how_to_add_extra
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import tables_of
 from programmable_emulator import Behavior, Emulator

@@ -25,9 +25,9 @@ from letters_source import (
     run,
     run_accounts,
 )
+from letters_source.config.installation import how_to_add_extra
 from letters_source.destination.locking import locked_dataset
 from letters_source.destination.pipeline import account_pipelines
-from letters_source.installation import how_to_add_extra
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import TABLES, tables_of
 from programmable_emulator import Behavior, Emulator

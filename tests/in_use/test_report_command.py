@@ -14,8 +14,8 @@ from terminals import Letters, Outcome, open_process, run_command
 from worlds import Begin, World, serve_world
 
 from letters_source import LettersError, account_pipelines, make_pipeline, run, run_accounts
+from letters_source.config.installation import how_to_add_extra
 from letters_source.destination.pipeline import Kind
-from letters_source.installation import how_to_add_extra
 from programmable_emulator import Emulator
 
 WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.process import main; main()"

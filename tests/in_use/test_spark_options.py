@@ -5,8 +5,8 @@ from terminals import run_python
 from worlds import World
 
 from letters_source import SettingsError
+from letters_source.config.installation import how_to_add_extra
 from letters_source.config.settings import SECRETS, SETTINGS
-from letters_source.installation import how_to_add_extra
 from letters_source.spark import (
     ABOUT_LOADS,
     READABLE,

@@ -1,4 +1,4 @@
-"""A listing read by many tasks of an orchestrator: plan, read a part in each task, then `run(parts=folder)` loads it.
+"""Lets many tasks of an orchestrator read one listing in parts, which `run(parts=folder)` judges and loads.
 
 The parts go to `parts`, a folder or a bucket that all tasks share. Tasks may run in any order, on any machine, and
 again: a part replaces the one that was read before. `run` judges the parts together, and reads what lies between parts

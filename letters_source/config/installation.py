@@ -1,17 +1,32 @@
-"""How this copy of the package was installed: how to add what it lacks, and how to run its Python."""
+"""How this copy of the package was installed, for advice that works: how to add an extra, how to run its Python."""
 
 import json
 import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from letters_source.errors import SettingsError
+
 NAME = "letters-source"
+
+
+@contextmanager
+def importing_extra(extra: str) -> Iterator[None]:
+    """Run imports that need an extra, or raise `SettingsError`, which says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise SettingsError(
+            f"{missing.name} is not installed; add the extra {extra}: {how_to_add_extra(extra)}"
+        ) from None
 
 
 def how_to_add_extra(extra: str) -> str:
@@ -43,7 +58,7 @@ def installed_from() -> str:
         url = json.loads(distribution(NAME).read_text("direct_url.json") or "{}").get("url", "")
     except PackageNotFoundError:
         url = ""
-    folder = Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else Path(__file__).parents[1]
+    folder = Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else Path(__file__).parents[2]
     return str(folder) if (folder / "pyproject.toml").is_file() else NAME
 
 
