@@ -183,8 +183,8 @@ def fault_of(evidence: Sequence[Evidence], shown: dict[Evidence, list[Reading]])
 )
 def test_ranges_read_in_any_order_hold_every_row_that_stayed(kind: Kind, place: Place) -> None:
     """Where they are accepted; a listing that does not change always is."""
-    for rate in (0, 0.02, 0.1, 0.25):
-        for seed in range(6):
+    for rate, seeds in ((0, 1), (0.02, 2), (0.1, 2), (0.25, 2)):
+        for seed in range(seeds):
             service, _ = opened(Weather(kind, place, rate), seed)
             apart = Apart(service, random.Random(seed))
             try:
