@@ -28,7 +28,7 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def views(place: Path) -> dict[str, set[str]]:
-    """The views of each schema, DuckDB's own left out."""
+    """Return the views of each schema, without those of DuckDB itself."""
     found: dict[str, set[str]] = {}
     for schema, name in query(place, "select schema_name, view_name from duckdb_views() where not internal"):
         found.setdefault(schema, set()).add(name)
@@ -36,7 +36,7 @@ def views(place: Path) -> dict[str, set[str]]:
 
 
 def united(place: Path, schema: str, listing: str = "contacts") -> set[tuple[str, str]]:
-    """The account and the id of each row of a view."""
+    """Return the account and the id of each row of a view."""
     return set(query(place, f"select account_id, id from {schema}.{listing}"))
 
 
@@ -46,45 +46,28 @@ def load_accounts(world: World, dataset: str, *accounts: str, **options: Any) ->
 
 
 def load_by_command(letters: Letters, dataset: str, *accounts: str) -> Outcome:
-    """The same, as a person would."""
+    """Load accounts into datasets of their own with the command."""
     options = [option for account in accounts for option in ("--account-id", account)]
     return letters("load", "--quiet", "--dataset", dataset, *options)
 
 
-def test_the_views_are_in_the_schema_that_is_asked_for(world: World) -> None:
-    """In no other; one for each table."""
-    load_accounts(world, "mine", "A", "B", views="both_of_us")
-    assert views(world.place) == {"both_of_us": set(COLUMNS)}
+def test_the_views_are_in_the_given_schema_and_hold_the_accounts_of_the_last_load(world: World) -> None:
+    """No other schema has views, and a load of other accounts replaces them."""
+    load_accounts(world, "mine", "A", "B", views="ours")
+    assert views(world.place) == {"ours": set(COLUMNS)}
     for listing in ("contacts", "templates"):
-        assert united(world.place, "both_of_us", listing) == {("A", "1"), ("B", "2")}
+        assert united(world.place, "ours", listing) == {("A", "1"), ("B", "2")}
+    load_accounts(world, "mine", "B", "C", views="ours")
+    assert united(world.place, "ours") == {("B", "2"), ("C", "3")}
 
 
-def test_without_being_asked_they_are_in_the_usual_one(world: World) -> None:
-    """Whatever the datasets are called."""
-    load_accounts(world, "mine", "A", "B")
-    assert views(world.place) == {"letters_data_all": set(COLUMNS)}
-
-
-def test_the_command_names_them_after_the_dataset(letters: Letters, world: World) -> None:
-    """The schema of the views has the dataset's name, as the accounts' datasets have."""
+def test_the_command_names_the_views_after_the_dataset(letters: Letters, world: World) -> None:
+    """Datasets with different names have their own accounts and views in one file."""
     assert load_by_command(letters, "mine", "A", "B") == Outcome(0, "", "")
     assert views(world.place) == {"mine_all": set(COLUMNS)}
-    assert united(world.place, "mine_all") == {("A", "1"), ("B", "2")}
     tables = query(world.place, "select distinct schema_name from duckdb_tables()")
     assert {schema for [schema] in tables if not schema.endswith("_staging")} == {"mine_a", "mine_b"}
-
-
-def test_the_views_of_one_dataset_leave_those_of_another_alone(letters: Letters, world: World) -> None:
-    """Both are in one file, and each holds the accounts that it was made of."""
-    for dataset, accounts in (("mine", "AB"), ("yours", "BC")):
-        assert load_by_command(letters, dataset, *accounts) == Outcome(0, "", "")
+    assert load_by_command(letters, "yours", "B", "C") == Outcome(0, "", "")
     assert views(world.place) == {"mine_all": set(COLUMNS), "yours_all": set(COLUMNS)}
     assert united(world.place, "mine_all") == {("A", "1"), ("B", "2")}
     assert united(world.place, "yours_all") == {("B", "2"), ("C", "3")}
-
-
-def test_loading_other_accounts_makes_the_views_anew(world: World) -> None:
-    """They hold the accounts of the last load alone."""
-    load_accounts(world, "mine", "A", "B", views="ours")
-    load_accounts(world, "mine", "B", "C", views="ours")
-    assert united(world.place, "ours") == {("B", "2"), ("C", "3")}

@@ -82,14 +82,14 @@ def load_accounts(world: World, *accounts: str, kind: Kind = "duckdb", **changes
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Mapping[str, Result]]]:
-    """The accounts A and B, loaded once for all tests that only look; C is never asked for."""
+    """Load the accounts A and B once for all tests that only read; C is never requested."""
     with serve_world(tmp_path_factory.mktemp("accounts"), emulator=parted()) as world:
         yield world, load_accounts(world, "A", "B", environment="demo")
 
 
 @pytest.fixture
 def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Rows of three accounts, reached by settings in the environment."""
+    """Serve rows of three accounts, with settings in the environment."""
     world = begin(parted(6, 3))
     world.configure(monkeypatch)
     return world
@@ -97,7 +97,7 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.mark.parametrize("account", DATASETS)
 def test_each_account_has_a_dataset_of_its_own(loaded: tuple[World, Mapping[str, Result]], account: str) -> None:
-    """It holds the account's rows, and no others."""
+    """Each dataset holds exactly the rows of its account."""
     world, results = loaded
     expected = of_account(world.emulator, account)
     assert dataset_rows(world.place, account) == expected
@@ -108,7 +108,7 @@ def test_each_account_has_a_dataset_of_its_own(loaded: tuple[World, Mapping[str,
 
 
 def test_there_are_no_datasets_besides_those_and_the_views(loaded: tuple[World, Mapping[str, Result]]) -> None:
-    """The one for a single account is not made; the views are views, one for each table."""
+    """A file has one dataset per account, and one with a view for each table."""
     world, _ = loaded
     assert schemas(world.place) == {*DATASETS.values(), "letters_data_all"}
     assert relations(world.place, "letters_data_all") == dict.fromkeys(COLUMNS, "VIEW")
@@ -116,7 +116,7 @@ def test_there_are_no_datasets_besides_those_and_the_views(loaded: tuple[World, 
 
 @pytest.mark.parametrize("table", LISTED)
 def test_a_view_is_the_union_with_the_account_in_front(loaded: tuple[World, Mapping[str, Result]], table: str) -> None:
-    """Exactly the rows of all accounts that were loaded."""
+    """Each view has the rows of all loaded accounts, and `account_id` as its first column."""
     world, _ = loaded
     expected = [
         {"account_id": account, **row} for account in DATASETS for row in of_account(world.emulator, account)[table]
@@ -127,8 +127,8 @@ def test_a_view_is_the_union_with_the_account_in_front(loaded: tuple[World, Mapp
     assert found == [("account_id", "VARCHAR"), *typed_columns(table)]
 
 
-def test_the_audit_tells_account_and_environment(loaded: tuple[World, Mapping[str, Result]]) -> None:
-    """In each dataset its own; the view has them all, and its account once."""
+def test_the_audit_has_the_account_and_the_environment(loaded: tuple[World, Mapping[str, Result]]) -> None:
+    """Each dataset has its own audit; the view combines them without repeating the column `account_id`."""
     world, _ = loaded
     sql = "select account_id, listing, environment, mode, rows_yielded from {}.listing_audit order by all"
     own = {
@@ -146,7 +146,7 @@ def test_the_audit_tells_account_and_environment(loaded: tuple[World, Mapping[st
 
 
 def test_every_request_names_its_account(loaded: tuple[World, Mapping[str, Result]]) -> None:
-    """One account after the other, once the first pages of all were compared."""
+    """A load compares the first pages of all accounts, then loads one account after the other."""
     world, _ = loaded
     assert [(hit.path.rpartition("/")[2], hit.query[-1]) for hit in world.emulator.hits] == [
         ("templates", "A"),
@@ -161,72 +161,69 @@ def test_every_request_names_its_account(loaded: tuple[World, Mapping[str, Resul
 
 
 def test_a_copied_file_has_its_views(loaded: tuple[World, Mapping[str, Result]], tmp_path: Path) -> None:
-    """They do not depend on the file's name."""
+    """The views still work after the file is renamed."""
     copy = tmp_path / "copy.duckdb"
     copy.write_bytes(loaded[0].place.read_bytes())
     sql = "select account_id, count(*) from letters_data_all.contacts group by all order by all"
     assert query(copy, sql) == [("A", 3), ("B", 3)]
 
 
-def test_the_command_takes_the_option_several_times(letters: Letters, world: World) -> None:
-    """It shows each account and its tables; the file holds both, and what joins them."""
+def test_the_command_loads_one_account_or_several_into_the_same_datasets(letters: Letters, world: World) -> None:
+    """An account has the same dataset whether it is loaded alone or with others; the output names each account."""
+    place = Path("letters.duckdb")
+    assert letters("load", "--quiet", "--account-id", "A") == Outcome(0, "", "")
+    assert schemas(place) == {"letters_data_a"}
+    assert dataset_rows(place, "A") == of_account(world.emulator, "A")
     done = letters("load", "--account-id", "A", "--account-id", "B")
     assert done.code == 0
     assert [line for line in done.out.splitlines() if line.startswith("Account")] == ["Account A:", "Account B:"]
     assert [line.rpartition(", dataset ")[2] for line in done.out.splitlines() if ", dataset " in line] == [
         *DATASETS.values()
     ]
-    place = Path("letters.duckdb")
-    assert {account: dataset_rows(place, account) for account in DATASETS} == {
-        account: of_account(world.emulator, account) for account in DATASETS
-    }
     assert query(place, "select account_id, id from letters_data_all.contacts order by id") == [
         ("A", "1"),
         ("B", "2"),
         ("A", "4"),
         ("B", "5"),
     ]
-
-
-def test_one_account_alone_goes_where_it_goes_as_one_of_several(letters: Letters, world: World) -> None:
-    """Its audit goes on there; another account's dataset is left alone."""
-    place = Path("letters.duckdb")
-    assert letters("load", "--quiet", "--account-id", "A") == Outcome(0, "", "")
-    assert schemas(place) == {"letters_data_a"}
-    assert dataset_rows(place, "A") == of_account(world.emulator, "A")
-    assert letters("load", "--quiet", "--account-id", "A", "--account-id", "B") == Outcome(0, "", "")
     assert letters("load", "--quiet", "--account-id", "B") == Outcome(0, "", "")
+    assert {account: dataset_rows(place, account) for account in DATASETS} == {
+        account: of_account(world.emulator, account) for account in DATASETS
+    }
     assert schemas(place) == {*DATASETS.values(), "letters_data_all"}
     loads = "select account_id, count(*) from letters_data_all.listing_audit group by all order by all"
     assert query(place, loads) == [("A", 4), ("B", 4)]
 
 
-def test_a_dataset_that_is_named_holds_one_account_itself(letters: Letters, world: World) -> None:
-    """Its name is not extended."""
-    assert letters("load", "--quiet", "--account-id", "A", "--dataset", "mine") == Outcome(0, "", "")
-    assert schemas(Path("letters.duckdb")) == {"mine"}
-
-
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-def test_an_account_that_is_in_the_default_dataset_is_not_begun_elsewhere(
+def test_an_account_in_a_named_dataset_is_not_loaded_into_a_second_one(
     letters: Letters, world: World, kind: str
 ) -> None:
-    """As version 0.1.0 loaded it: one line says how to continue it, which works."""
-    former = ("load", "--quiet", "--destination", kind, "--account-id", "A", "--dataset", "letters_data")
-    assert letters(*former) == Outcome(0, "", "")
-    asked = len(world.emulator.hits)
-    words = (
+    """The message says how to continue in the named dataset; another account is loaded into its own."""
+    options = ("load", "--quiet", "--destination", kind, "--only", "templates")
+    named = (*options, "--account-id", "A", "--dataset", "letters_data")
+    assert letters(*named) == Outcome(0, "", "")
+    requests = len(world.emulator.hits)
+    message = (
         "letters: templates: the account A is in the dataset letters_data; to continue it there, load this account "
         "alone with --dataset letters_data; to load it into letters_data_a, remove letters_data first.\n"
     )
-    assert letters("load", "--quiet", "--destination", kind, "--account-id", "A") == Outcome(2, "", words)
-    assert world.emulator.hits[asked:] == []
-    assert letters(*former) == Outcome(0, "", "")
-    assert letters("load", "--quiet", "--destination", kind, "--account-id", "B") == Outcome(0, "", "")
+    assert letters(*options, "--account-id", "A") == Outcome(2, "", message)
+    assert world.emulator.hits[requests:] == []
+    assert letters(*named) == Outcome(0, "", "")
+    assert letters(*options, "--account-id", "B") == Outcome(0, "", "")
+    assert datasets(kind) == {"letters_data", "letters_data_b"}
+
+
+def datasets(kind: str) -> set[str]:
+    """Return the datasets of the command's default place."""
+    if kind == "duckdb":
+        return schemas(Path("letters.duckdb"))
+    return {folder.name for folder in Path("letters_parquet").iterdir()}
 
 
 def shared(listing: str, ids: int, one: str = "A", other: str = "B") -> str:
-    """What is said of two accounts that list the same ids."""
+    """Return the message about two accounts that list the same ids."""
     return (
         f"letters: {listing}: the accounts {one} and {other} share {ids} ids on their first pages, so the service may "
         "ignore the account; nothing was loaded. If they really share them, set sources.letters.allow_shared_ids to "
@@ -235,7 +232,7 @@ def shared(listing: str, ids: int, one: str = "A", other: str = "B") -> str:
 
 
 def test_accounts_are_refused_if_the_service_ignores_the_account(letters: Letters, world: World) -> None:
-    """Before anything is loaded: all rows would come in once for each."""
+    """The load ends before it writes a file, because it would load all rows once per account."""
     world.emulator.behavior = Behavior(ignore_account=True)
     done = letters("load", "--account-id", "A", "--account-id", "B")
     assert done == Outcome(4, "", shared("templates", 3))
@@ -244,39 +241,30 @@ def test_accounts_are_refused_if_the_service_ignores_the_account(letters: Letter
 
 
 def test_one_account_is_compared_with_another_one_in_the_file(letters: Letters, world: World) -> None:
-    """At its first load; what is there stays."""
-    assert letters("load", "--quiet", "--account-id", "A") == Outcome(0, "", "")
+    """An account's first load compares its ids with those of another dataset, unless shared ids are allowed."""
+    options = ("load", "--quiet", "--only", "contacts")
+    assert letters(*options, "--account-id", "A") == Outcome(0, "", "")
     world.emulator.behavior = Behavior(ignore_account=True)
-    done = letters("load", "--quiet", "--only", "contacts", "--account-id", "B")
-    assert done == Outcome(4, "", shared("contacts", 6, "B", "A"))
+    assert letters(*options, "--account-id", "B") == Outcome(4, "", shared("contacts", 6, "B", "A"))
     assert schemas(Path("letters.duckdb")) == {"letters_data_a"}
-    assert letters("load", "--quiet", "--account-id", "B", "--allow-shared-ids") == Outcome(0, "", "")
+    assert letters(*options, "--account-id", "B", "--allow-shared-ids") == Outcome(0, "", "")
 
 
 def test_accounts_with_one_id_in_common_are_refused(world: World) -> None:
-    """However many others they have of their own."""
+    """A single shared id in a listing that is loaded is enough for `SharedIds`."""
     row = next(row for row in world.emulator.contacts.rows() if row.traits.account_id == "A")
     world.emulator.contacts.insert(replace(row, traits=replace(row.traits, account_id="B")))
     with pytest.raises(SharedIds) as caught:
         load_accounts(world, "A", "B")
     assert (caught.value.listing, caught.value.accounts, caught.value.shared) == ("contacts", ("A", "B"), 1)
     load_accounts(world, "A", "B", only=("templates",))
-    load_accounts(world, "A", "B", allow_shared_ids=True)
+    load_accounts(world, "A", "B", only=("contacts",), allow_shared_ids=True)
     counts = "select account_id, count(*) from letters_data_all.contacts group by all order by all"
     assert query(world.place, counts) == [("A", 2), ("B", 3)]
 
 
-def test_an_account_that_the_service_refuses_is_left_to_its_own_load(world: World) -> None:
-    """Its first page tells nothing about the others."""
-    world.emulator.canned.once(When(number=2), Reply.of({"message": "no such account"}, status=404))
-    load_accounts(world, "A", "B")
-    assert {account: dataset_rows(world.place, account) for account in DATASETS} == {
-        account: of_account(world.emulator, account) for account in DATASETS
-    }
-
-
 def test_shared_ids_that_are_allowed_are_counted_by_account(letters: Letters, world: World) -> None:
-    """In the views and in the report, whose joins name the account."""
+    """Views and reports join rows by account and id, so that shared ids multiply no rows."""
     world.emulator.behavior = Behavior(ignore_account=True)
     options = ("--account-id", "A", "--account-id", "B", "--allow-shared-ids")
     assert letters("load", "--quiet", *options) == Outcome(0, "", "")
@@ -298,7 +286,7 @@ def test_shared_ids_that_are_allowed_are_counted_by_account(letters: Letters, wo
 
 
 def test_accounts_that_would_share_a_dataset_are_refused(letters: Letters, world: World) -> None:
-    """One line names them; nothing is asked for, and no file is made."""
+    """The message names both accounts; the command sends no request and makes no file."""
     assert letters("load", "--account-id", "A", "--account-id", "a") == Outcome(
         2, "", "letters: Two of the accounts A, a would share a dataset; load one into another dataset.\n"
     )
@@ -307,8 +295,8 @@ def test_accounts_that_would_share_a_dataset_are_refused(letters: Letters, world
 
 
 @pytest.mark.parametrize("accounts", [("a-b", "a b"), ("7", "7"), ("Ä", "ö"), ("x", "y", "X")])
-def test_names_that_are_one_to_a_database_collide(accounts: Sequence[str]) -> None:
-    """Small letters and digits alone tell datasets apart."""
+def test_account_names_with_the_same_letters_and_digits_collide(accounts: Sequence[str]) -> None:
+    """Dataset names keep only lowercase letters and digits of the account."""
     with pytest.raises(DestinationError) as caught:
         account_pipelines("duckdb", "letters.duckdb", "letters_data", accounts)
     assert (
@@ -317,37 +305,40 @@ def test_names_that_are_one_to_a_database_collide(accounts: Sequence[str]) -> No
     )
 
 
-def test_an_account_s_name_may_be_anything(begin: Begin) -> None:
-    """It is quoted in the views, and its dataset is named as dlt would."""
-    world = begin(parted(3, 0))
-    for row_id, account in (("1", "O'Neil & Co."), ("2", "x"), ("3", "x")):
-        retrait(world.emulator.contacts, row_id, account_id=account)
-    load_accounts(world, "O'Neil & Co.", "x")
-    assert query(world.place, "select account_id, id from letters_data_all.contacts order by id") == [
-        ("O'Neil & Co.", "1"),
-        ("x", "2"),
-        ("x", "3"),
-    ]
+def test_account_and_dataset_names_may_be_anything(world: World) -> None:
+    """Views quote account names and use the dataset names that dlt normalizes.
 
-
-def test_pipelines_of_one_s_own_are_joined_whatever_their_datasets_are_called(world: World) -> None:
-    """dlt writes a dataset's name in its own way."""
+    If the service refuses the page that an account's ids are compared by, the account is loaded all the same.
+    """
+    for row in world.emulator.templates.rows():
+        retrait(world.emulator.templates, row.id, account_id="x" if row.traits.account_id == "B" else "O'Neil & Co.")
+    world.emulator.canned.once(When(number=2), Reply.of({"message": "no such account"}, status=404))
     destination = dlt.destinations.duckdb(str(world.place))
-    names = {"A": "OursAndTheirs", "B": "only__theirs"}
+    names = {"O'Neil & Co.": "OursAndTheirs", "x": "only__theirs"}
     pipelines = {
-        account: dlt.pipeline(f"of_{account}", destination=destination, dataset_name=name)
+        account: dlt.pipeline(f"of_{name}", destination=destination, dataset_name=name)
         for account, name in names.items()
     }
     run_accounts(pipelines, only=("templates",), **world.settings)
     assert schemas(world.place) == {"ours_and_theirs", "only_theirs", "letters_data_all"}
     assert query(world.place, "select account_id, id from letters_data_all.templates order by all") == [
-        ("A", "1"),
-        ("B", "2"),
+        ("O'Neil & Co.", "1"),
+        ("O'Neil & Co.", "3"),
+        ("x", "2"),
     ]
 
 
+def test_datasets_of_any_account_are_named_as_dlt_names_them(world: World) -> None:
+    """`account_pipelines` replaces what a dataset's name cannot contain."""
+    pipelines = account_pipelines("duckdb", world.place, "letters_data", ("O'Neil & Co.", "x"))
+    assert {account: pipeline.dataset_name for account, pipeline in pipelines.items()} == {
+        "O'Neil & Co.": "letters_data_o_neil_co",
+        "x": "letters_data_x",
+    }
+
+
 def test_history_is_kept_by_account(world: World) -> None:
-    """A row that goes from one account to the other ends here and begins there; the views of present rows follow."""
+    """A row that moves to another account ends in one dataset and begins in the other; current views follow."""
     load_accounts(world, "A", "B", history=True)
     amend(world.emulator.contacts, "1", city="Elsewhere")
     world.emulator.contacts.delete("2")
@@ -370,8 +361,8 @@ def test_history_is_kept_by_account(world: World) -> None:
         assert rows_of(world.place, "letters_data_all", f"{table}_current", table) == expected
 
 
-def test_accounts_with_different_tables_are_joined_as_far_as_they_go(world: World) -> None:
-    """Facets that were loaded for one account are shown for that one, whichever comes first."""
+def test_views_combine_accounts_with_different_tables(world: World) -> None:
+    """A view of a facet has the rows of the one account that was loaded with facets, in any order of accounts."""
     load_accounts(world, "A", facets=True)
     load_accounts(world, "C")
     for accounts in (("A", "C"), ("C", "A")):
@@ -385,7 +376,7 @@ def test_accounts_with_different_tables_are_joined_as_far_as_they_go(world: Worl
 
 
 def test_accounts_before_one_that_fails_are_loaded(world: World) -> None:
-    """The error is that of the account; what was loaded stays, and the views wait for the next time."""
+    """A failed account's error is raised, accounts before it stay loaded, and the next load makes the views."""
     loads = len(world.emulator.hits)
 
     def refuse(emulator: Emulator, _: int) -> None:
@@ -403,7 +394,7 @@ def test_accounts_before_one_that_fails_are_loaded(world: World) -> None:
 
 
 def test_parquet_has_a_folder_for_each_account(begin: Begin) -> None:
-    """There is nothing to join them but a pattern."""
+    """A folder of Parquet files has one dataset per account and no views."""
     world = begin(parted(6, 3), "parquet")
     load_accounts(world, "A", "B", kind="parquet")
     assert {folder.name for folder in world.place.iterdir()} == set(DATASETS.values())
@@ -414,7 +405,7 @@ def test_parquet_has_a_folder_for_each_account(begin: Begin) -> None:
 
 
 def test_other_destinations_have_no_views(begin: Begin) -> None:
-    """They are left alone."""
+    """Views are made in DuckDB only; other destinations are not changed."""
     world = begin(parted(6, 3))
     pipeline = dlt.pipeline("dummy", destination=dlt.destinations.dummy())
     create_account_views({"A": pipeline, "B": pipeline}, "letters_data_all")
