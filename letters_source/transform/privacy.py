@@ -57,6 +57,9 @@ class Privacy:
 
     def treat(self, batch: pa.RecordBatch, listing: str) -> pa.RecordBatch:
         """Return the listing's rows as they may be written; the same batch if nothing has to change."""
+        # taking a page of 100 rows apart takes a tenth as long as decoding it
+        if all(policy == "keep" for policy in self.policies.values()):
+            return batch
         root, *children = tables_of(listing)
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         changed = self._treat_columns(columns, root)
