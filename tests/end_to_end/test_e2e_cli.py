@@ -65,7 +65,7 @@ def is_complete(world: World, place: Path) -> bool:
 
 
 def test_load_fills_a_duckdb_file_and_shows_what_is_there(letters: Letters, world: World) -> None:
-    """A table of tables, where the data lies, and a query to try; a line a listing on stderr."""
+    """The output has a table of tables, the place, and a query to try; stderr has a line per listing and phase."""
     done = letters("load", "--page-size", 10)
     assert done.code == 0
     assert is_complete(world, Path("letters.duckdb"))
@@ -91,7 +91,7 @@ def test_load_fills_a_duckdb_file_and_shows_what_is_there(letters: Letters, worl
 
 
 def test_load_fills_a_parquet_folder(letters: Letters, world: World, tmp_path: Path) -> None:
-    """`--to` is the folder."""
+    """`--to` names the Parquet folder."""
     done = letters("load", "--destination", "parquet", "--to", tmp_path / "some/folder")
     assert done.code == 0
     assert is_complete(world, tmp_path / "some/folder")
@@ -102,7 +102,7 @@ def test_load_fills_a_parquet_folder(letters: Letters, world: World, tmp_path: P
 def test_the_query_to_try_can_be_pasted_into_a_shell(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch, destination: str
 ) -> None:
-    """It shows contacts by state."""
+    """The printed query shows contacts by state."""
     monkeypatch.delenv("UV", raising=False)
     done = letters("load", "--destination", destination, "--only", "contacts")
     [line] = [line.removeprefix("Try: ") for line in done.out.splitlines() if line.startswith("Try: ")]
@@ -114,12 +114,12 @@ def test_the_query_to_try_can_be_pasted_into_a_shell(
 
 
 def test_the_query_to_try_is_about_present_rows(letters: Letters, world: World) -> None:
-    """A table with history holds former ones too."""
+    """With history, the printed query reads the view of current rows."""
     assert " from letters_data.contacts_current " in letters("load", "--history").out.replace('"', " ")
 
 
 def test_a_facet_whose_filter_is_ignored_is_shown_as_such(letters: Letters, world: World) -> None:
-    """Its empty table is no result."""
+    """The table of a facet whose filter is ignored is marked as ignored."""
     rows = [row.document for row in world.emulator.templates.rows()]
     everything = Reply.of({"data": {"count": len(rows), "rows": rows}})
     world.emulator.canned.always(When("templates"), everything)
@@ -140,7 +140,7 @@ def test_a_facet_whose_filter_is_ignored_is_shown_as_such(letters: Letters, worl
 def test_options_about_what_is_left_out_end_with_2(
     letters: Letters, world: World, arguments: tuple[str, ...], part: str
 ) -> None:
-    """They would go unheeded."""
+    """Options about a listing that `--only` leaves out are an error, and the service is not asked."""
     done = letters("load", *arguments)
     assert (done.code, world.emulator.hits) == (2, [])
     message = f"letters: --only leaves out {part}, but other options are about them. See letters load --help.\n"
@@ -151,7 +151,7 @@ def test_options_about_what_is_left_out_end_with_2(
     ("option", "reason"), [("--account-id", "option --account-id is empty."), ("--only", "--only is empty")]
 )
 def test_an_empty_option_ends_with_2(letters: Letters, world: World, option: str, reason: str) -> None:
-    """It is what a shell makes of a variable that is not set, and does not mean everything."""
+    """A blank option, as from an unset shell variable, is an error."""
     done = letters("load", option, " ")
     assert (done.code, world.emulator.hits) == (2, [])
     assert reason in done.err
@@ -159,7 +159,7 @@ def test_an_empty_option_ends_with_2(letters: Letters, world: World, option: str
 
 @pytest.mark.parametrize("command", ["load", "check"])
 def test_a_file_of_settings_that_is_no_toml_ends_with_2(project: Path, command: str) -> None:
-    """In one line, with the file and the place in it."""
+    """The error is one line with the file, the line and the column."""
     (project / ".dlt/config.toml").write_text("[sources.letters\nbase_url = 1\n")
     done = run_command(command)
     assert (done.code, done.err.count("\n")) == (2, 1)
@@ -169,7 +169,7 @@ def test_a_file_of_settings_that_is_no_toml_ends_with_2(project: Path, command: 
 
 @pytest.mark.parametrize("only", ["contacts", " contacts ,"])
 def test_only_loads_the_listings_named(letters: Letters, world: World, only: str) -> None:
-    """Blanks and a comma too many do no harm."""
+    """`--only` accepts extra blanks and commas."""
     done = letters("load", "--only", only)
     assert done.code == 0
     assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits} == {"contacts"}
@@ -182,7 +182,7 @@ def test_only_loads_the_listings_named(letters: Letters, world: World, only: str
 
 
 def test_options_go_before_the_environment(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is given as an option is asked for and audited."""
+    """Options outrank the environment, in requests and in the audit."""
     monkeypatch.setenv("SOURCES__LETTERS__PAGE_SIZE", "20")
     monkeypatch.setenv("SOURCES__LETTERS__DEMO__ACCOUNT_ID", "502")
     options = ("--page-size", 15, "--max-workers", 2, "--requests-per-second", 500, "--environment", "demo")
@@ -192,7 +192,7 @@ def test_options_go_before_the_environment(letters: Letters, world: World, monke
 
 
 def test_quiet_writes_nothing(letters: Letters, world: World) -> None:
-    """Neither on stdout nor on stderr."""
+    """With `--quiet`, commands that succeed write nothing to stdout or stderr."""
     assert letters("load", "--quiet") == Outcome(0, "", "")
     assert letters("check", "--quiet") == Outcome(0, "", "")
     assert letters("demo", "--quiet", "--contacts", 3) == Outcome(0, "", "")
@@ -200,14 +200,14 @@ def test_quiet_writes_nothing(letters: Letters, world: World) -> None:
 
 
 def test_quiet_still_warns(letters: Letters, world: World) -> None:
-    """What was not understood is said."""
+    """Warnings about new fields are written even with `--quiet`."""
     world.emulator.behavior = Behavior(extra_fields={"x": 1})
     done = letters("load", "--quiet", "--only", "templates")
     assert done == Outcome(0, "", "WARNING templates: new field x in 7 rows, kept in the column undocumented\n")
 
 
 def test_quiet_tells_a_new_field_once(letters: Letters, world: World) -> None:
-    """The audits of the dataset remember it; a field that comes later is news again."""
+    """A load warns only of fields that the dataset's audits do not have yet."""
     world.emulator.behavior = Behavior(extra_fields={"x": 1})
     world.emulator.templates.insert({"id": "odd", "name": 7})
     letters("load", "--quiet", "--only", "templates")
@@ -218,7 +218,7 @@ def test_quiet_tells_a_new_field_once(letters: Letters, world: World) -> None:
 
 
 def test_debug_logs_every_page(letters: Letters, world: World) -> None:
-    """A line a response, the fence's too."""
+    """`--debug` logs a line per response, including pages that are read again."""
     done = letters("load", "--debug", "--page-size", 10, "--only", "contacts")
     assert done.code == 0
     pages = re.findall(r"DEBUG .*page (\d) of pass 1: +(\d+) rows, count 45", done.err)
@@ -241,7 +241,7 @@ FILTER_CELLS = [
 
 
 def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> None:
-    """A page of each listing, a line each; then a row with each filter, a cell each; nothing is loaded."""
+    """The check shows a row per listing and per filter, and loads nothing."""
     done = letters("check", "--page-size", 10)
     assert (done.code, done.err) == (0, "")
     head, *rows = rows_shown(done.out)
@@ -266,7 +266,7 @@ def refuse_filters(world: World) -> None:
 
 
 def test_check_shows_filters_that_fail_as_results(letters: Letters, world: World) -> None:
-    """A load can work without them, so the check succeeds; what the service said stands below the table."""
+    """Filters that fail do not fail the check; the service's messages follow the table."""
     refuse_filters(world)
     done = letters("check", "--debug")
     assert done.code == 0
@@ -287,7 +287,7 @@ def test_check_shows_filters_that_fail_as_results(letters: Letters, world: World
 
 
 def test_check_writes_json_for_programs(letters: Letters, world: World) -> None:
-    """One object on stdout, and nothing else, also with --quiet."""
+    """`--json` writes exactly one object to stdout, even with `--quiet`."""
     refuse_filters(world)
     done = letters("check", "--json", "--quiet", "--page-size", 10)
     found = json.loads(done.out)
@@ -308,7 +308,7 @@ def test_check_writes_json_for_programs(letters: Letters, world: World) -> None:
 
 
 def test_check_fails_where_a_load_would(letters: Letters, world: World) -> None:
-    """Page 0 is what a load needs; stdout stays empty, also where JSON was asked for."""
+    """The check fails if page 0 is refused, and then writes nothing to stdout."""
     world.emulator.canned.always(When("contacts"), Reply(404))
     done = letters("check", "--json")
     assert (done.code, done.out) == (5, "")
@@ -337,7 +337,7 @@ class Together(Emulator):
 def test_probes_run_side_by_side(
     letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch, workers: int, most: int
 ) -> None:
-    """As many as the throttle lets through, at most `max_workers`."""
+    """The check runs as many probes at once as the throttle allows, at most `max_workers`."""
     emulator = Together(most)
     begin(emulator).configure(monkeypatch)
     done = letters("check", "--max-workers", workers)
@@ -346,7 +346,7 @@ def test_probes_run_side_by_side(
 
 
 def test_check_shows_its_progress_at_a_terminal(world: World) -> None:
-    """A bar for the probes of each listing; stdout holds the tables alone."""
+    """stderr shows a progress bar per listing; stdout has only the tables."""
     done = run_at_terminal("check")
     assert done.code == 0
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err)
@@ -357,7 +357,7 @@ def test_check_shows_its_progress_at_a_terminal(world: World) -> None:
 
 
 def test_check_tells_the_largest_page_where_it_is_asked_to(letters: Letters, world: World) -> None:
-    """The one that the service gives, or the whole listing's size where that is smaller."""
+    """`--probe` shows the service's largest page, or the listing's size if that is smaller."""
     world.emulator.behavior = Behavior(max_page_size=20)
     done = letters("check", "--probe")
     last = {row[0]: row[-1] for row in rows_shown(done.out)}
@@ -368,7 +368,7 @@ def test_check_tells_the_largest_page_where_it_is_asked_to(letters: Letters, wor
 def test_check_says_when_the_access_token_expires(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is a JWT that says so."""
+    """The check shows the expiry time of a JWT."""
     token = jwt.encode({"exp": 4_102_444_800}, "not checked, but 32 bytes or more")
     world.emulator.access_token = token
     monkeypatch.setenv("SOURCES__LETTERS__ACCESS_TOKEN", token)
@@ -378,7 +378,7 @@ def test_check_says_when_the_access_token_expires(
 
 
 def test_check_asks_for_an_account(letters: Letters, world: World) -> None:
-    """The one that is named; filters are tried within it. It is compared with an account that nobody has."""
+    """The check tries filters within the given account, and compares it with an account that does not exist."""
     done = letters("check", "--account-id", "502")
     assert (done.code, done.err) == (0, "")
     accounts = Counter(hit.query.rpartition("meta.account_id=")[2] for hit in world.emulator.hits)
@@ -388,7 +388,7 @@ def test_check_asks_for_an_account(letters: Letters, world: World) -> None:
 
 
 def test_check_compares_accounts(letters: Letters, world: World) -> None:
-    """Of each, one page of each listing is requested; the rest of the check is about the first."""
+    """The check requests one page per listing of each account, and tries filters within the first account."""
     done = letters("check", "--account-id", "501", "--account-id", "502")
     assert (done.code, done.err) == (0, "")
     accounts = Counter(hit.query.rpartition("meta.account_id=")[2] for hit in world.emulator.hits)
@@ -401,7 +401,7 @@ def test_check_compares_accounts(letters: Letters, world: World) -> None:
 def test_check_tells_that_accounts_make_no_difference(
     letters: Letters, world: World, accounts: tuple[str, ...]
 ) -> None:
-    """On a service that returns all rows for any account."""
+    """The check reports a service that returns the same rows for every account."""
     world.emulator.behavior = Behavior(ignore_account=True)
     done = letters("check", *(word for account in accounts for word in ("--account-id", account)))
     assert (done.code, done.err) == (0, "")
@@ -409,7 +409,7 @@ def test_check_tells_that_accounts_make_no_difference(
 
 
 def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:
-    """The service may clamp."""
+    """The estimate uses the page size that the service returns, which may be smaller than requested."""
     world.emulator.behavior = Behavior(max_page_size=4)
     rows = rows_shown(letters("check").out)[1:3]
     assert [row[:4] for row in rows] == [["templates", "7", "4", "4"], ["contacts", "45", "4", "14"]]
@@ -418,7 +418,7 @@ def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, worl
 def test_check_knows_that_a_certificate_takes_two_readings(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is asked for; it says how many requests a load then sends."""
+    """With proof exact, the estimate has as many requests as a load sends."""
     monkeypatch.setenv("SOURCES__LETTERS__PROOF", "exact")
     rows = rows_shown(letters("check", "--page-size", 10).out)[1:3]
     assert [row[:4] for row in rows] == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "12"]]
@@ -444,7 +444,7 @@ def test_demo_loads_a_stand_in(letters: Letters, begin: Begin) -> None:
 
 
 def test_the_demo_does_not_wait_at_a_pipe(letters: Letters, tmp_path: Path) -> None:
-    """It is no file."""
+    """The demo refuses a named pipe without waiting for a writer."""
     pipe = tmp_path / "pipe.duckdb"
     os.mkfifo(pipe)
     done = letters("demo", "--to", pipe)
@@ -487,7 +487,7 @@ MISSING = {
 def test_a_missing_setting_ends_with_2(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch, command: str, key: str
 ) -> None:
-    """One line names the key, its environment variable and its file; the service is not asked."""
+    """The error is one line with the key, its environment variable and its file."""
     variable, file = MISSING[key]
     monkeypatch.delenv(f"SOURCES__LETTERS__{variable}")
     assert letters(command) == Outcome(
@@ -501,7 +501,7 @@ def test_a_missing_setting_ends_with_2(
 
 
 def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line names the option or the variable, what was expected and what came."""
+    """The error names the option or variable, the expected value, and the given value."""
     where = "set SOURCES__LETTERS__{} in the environment, or {} under [sources.letters] in .dlt/config.toml.\n"
     assert letters("load", "--page-size", 0).err == (
         "letters: option --page-size must be a whole number from 1 to 1000000 or auto (got 0). "
@@ -560,14 +560,14 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
     ],
 )
 def test_errors_name_the_option(letters: Letters, world: World, arguments: tuple[str, ...], message: str) -> None:
-    """The one that was typed, or else the one that helps."""
+    """The error names the option that was given, or the option that is missing."""
     done = letters("load", *arguments)
     assert (done.code, done.out, done.err) == (2, "", f"letters: {message}\n")
     assert world.emulator.hits == []
 
 
 def test_a_status_in_other_letters_is_told(letters: Letters, world: World) -> None:
-    """The service may compare by case, so the documented spelling is named."""
+    """The warning about an unknown status names the documented spelling."""
     done = letters("load", "--only", "contacts", "--last-mailed-status", "mailed", "--quiet")
     assert "mailed is not one of the documented In Transit, Mailed, Scheduled (did you mean Mailed?)" in done.err
 
@@ -575,7 +575,7 @@ def test_a_status_in_other_letters_is_told(letters: Letters, world: World) -> No
 def test_a_token_that_cannot_be_sent_ends_with_2(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message does not quote it."""
+    """The error about an invalid token does not contain the token."""
     monkeypatch.setenv("SOURCES__LETTERS__ACCESS_TOKEN", f"Bearer {ACCESS}")
     done = letters("load")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
@@ -592,21 +592,21 @@ def test_a_token_that_cannot_be_sent_ends_with_2(
     ],
 )
 def test_wrong_usage_ends_with_2(letters: Letters, arguments: tuple[str, ...], message: str) -> None:
-    """A line tells what is wrong, and where all that is right stands."""
+    """The error is one line with the problem and the help command."""
     done = letters(*arguments)
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(f"letters: {message}\n", done.err)
 
 
 def test_without_a_command_there_is_help(letters: Letters) -> None:
-    """On stderr, as nothing was done."""
+    """Without a command, help is written to stderr."""
     done = letters()
     assert (done.code, done.out) == (2, "")
     assert re.match(r"Usage: .*\bletters ", done.err)
 
 
 def test_a_wrong_place_ends_with_2(letters: Letters, world: World, tmp_path: Path) -> None:
-    """One line with the plain cause; the service is not asked."""
+    """The error is one line with the cause, and the service is not asked."""
     (tmp_path / "notes.txt").write_text("notes" * 1000)
     place = tmp_path / "missing/letters.duckdb"
     assert letters("load", "--to", place) == Outcome(
@@ -630,7 +630,7 @@ def test_a_wrong_place_ends_with_2(letters: Letters, world: World, tmp_path: Pat
 
 
 def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
-    """One line names the keys; earlier data stays."""
+    """The error names the settings of the tokens, and earlier data stays."""
     letters("load", "--quiet")
     before = read_tables(Path("letters.duckdb"))
     world.emulator.access_token = "another"
@@ -644,7 +644,7 @@ def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
 
 
 def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> None:
-    """One line says count, received and missing; earlier data stays."""
+    """The error has the count, the received and the missing rows, and earlier data stays."""
     letters("load", "--quiet")
     before = read_tables(Path("letters.duckdb"))
     world.emulator.canned.always(When("contacts", 1), Reply.of({"data": {"count": 45, "rows": []}}))
@@ -664,7 +664,7 @@ def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> No
 def test_a_service_that_cannot_be_reached_ends_with_5(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line names the address and the setting that helps."""
+    """The error names the address and the setting to change."""
     with Emulator(0, 0).serve() as gone:
         monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", gone)
     monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "1e-9")
@@ -679,7 +679,7 @@ def test_a_service_that_cannot_be_reached_ends_with_5(
 
 
 def test_a_service_that_refuses_ends_with_5(letters: Letters, world: World) -> None:
-    """Its own message is shown."""
+    """The error has the service's own message."""
     world.emulator.canned.always(When("templates"), Reply.of({"message": "pageSize is too large"}, 400))
     assert letters("load") == Outcome(
         5,
@@ -691,7 +691,7 @@ def test_a_service_that_refuses_ends_with_5(letters: Letters, world: World) -> N
 
 
 def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, world: World) -> None:
-    """A 200 with an error text is no success."""
+    """A response with status 200 and an error text is an error."""
     world.emulator.canned.always(When("contacts"), Reply.of({"message": "token expired"}))
     assert letters("load", "--quiet") == Outcome(
         5,
@@ -702,7 +702,7 @@ def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, wor
 
 
 def test_a_destination_that_fails_ends_with_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says at which step, and why."""
+    """The error is one line that names the failed step."""
     monkeypatch.delenv("RUNTIME__LOG_LEVEL", raising=False)
     world.configure(monkeypatch)
     run(make_pipeline("duckdb", "letters.duckdb"), **world.settings)
@@ -714,7 +714,7 @@ def test_a_destination_that_fails_ends_with_1(world: World, monkeypatch: pytest.
 
 
 def test_debug_shows_where_an_error_came_from(letters: Letters, world: World) -> None:
-    """The traceback ends with the error; the exit code is the same."""
+    """`--debug` adds a traceback and does not change the exit code."""
     world.emulator.access_token = "another"
     done = letters("load", "--debug")
     assert (done.code, done.out) == (3, "")
@@ -723,7 +723,7 @@ def test_debug_shows_where_an_error_came_from(letters: Letters, world: World) ->
 
 
 def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> None:
-    """One line; earlier data stays."""
+    """Ctrl-C ends a load with one line, and earlier data stays."""
     letters("load", "--quiet")
     before = read_tables(Path("letters.duckdb"))
     last = len(world.emulator.hits)
@@ -746,7 +746,7 @@ def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> No
 
 
 def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """It names the error's kind, its first line, and how to see more."""
+    """The line has the error's type, the first line of its message, and advice to use `--debug`."""
     tell_unexpected(ZeroDivisionError, ZeroDivisionError("by zero\nand more"), None)
     assert capsys.readouterr() == (
         "",
@@ -756,21 +756,21 @@ def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("command", OPTIONS)
 def test_help_names_the_options(letters: Letters, command: str) -> None:
-    """Those of the design, and no other."""
+    """Help lists exactly the expected options."""
     done = letters(command, "--help")
     assert (done.code, done.err) == (0, "")
     assert set(re.findall(r"^  (-h, --help|-[^ ]+)", done.out, re.MULTILINE)) == OPTIONS[command]
 
 
 def test_the_version_is_told(letters: Letters) -> None:
-    """The distribution's."""
+    """`--version` prints the version of the distribution."""
     done = letters("--version")
     assert (done.code, done.err) == (0, "")
     assert re.fullmatch(r".*\bletters, version \d+\.\d+\.\d+\n", done.out)
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """It answers at once."""
+    """Printing help imports no large library, so that it is fast."""
     code = (
         "import sys; sys.argv = ['letters', '--help']\n"
         "from letters_source.cli.process import main\n"
@@ -784,7 +784,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_numpy_starts_no_threads() -> None:
-    """On a server of many cores each would spin for a while, for nothing."""
+    """The command starts no threads of NumPy, which would waste CPU time on servers with many cores."""
     code = (
         "import os; from letters_source.cli.process import set_up; set_up(debug=False)\n"
         "import numpy; print(len(os.listdir('/proc/self/task')))"
@@ -794,7 +794,7 @@ def test_numpy_starts_no_threads() -> None:
 
 
 def test_the_installed_command_loads(world: World) -> None:
-    """The whole process, its streams and its exit code, without a warning of anybody."""
+    """The installed command loads all rows and writes no warning."""
     done = run_process(COMMAND, "load", "--quiet")
     assert done == Outcome(0, "", "")
     assert is_complete(world, Path("letters.duckdb"))
@@ -802,7 +802,7 @@ def test_the_installed_command_loads(world: World) -> None:
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_an_error_of_nobody_s_ends_with_1(begin: Begin, monkeypatch: pytest.MonkeyPatch, *, debug: bool) -> None:
-    """A line, and the traceback only when it is asked for: here dlt does not know a level."""
+    """An unexpected error, here an invalid log level of dlt, is one line, or a traceback with `--debug`."""
     begin(Emulator(0, 0))
     monkeypatch.setenv("RUNTIME__LOG_LEVEL", "NONSENSE")
     done = run_command("demo", *(["--debug"] if debug else []))
@@ -820,7 +820,7 @@ def test_an_error_of_nobody_s_ends_with_1(begin: Begin, monkeypatch: pytest.Monk
 )  # fmt: skip
 @pytest.mark.usefixtures("world")
 def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: str) -> None:
-    """A shell makes it of a variable that is not set, and would load over the default place."""
+    """An empty option, as from an unset shell variable, is an error."""
     done = letters("load", option, "")
     assert (done.code, done.out) == (2, "")
     assert done.err == f"letters: option {option} is empty. See letters load --help.\n"
@@ -828,7 +828,7 @@ def test_an_option_that_a_shell_left_empty_is_refused(letters: Letters, option: 
 
 @pytest.mark.usefixtures("world")
 def test_an_account_that_a_shell_left_empty_is_refused(letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By check too, and from the environment; another account's rows are not what was meant."""
+    """An empty account is an error in `load` and `check`, as an option and as a variable."""
     assert (
         letters("check", "--account-id", "").err == "letters: option --account-id is empty. See letters check --help.\n"
     )
@@ -842,7 +842,7 @@ def test_an_account_that_a_shell_left_empty_is_refused(letters: Letters, monkeyp
 
 
 def test_bars_at_a_terminal_have_real_totals(world: World) -> None:
-    """Rows read of the service's count, for each listing; stdout holds the table alone."""
+    """Progress bars show rows read and the service's count; stdout has only the table."""
     done = run_at_terminal("load", "--page-size", "10")
     assert done.code == 0
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err)
@@ -861,7 +861,7 @@ def test_bars_at_a_terminal_have_real_totals(world: World) -> None:
     ],
 )
 def test_narrow_terminals_drop_columns_and_cut_no_figure(world: World, width: int, head: list[str], rows: int) -> None:
-    """Bars keep their amounts, and the table of results its rows."""
+    """A narrow terminal drops whole columns; numbers in bars and tables are never cut."""
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(width)}
     child = pexpect.spawn(COMMAND, ["load", "--page-size", "10"], encoding="utf-8", timeout=60, env=environment)
     child.expect(pexpect.EOF)
@@ -876,7 +876,7 @@ def test_narrow_terminals_drop_columns_and_cut_no_figure(world: World, width: in
 
 @pytest.mark.usefixtures("world")
 def test_a_log_has_a_line_for_each_phase_and_listing(letters: Letters) -> None:
-    """Without a terminal, so that a scheduler's log tells where a load is."""
+    """Without a terminal, stderr has a line per listing and phase."""
     done = letters("load")
     assert [re.sub(r"; .*", "", line) for line in done.err.splitlines()] == [
         "INFO templates: 7 rows, exact",
@@ -887,7 +887,7 @@ def test_a_log_has_a_line_for_each_phase_and_listing(letters: Letters) -> None:
 
 
 def test_serve_prints_what_a_shell_needs_and_ends_by_ctrl_c(begin: Begin, tmp_path: Path) -> None:
-    """Its lines are evaluated as they are, and a load finds what is served."""
+    """`letters serve` prints shell exports with which a load reaches the emulator."""
     begin(Emulator(0, 0))
     serving = [COMMAND, "serve", "--port", "0", "--contacts", "12", "--latency-ms", "1"]
     with open_process(*serving, stderr=subprocess.PIPE) as server:
@@ -914,7 +914,7 @@ def run_with_settings(exports: dict[str, str]) -> Result:
 
 
 def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
-    """They are no markup."""
+    """Brackets in file and account names are not taken for markup."""
     ended = run_command("load", "--to", "a[bold][data].duckdb", "--account-id", "501")
     assert (ended.code, "a[bold][data].duckdb, dataset letters_data" in ended.out) == (0, True)
     accounts = run_at_terminal("load", "--to", "b.duckdb", "--account-id", "501", "--account-id", "[/x]")
@@ -923,7 +923,7 @@ def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
 
 @pytest.mark.parametrize("reader", ["true", "head -1"])
 def test_a_reader_that_leaves_is_no_failed_load(world: World, reader: str) -> None:
-    """The tables are complete, whether somebody reads about them to the end or not."""
+    """A load is complete even if the reader of its output ends early."""
     ended = run_process("bash", "-c", f"{COMMAND} load --only contacts | {reader}; exit ${{PIPESTATUS[0]}}")
     assert (ended.code, re.findall(r"letters: .*|Exception ignored.*", ended.err)) == (0, [])
     assert query(Path("letters.duckdb"), "select count(*) from letters_data.contacts") == [(45,)]
@@ -934,7 +934,7 @@ def test_a_reader_that_leaves_is_no_failed_load(world: World, reader: str) -> No
 def test_an_output_that_cannot_be_written_is_a_line(
     world: World, monkeypatch: pytest.MonkeyPatch, arguments: str, unbuffered: str
 ) -> None:
-    """And exit code 1; Python says nothing more of it."""
+    """Output that cannot be written ends the command with one line and exit code 1."""
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     ended = run_process("bash", "-c", f"{COMMAND} {arguments} > /dev/full 2> >(grep -v INFO >&2)")
     assert (ended.code, ended.err) == (1, "letters: the output cannot be written: No space left on device.\n")
@@ -942,7 +942,7 @@ def test_an_output_that_cannot_be_written_is_a_line(
 
 @pytest.mark.parametrize("options", ["2>&-", "--quiet >&-"])
 def test_a_closed_stream_stops_nothing(world: World, options: str) -> None:
-    """Schedulers may start commands without one, and a quiet command says nothing of it."""
+    """A load works with a closed stdout or stderr, as schedulers may start it."""
     ended = run_process("sh", "-c", f"{COMMAND} load {options}")
     assert (ended.code, "Traceback" in ended.err) == (0, False)
     assert is_complete(world, Path("letters.duckdb"))

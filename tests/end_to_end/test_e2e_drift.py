@@ -53,7 +53,7 @@ RATES = [(0.02, 1), (0.1, 2), (0.1, 3), (0.5, 4)]
 def test_what_is_accepted_is_what_the_service_held_at_one_moment(
     begin: Begin, name: str, rate: float, seed: int
 ) -> None:
-    """No row is missing, none is there twice, and none is there that was gone or came later."""
+    """Accepted rows are exactly the rows that the service held at one moment."""
     kind, place, proof = DRIFTS[name]
     emulator, moments = drifting(kind, place, rate, seed)
     world = begin(emulator)
@@ -67,7 +67,7 @@ def test_what_is_accepted_is_what_the_service_held_at_one_moment(
 @pytest.mark.parametrize(("rate", "seed"), RATES)
 @pytest.mark.parametrize("name", DRIFTS)
 def test_refused_is_only_what_moves_with_every_other_request(begin: Begin, name: str, rate: float, seed: int) -> None:
-    """With one worker the same rows move in every run, so it is known which walks can be shown to be whole."""
+    """With one worker the same rows move in every run, so the refused rates are known exactly."""
     kind, place, proof = DRIFTS[name]
     emulator, moments = drifting(kind, place, rate, seed)
     ids = read_ids(begin(emulator), proof=proof, max_workers=1)
@@ -86,7 +86,7 @@ CHANGES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_listing_that_changes_all_the_time_is_loaded_with_every_row_that_stayed(begin: Begin, name: str) -> None:
-    """No contact twice, none that never was, and the labels of those that were loaded."""
+    """The load has every row that stayed, no row twice, and only labels of loaded contacts."""
     emulator = Emulator(2_000, 1, seed=5, behavior=Behavior(drift=[Drift(*CHANGES[name], 0.5)], latency_ms=1))
     held: list[frozenset[str]] = [frozenset(emulator.contacts.ids())]
     emulator.before_answer = lambda served, _: held.append(frozenset(served.contacts.ids()))
@@ -110,7 +110,7 @@ def test_a_listing_that_changes_all_the_time_is_loaded_with_every_row_that_staye
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_inserts_at_the_end_are_always_overcome(begin: Begin, seed: int) -> None:
-    """A listing that only grows at its end is exact, one insert for three requests notwithstanding."""
+    """A listing that grows only at its end is exact, even with an insert in every third request."""
     emulator, moments = drifting("insert", "end", 0.3, seed)
     world = begin(emulator)
     [audit] = world.load(only=("contacts",), page_size=10).audits
@@ -124,7 +124,7 @@ def test_inserts_at_the_end_are_always_overcome(begin: Begin, seed: int) -> None
 
 
 def test_a_row_that_changes_while_it_is_read_is_loaded_as_it_was_read_last(begin: Begin) -> None:
-    """The fence reads the first page again, and its rows are those of the second reading."""
+    """The first page is read again at the end, and its rows of the second reading are loaded."""
     world = begin(Emulator(30, 1))
 
     def change(emulator: Emulator, number: int) -> None:
@@ -141,7 +141,7 @@ def test_a_row_that_changes_while_it_is_read_is_loaded_as_it_was_read_last(begin
 
 
 def test_a_row_deleted_before_the_fence_calls_for_another_walk(begin: Begin) -> None:
-    """It is not loaded, and its labels are not either."""
+    """A deleted row and its labels are not loaded."""
     world = begin(Emulator(30, 1))
 
     def change(emulator: Emulator, number: int) -> None:

@@ -39,14 +39,14 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
 
 
 def test_the_file_holds_our_tables_and_those_of_dlt(loaded: Loaded) -> None:
-    """There is no table besides, and no other dataset: a new file needs no staging."""
+    """A new file has our tables and those of dlt, and no staging dataset."""
     tables = {*COLUMNS, "_dlt_loads", "_dlt_pipeline_state", "_dlt_version"}
     assert table_names(loaded.world.place) == {("letters_data", name) for name in tables}
 
 
 @pytest.mark.parametrize("table", COLUMNS)
 def test_columns_have_their_documented_types_and_order(loaded: Loaded, table: str) -> None:
-    """Every column is there, and none besides."""
+    """Each table has exactly the documented columns."""
     found = query(
         loaded.world.place,
         "select column_name, data_type from duckdb_columns() "
@@ -56,7 +56,7 @@ def test_columns_have_their_documented_types_and_order(loaded: Loaded, table: st
 
 
 def test_keys_and_the_load_are_never_null_and_all_else_may_be(loaded: Loaded) -> None:
-    """DuckDB knows which columns always have a value."""
+    """Only keys and the load id are NOT NULL."""
     found = query(
         loaded.world.place,
         "select table_name, column_name from duckdb_columns() "
@@ -67,21 +67,21 @@ def test_keys_and_the_load_are_never_null_and_all_else_may_be(loaded: Loaded) ->
 
 
 def test_every_table_has_its_comment(loaded: Loaded) -> None:
-    """The file describes its tables."""
+    """Each table has its description as its comment."""
     found = query(loaded.world.place, "select table_name, comment from duckdb_tables() where comment is not null")
     assert dict(found) == {table.name: table.description for table in DESCRIBED}
     assert len(found) == len(COLUMNS)
 
 
 def test_every_column_has_its_comment(loaded: Loaded) -> None:
-    """The file describes its columns."""
+    """Each column has its description as its comment."""
     sql = "select table_name, column_name, comment from duckdb_columns() where comment is not null"
     assert {(table, column): text for table, column, text in query(loaded.world.place, sql)} == COMMENTS
 
 
 @pytest.mark.parametrize("table", LISTED)
 def test_rows_are_those_that_the_service_holds(loaded: Loaded, table: str) -> None:
-    """Every value of every row has arrived, and no row besides."""
+    """The tables have every value of every row, and no other rows."""
     expected = held_tables(loaded.world.emulator)[table]
     assert loaded.world.tables()[table] == expected
     assert len(expected) > 30
@@ -96,7 +96,7 @@ def test_keys_are_unique(loaded: Loaded, table: str, key: tuple[str, ...]) -> No
 
 
 def test_meta_is_json_that_can_be_asked(loaded: Loaded) -> None:
-    """A value within `meta` is reached by DuckDB's arrow."""
+    """DuckDB's operator `->>` reads values within `meta`."""
     sql = "select template_id from letters_data.templates__product where meta->>'duplex' = 'true'"
     duplex = [
         row for row in held_tables(loaded.world.emulator)["templates__product"] if (row["meta"] or {}).get("duplex")
@@ -132,7 +132,7 @@ def test_the_dlt_schema_describes_tables_and_columns(loaded: Loaded) -> None:
 
 
 def test_the_dlt_schema_knows_keys_and_references(loaded: Loaded) -> None:
-    """A diagram can be drawn from the schema."""
+    """The dlt schema has primary keys, and references from children to parents."""
     tables = loaded.world.pipeline.default_schema.tables
     keys = {
         name: tuple(column for column, hints in tables[name]["columns"].items() if hints.get("primary_key"))
@@ -147,7 +147,7 @@ def test_the_dlt_schema_knows_keys_and_references(loaded: Loaded) -> None:
 
 
 def test_each_listing_has_its_row_of_the_audit(loaded: Loaded) -> None:
-    """How the listings were read is said exactly, besides the times."""
+    """The audit has one row per listing with exact values, apart from times."""
     audits = [dict(row) for row in loaded.world.tables()["listing_audit"]]
     times = [(row.pop("started_at"), row.pop("seconds")) for row in audits]
     same = {
@@ -170,7 +170,7 @@ def test_each_listing_has_its_row_of_the_audit(loaded: Loaded) -> None:
 
 
 def test_the_result_tells_the_load_its_tables_and_its_audits(loaded: Loaded) -> None:
-    """What `run` returns is what the file holds."""
+    """The result has the row counts and audits that the file has."""
     tables = loaded.world.tables()
     assert dict(loaded.result.tables) == {name: len(rows) for name, rows in tables.items()}
     assert [{**audit} for audit in loaded.result.audits] == [
@@ -180,7 +180,7 @@ def test_the_result_tells_the_load_its_tables_and_its_audits(loaded: Loaded) -> 
 
 
 def test_the_watch_is_told_of_each_response(loaded: Loaded) -> None:
-    """Pages, and the first and the last once more, each with its rows and the service's count."""
+    """The callback gets each response's rows and the service's count, including pages that are read again."""
     assert loaded.told == {
         ("templates", 1, 40, 40): 1,
         ("contacts", 1, 100, 250): 3,
@@ -189,7 +189,7 @@ def test_the_watch_is_told_of_each_response(loaded: Loaded) -> None:
 
 
 def test_the_service_is_asked_for_each_page_once_and_for_the_fence(loaded: Loaded) -> None:
-    """Page 0, the last, those between, then the first and the last again."""
+    """The first two requests are for the first and the last page, which are read again at the end."""
     emulator: Emulator = loaded.world.emulator
     assert [(hit.path.rpartition("/")[2], hit.query, hit.status) for hit in emulator.hits][:3] == [
         ("templates", "page=0&pageSize=100", 200),
@@ -207,7 +207,7 @@ def storage_version(world: World) -> str:
 
 @pytest.mark.parametrize("version", ["v1.0.0", "v1.3.0", "latest"])
 def test_files_of_any_storage_version_are_loaded(begin: Begin, version: str) -> None:
-    """Whoever made them; a second load goes through staging, and a copy is published."""
+    """Files made by any version of DuckDB accept two loads and a published copy."""
     world = begin(Emulator(30, 7))
     with duckdb.connect() as connection:
         connection.execute(f"ATTACH '{world.place}' AS made (STORAGE_VERSION '{version}'); DETACH made")
@@ -219,6 +219,6 @@ def test_files_of_any_storage_version_are_loaded(begin: Begin, version: str) -> 
 
 
 def test_no_table_tells_duckdb_how_to_compress(loaded: Loaded) -> None:
-    """Newer storage versions know some of its ways no more, and a copy of the file would be refused."""
+    """No table sets a compression, because newer storage versions no longer support some of them."""
     [(hints,)] = query(loaded.world.place, "SELECT count(*) FROM duckdb_tables() WHERE sql ILIKE '%compression%'")
     assert hints == 0

@@ -100,7 +100,7 @@ def paths(error: BaseException, *before: BaseException) -> Iterator[tuple[BaseEx
 
 @pytest.mark.parametrize("kind", FAILURES, ids=lambda kind: kind.__name__)
 def test_the_chain_of_an_error_ends(begin: Begin, kind: type[LettersError]) -> None:
-    """Loops over causes, rich's tracebacks among them, come to an end, and no way leads back to the error."""
+    """No cause or context leads back to the error, so that tracebacks of rich end."""
     prepare, settings = FAILURES[kind]
     world = begin(Emulator(40, 2))
     prepare(world)

@@ -135,14 +135,14 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
 
 @pytest.mark.parametrize("table", COLUMNS)
 def test_rows_are_the_traits_that_the_service_filters_by(loaded: Loaded, table: str) -> None:
-    """Every contact's and every template's own, and no row besides."""
+    """Each facet has exactly the values of all contacts and templates."""
     expected = traits_of(loaded.world.emulator)[table]
     assert held(loaded.world)[table] == expected
     assert loaded.result.tables[table] == len(expected) > 500
 
 
 def test_every_value_is_read_page_by_page_and_an_empty_one_with_one_request(loaded: Loaded) -> None:
-    """Each page once and the fence for the listings and for each value; nothing else is asked."""
+    """Each page of a listing or value is read once, and its first and last page once more."""
     emulator = loaded.world.emulator
     traits = [row.traits for row in emulator.contacts.rows()]
     shared = sum(row.traits.is_shared for row in emulator.templates.rows())
@@ -166,7 +166,7 @@ def test_every_value_is_read_page_by_page_and_an_empty_one_with_one_request(load
 
 
 def test_every_value_has_its_audit(loaded: Loaded) -> None:
-    """Statuses that some contacts lack do not add up; shared and other templates do; return addresses say nothing."""
+    """The audit says of each value whether the values of its facet add up to the listing."""
     traits = [row.traits for row in loaded.world.emulator.contacts.rows()]
     failed, verified = (sum(trait.address_status == status for trait in traits) for status in ("Failed", "Verified"))
     mailed = Counter(trait.last_mailed_status for trait in traits)
@@ -185,7 +185,7 @@ def test_every_value_has_its_audit(loaded: Loaded) -> None:
 
 
 def test_an_audit_counts_the_requests_of_its_value(loaded: Loaded) -> None:
-    """Pages and the fence; a value without contacts takes one request."""
+    """The audit counts the requests of each value; a value without contacts takes one request."""
     requests = {
         (audit["listing"], audit["filters"]): (audit["count_last"], audit["requests"], audit["duplicates_dropped"])
         for audit in loaded.result.audits
@@ -201,7 +201,7 @@ def test_an_audit_counts_the_requests_of_its_value(loaded: Loaded) -> None:
 
 
 def test_keys_and_values_are_never_null(loaded: Loaded) -> None:
-    """DuckDB knows it."""
+    """All columns of facets are NOT NULL."""
     names = ", ".join(f"'{table}'" for table in COLUMNS)
     sql = f"select table_name, is_nullable from duckdb_columns() where table_name in ({names})"
     assert set(query(loaded.world.place, sql)) == {(table, False) for table in COLUMNS}
@@ -209,13 +209,13 @@ def test_keys_and_values_are_never_null(loaded: Loaded) -> None:
 
 @pytest.mark.parametrize("table", COLUMNS)
 def test_every_row_names_its_load(loaded: Loaded, table: str) -> None:
-    """`_dlt_load_id` is the load's."""
+    """Each row has its load's `_dlt_load_id`."""
     found = query(loaded.world.place, f"select distinct _dlt_load_id from {DATASET}.{table}")
     assert found == [(loaded.result.load_id,)]
 
 
 def test_statuses_that_every_contact_has_add_up(begin: Begin) -> None:
-    """One status each is as many as there are contacts."""
+    """If every contact has one status, the counts of the statuses add up."""
     world = begin(Emulator(0, 0))
     for number in range(30):
         status = ("In Transit", "Mailed", "Scheduled")[number % 3]
@@ -234,7 +234,7 @@ def test_statuses_that_every_contact_has_add_up(begin: Begin) -> None:
 def test_a_service_that_ignores_all_filters_leaves_the_facets_empty(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One warning each; for the return addresses one more request, of one row, tells; the contacts are loaded."""
+    """Facets whose filters are ignored are empty with a warning each; the contacts are loaded."""
     world = begin(Emulator(40, 0))
     world.emulator.canned.always(When("contacts"), envelope(world.emulator))
     result = world.load(facets=True, only=CONTACTS, page_size=PAGE_SIZE)
@@ -259,7 +259,7 @@ def test_a_service_that_ignores_all_filters_leaves_the_facets_empty(
 
 
 def test_one_ignored_filter_does_not_hide_the_others(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """The other tables are loaded as ever."""
+    """Only the facet whose filter is ignored is empty."""
     world = begin(Emulator(40, 0))
     for number in (2, 3):
         world.emulator.canned.once(When(number=number), envelope(world.emulator))
@@ -272,7 +272,7 @@ def test_one_ignored_filter_does_not_hide_the_others(begin: Begin, caplog: pytes
 def test_a_listing_that_grows_meanwhile_does_not_hide_that_a_filter_is_ignored(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each status gives all forty-one contacts that there are by then, where the listing gave forty."""
+    """An ignored filter is found even if a contact is added after the listing was read."""
     world = begin(Emulator(40, 0))
     for number in (2, 3):
         world.emulator.canned.once(When(number=number), envelope(Emulator(41, 0)))
@@ -290,7 +290,7 @@ def grow_at(emulator: Emulator, number: int, when: int) -> None:
 
 
 def test_a_flag_that_is_heeded_one_way_only_tells_no_untruths(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the service takes false for not given, all templates would seem not to be shared."""
+    """A service that ignores `is_shared=false` makes no rows for that value."""
     world = begin(Emulator(0, 0))
     for number in range(10):
         world.emulator.templates.insert({"id": str(number)}, traits=Traits(is_shared=number < 3))
@@ -304,7 +304,7 @@ def test_a_flag_that_is_heeded_one_way_only_tells_no_untruths(begin: Begin, capl
 
 
 def test_a_flag_that_is_ignored_hides_no_rows_of_the_other(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """Also where a template comes in meanwhile, and all are one more than the listing had."""
+    """An ignored value hides no rows of the other value, even if a template is added meanwhile."""
     world = begin(Emulator(0, 0))
     for number in range(11):
         world.emulator.templates.insert({"id": str(number)}, traits=Traits(is_shared=number < 3))
@@ -319,7 +319,7 @@ def test_a_flag_that_is_ignored_hides_no_rows_of_the_other(begin: Begin, caplog:
 def test_a_status_that_all_have_is_loaded_where_the_service_refuses_others(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One contact comes in meanwhile, so that they are more than the listing had."""
+    """A status of all contacts is loaded even if a contact is added and the service refuses unknown statuses."""
     world = begin(Emulator(0, 0))
     for number in range(5):
         world.emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_status="Delivered"))
@@ -336,7 +336,7 @@ def test_a_status_that_all_have_is_loaded_where_the_service_refuses_others(
 def test_a_status_that_the_service_does_not_know_tells_no_untruths(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Where it gives the whole listing, as one that nobody has would, too."""
+    """A status that returns the whole listing, like a made-up one, has no rows."""
     world = begin(Emulator(40, 0))
     for number in (7, 8):
         world.emulator.canned.once(When(number=number), envelope(world.emulator))
@@ -352,7 +352,7 @@ def test_a_status_that_the_service_does_not_know_tells_no_untruths(
 def test_a_single_status_that_the_service_does_not_know_tells_no_untruths(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A documented one, which it honors, would say nothing of it."""
+    """A single unknown status is compared with a made-up status, not with a documented one."""
     world = begin(Emulator(40, 0))
     for number in (4, 6):
         world.emulator.canned.once(When(number=number), envelope(world.emulator))
@@ -365,7 +365,7 @@ def test_a_single_status_that_the_service_does_not_know_tells_no_untruths(
 def test_a_status_of_most_contacts_is_no_ignored_one(
     begin: Begin, caplog: pytest.LogCaptureFixture, others: tuple[str, ...]
 ) -> None:
-    """Although the service returns all rows for a status that nobody has."""
+    """A status of most contacts is loaded even if the service returns all rows for a made-up one."""
     world = begin(Emulator(0, 0))
     for number in range(10):
         status = "Returned" if number < 6 else "Mailed"
@@ -381,7 +381,7 @@ def test_a_status_of_most_contacts_is_no_ignored_one(
 
 
 def test_the_status_that_a_listing_is_filtered_by_is_no_ignored_one(begin: Begin) -> None:
-    """It gives the whole listing, as it must."""
+    """A status that the listing is filtered by returns the whole filtered listing, and is loaded."""
     world = begin(Emulator(0, 0))
     for number in range(5):
         world.emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_status="Returned"))
@@ -391,7 +391,7 @@ def test_the_status_that_a_listing_is_filtered_by_is_no_ignored_one(begin: Begin
 
 
 def test_a_template_that_is_shared_no_more_is_there_once(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """As it was when it was read last; all but one are shared, and it was, too, when those were read."""
+    """A template whose value changes meanwhile is in the table once, with the value read last."""
     world = begin(Emulator(0, 0))
     for number in range(5):
         world.emulator.templates.insert({"id": str(number)}, traits=Traits(is_shared=True))
@@ -408,7 +408,7 @@ def test_a_template_that_is_shared_no_more_is_there_once(begin: Begin, caplog: p
 
 
 def test_all_contacts_may_have_one_status(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """Where one value gives the whole listing and another one none, the filter is heeded."""
+    """A filter is honored if one value returns the whole listing and another value nothing."""
     world = begin(Emulator(0, 0))
     traits = Traits(address_status="Verified", last_mailed_status="Mailed", is_return_address=True)
     for number in range(5):
@@ -421,7 +421,7 @@ def test_all_contacts_may_have_one_status(begin: Begin, caplog: pytest.LogCaptur
 
 
 def test_a_single_status_is_found_to_be_ignored_too(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """Another status, asked for one row, gives the whole listing as well."""
+    """A single status is compared with another one, and is ignored if both return the whole listing."""
     world = begin(Emulator(40, 0))
     world.emulator.canned.always(When("contacts"), envelope(world.emulator))
     world.load(facets=True, only=CONTACTS, page_size=PAGE_SIZE, last_mailed_statuses=["Mailed"])
@@ -446,7 +446,7 @@ BASES: dict[str, tuple[ContactFilters, Callable[[Traits], object]]] = {
 def test_facets_of_a_filtered_listing_are_those_of_its_contacts(
     begin: Begin, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    """No facet tells of a contact that the listing's own filter leaves out."""
+    """Facets have only contacts that match the listing's filter."""
     filters, chooses = BASES[name]
     world = begin(Emulator(400, 0))
     chosen = [row for row in world.emulator.contacts.rows() if chooses(row.traits)]
@@ -458,7 +458,7 @@ def test_facets_of_a_filtered_listing_are_those_of_its_contacts(
 
 
 def test_no_return_addresses_make_an_empty_table_without_asking(begin: Begin) -> None:
-    """The listing's own filter has answered; there is no audit, as nothing was read."""
+    """A listing without return addresses makes an empty facet without a request or an audit."""
     world = begin(Emulator(40, 0))
     result = world.load(facets=True, only=CONTACTS, contact_filters=ContactFilters(is_return_address=False))
     others = [row for row in world.emulator.contacts.rows() if not row.traits.is_return_address]
@@ -471,7 +471,7 @@ def test_no_return_addresses_make_an_empty_table_without_asking(begin: Begin) ->
 def test_as_many_return_addresses_as_others_are_no_ignored_filter(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A listing of the one half is not taken for the whole, though the other half has as many."""
+    """A filter that selects half of the contacts is not taken for ignored."""
     world = begin(Emulator(0, 0))
     for number in range(6):
         world.emulator.contacts.insert({"id": str(number)}, traits=Traits(is_return_address=number < 3))
@@ -481,7 +481,7 @@ def test_as_many_return_addresses_as_others_are_no_ignored_filter(
 
 
 def test_filtered_templates_are_asked_for_their_own_value_alone(begin: Begin) -> None:
-    """One value is left, so nothing can add up."""
+    """Templates filtered by `is_shared` have only that value, whose audit has no `adds_up`."""
     world = begin(Emulator(0, 60))
     filters = TemplateFilters(is_shared=False)
     result = world.load(facets=True, only=("templates",), template_filters=filters, page_size=PAGE_SIZE)
@@ -495,7 +495,7 @@ def test_filtered_templates_are_asked_for_their_own_value_alone(begin: Begin) ->
 
 
 def test_without_facets_their_tables_do_not_exist(begin: Begin) -> None:
-    """Nothing is asked for them either."""
+    """A load without facets makes no facet tables and sends no requests for them."""
     world = begin(Emulator(40, 7))
     result = world.load()
     assert held(world) == {}
@@ -504,7 +504,7 @@ def test_without_facets_their_tables_do_not_exist(begin: Begin) -> None:
 
 
 def test_facets_can_be_switched_on_and_off(begin: Begin) -> None:
-    """On, they follow the service; off, their tables stay as they are."""
+    """Loads with facets update their tables; loads without facets leave them unchanged."""
     world = begin(Emulator(120, 20))
     world.load()
     assert held(world) == {}
@@ -523,7 +523,7 @@ def test_facets_can_be_switched_on_and_off(begin: Begin) -> None:
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_statuses_that_no_contact_has_any_more_leave_their_tables(begin: Begin, kind: Kind) -> None:
-    """Every row of several pages had arrived; all gone are gone, and the tables stay."""
+    """If no contact has a status anymore, the facets are empty tables."""
     world = begin(Emulator(450, 0), kind)
     result = world.load(facets=True, only=CONTACTS)
     expected = {table: traits_of(world.emulator)[table] for table in (ADDRESS, MAILED, RETURNS)}
@@ -548,7 +548,7 @@ CONFIGURED: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 def test_last_mailed_statuses_are_those_that_are_configured(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Also one that the interface does not name, as its list is open."""
+    """The setting `last_mailed_statuses` may name undocumented statuses."""
     settings, variables = CONFIGURED[name]
     world = begin(Emulator(200, 0))
     for number in range(1, 8):
@@ -566,7 +566,7 @@ def test_last_mailed_statuses_are_those_that_are_configured(
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_an_empty_account_makes_all_tables(begin: Begin, kind: Kind) -> None:
-    """Their columns have their types; each value takes one request."""
+    """An empty account has typed facet tables, and takes one request per value."""
     world = begin(Emulator(0, 0), kind)
     result = world.load(facets=True)
     assert held(world) == {table: set() for table in COLUMNS}

@@ -313,7 +313,7 @@ def test_a_filter_is_sent_as_documented_and_its_rows_are_loaded(world: World, na
 
 @pytest.mark.parametrize("name", NO_CHOICE)
 def test_a_value_that_chooses_all_rows_is_sent_too(world: World, name: str) -> None:
-    """It is a value like any other, and the rows are all."""
+    """A filter value that matches all rows is sent and audited too."""
     case = NO_CHOICE[name]
     world.load(only=(case.listing,), **case.settings)
     assert queries(world)[0] == f"2000&{case.query}"
@@ -330,7 +330,7 @@ def test_a_value_that_chooses_all_rows_is_sent_too(world: World, name: str) -> N
     ],
 )
 def test_a_filter_chooses_the_same_rows_in_every_form(world: World, name: str, form: Form, query: str) -> None:
-    """Lists and objects without blanks, the day before the year: settings say which."""
+    """Each encoding and date format of a filter selects the same rows."""
     case = CASES[name]
     settings = {**world.settings, **case.settings, "date_format": form.date_format, "filter_encoding": form.encoding}
     found = [row for table in source(**settings).resources[case.listing] for row in table["id"].to_pylist()]
@@ -339,7 +339,7 @@ def test_a_filter_chooses_the_same_rows_in_every_form(world: World, name: str, f
 
 
 def test_every_filter_of_both_listings_is_tested_here() -> None:
-    """Alone, and in every form where it has more than one."""
+    """The cases have each filter alone, and the period in every form."""
     cases = [*CASES.values(), *NO_CHOICE.values()]
     alone = {(case.listing, *names) for case in cases if (names := names_of(case.filters)) and len(names) == 1}
     assert alone | {("contacts", name) for name in PERIOD} == {
@@ -352,7 +352,7 @@ def test_every_filter_of_both_listings_is_tested_here() -> None:
 
 
 def test_every_page_is_asked_for_with_the_filters(world: World) -> None:
-    """The pages in between, and the fence's."""
+    """Every request for a page has the filters, also when a page is read again."""
     case = CASES["both address statuses"]
     world.load(only=("contacts",), **{**case.settings, "page_size": 500})
     pages = -(-len(chosen(world, case)) // 500)
@@ -364,7 +364,7 @@ def test_every_page_is_asked_for_with_the_filters(world: World) -> None:
 
 
 def test_filters_that_no_row_matches_leave_empty_tables(world: World) -> None:
-    """Nothing is there to be compared with the whole listing, so that is not asked for."""
+    """A filter that matches no row leaves empty tables, and needs no comparison with the whole listing."""
     world.load(only=("contacts",), contact_filters=ContactFilters(search="nobody is called that"))
     tables = world.tables()
     assert (tables["contacts"], tables["contacts__contact_labels"]) == ([], [])
@@ -372,7 +372,7 @@ def test_filters_that_no_row_matches_leave_empty_tables(world: World) -> None:
 
 
 def test_filters_of_one_listing_leave_the_other_whole(world: World) -> None:
-    """Each has its own; the account is of both."""
+    """A filter selects rows of its own listing only; an account selects rows of both."""
     case = CASES["is_shared"]
     world.load(**case.settings, account_id="502")
     own = ids_of(world, "502")
@@ -416,7 +416,7 @@ def reachable(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_the_command_s_options_are_filters(
     letters: Letters, reachable: World, name: str, options: tuple[str, ...]
 ) -> None:
-    """What can be given more than once is a list; the search flag of templates is no option."""
+    """Options of the command are sent as filters; repeated options are lists."""
     case = CASES[name]
     done = letters("load", "--quiet", "--only", case.listing, "--dataset", "letters_data", *options)
     assert (done.code, done.out, done.err) == (0, "", "")
@@ -427,7 +427,7 @@ def test_the_command_s_options_are_filters(
 
 
 def test_an_option_that_chooses_all_rows_is_a_filter_too(letters: Letters, reachable: World) -> None:
-    """Not the same as none: the service is sent it, and the audit holds it."""
+    """An option that selects all rows is sent and audited."""
     assert letters("load", "--quiet", "--only", "contacts", "--with-property-addresses") == Outcome(0, "", "")
     assert queries(reachable) == ["2000&withPropertyAddresses=true"]
     audit = read_tables(Path("letters.duckdb"))["listing_audit"]
@@ -454,14 +454,14 @@ def test_an_option_that_chooses_all_rows_is_a_filter_too(letters: Letters, reach
 def test_an_option_that_the_interface_does_not_know_ends_with_2(
     letters: Letters, reachable: World, options: tuple[str, ...], message: str
 ) -> None:
-    """One line names what it knows; the service is not asked."""
+    """The error names the allowed values, and the service is not asked."""
     done = letters("load", *options)
     assert (done.code, done.out, done.err) == (2, "", message)
     assert reachable.emulator.hits == []
 
 
 def test_an_option_that_is_no_day_is_wrong_usage(letters: Letters, reachable: World) -> None:
-    """Days first are not read."""
+    """A day must be written with the year first."""
     done = letters("load", "--last-mailed-from", "31-01-2024", "--last-mailed-to", "2024-02-01")
     assert (done.code, done.out) == (2, "")
     assert "must be a day such as 2024-01-31 (got 31-01-2024)." in done.err
@@ -469,7 +469,7 @@ def test_an_option_that_is_no_day_is_wrong_usage(letters: Letters, reachable: Wo
 
 
 def test_variables_are_filters(reachable: World, letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JSON or commas for lists, and the form of requests too."""
+    """Environment variables set filters, as JSON or comma-separated lists, and their encoding."""
     case = CASES["all filters of contacts"]
     variables = {
         "SEARCH": "e", "ADDRESS_STATUS": "Verified", "LAST_MAILED_STATUS": "Mailed,Scheduled",
@@ -499,7 +499,7 @@ def test_one_day_may_be_an_option_and_the_other_a_variable(
     variable: tuple[str, str],
     options: tuple[str, str],
 ) -> None:
-    """Both are there in the end, which is what counts."""
+    """One day of a period may be an option and the other a variable."""
     monkeypatch.setenv(f"SOURCES__LETTERS__CONTACTS__{variable[0]}", variable[1])
     assert letters("load", "--quiet", "--only", "contacts", *options) == Outcome(0, "", "")
     case = CASES["last_mailed_from and last_mailed_to"]
@@ -530,7 +530,7 @@ def held_ids(dataset: str = "letters_data") -> dict[str, set[str]]:
 
 
 def test_an_account_as_an_argument_goes_before_those_of_the_sections(elsewhere: World) -> None:
-    """One account's rows must not come in under another's name; the audit has the name that was asked for."""
+    """The argument `account_id` outranks the accounts in sections, in requests and in the audit."""
     elsewhere.load(account_id="501")
     assert held_ids() == ids_of(elsewhere, "501")
     assert sorted(queries(elsewhere)) == ["2000&meta.account_id=501"] * 2
@@ -538,13 +538,13 @@ def test_an_account_as_an_argument_goes_before_those_of_the_sections(elsewhere: 
 
 
 def test_without_the_argument_the_sections_accounts_are_loaded(elsewhere: World) -> None:
-    """They go before the general one."""
+    """Without an argument, the sections' accounts are loaded."""
     elsewhere.load()
     assert held_ids() == ids_of(elsewhere, "502")
 
 
 def test_the_command_s_account_goes_before_those_of_the_sections(elsewhere: World, letters: Letters) -> None:
-    """Of a load and of a check."""
+    """The command's account outranks the accounts in sections, in a load and in a check."""
     assert letters("load", "--quiet", "--account-id", "501") == Outcome(0, "", "")
     assert held_ids("letters_data_501") == ids_of(elsewhere, "501")
     loads = len(elsewhere.emulator.hits)
@@ -556,7 +556,7 @@ def test_the_command_s_account_goes_before_those_of_the_sections(elsewhere: Worl
 
 @pytest.mark.parametrize("by", ["run_accounts", "the command"])
 def test_several_accounts_go_before_those_of_the_sections(elsewhere: World, letters: Letters, by: str) -> None:
-    """Each dataset holds the rows of its own account, and the views tell them apart."""
+    """Several accounts outrank the accounts in sections, and each dataset has its own account's rows."""
     if by == "the command":
         assert letters("load", "--quiet", "--account-id", "501", "--account-id", "503") == Outcome(0, "", "")
     else:
@@ -597,7 +597,7 @@ account_id = "502"
 
 
 def test_files_are_filters_and_options_go_first(reachable: World, letters: Letters) -> None:
-    """Filter by filter: an option, the environment's section, then the general one."""
+    """Each filter comes from an option, else the environment's section, else the general section."""
     Path(".dlt").mkdir()
     Path(".dlt/config.toml").write_text(CONFIG)
     Container()[PluggableRunContext].reload_providers()
@@ -626,7 +626,7 @@ PAGE = {"data": {"count": 3, "rows": [{"id": "1"}, {"id": "2"}, {"id": "3"}]}}
 def test_a_filter_that_the_service_ignores_is_told_in_one_warning(
     world: World, caplog: pytest.LogCaptureFixture, name: str, told: str
 ) -> None:
-    """The load is done: whether all rows happen to match cannot be known."""
+    """A filter that seems to be ignored is reported in one warning, and the load succeeds."""
     case = CASES[name]
     world.emulator.canned.always(When(case.listing), Reply.of(PAGE))
     result = world.load(only=(case.listing,), **case.settings)
@@ -641,7 +641,7 @@ def test_a_filter_that_the_service_ignores_is_told_in_one_warning(
 
 
 def test_a_filter_that_the_service_honors_is_not_warned_of(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Nor is an account, or a listing without filters."""
+    """A filter that is honored, an account, or a listing without filters causes no warning."""
     world.load(account_id="502", **CASES["is_return_address"].settings)
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
@@ -650,7 +650,7 @@ def test_a_filter_that_the_service_honors_is_not_warned_of(world: World, caplog:
 def test_a_value_that_may_well_choose_all_rows_is_not_warned_of(
     world: World, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    """Nor is a row asked for to see whether it does: all rows are what it promises."""
+    """A filter value that may match all rows causes no warning and no extra request."""
     case = {**CASES, **NO_CHOICE}[name]
     world.emulator.canned.always(When(case.listing), Reply.of(PAGE))
     result = world.load(only=(case.listing,), **case.settings)
@@ -662,7 +662,7 @@ def test_a_value_that_may_well_choose_all_rows_is_not_warned_of(
 def test_a_service_that_refuses_to_be_asked_without_filters_is_loaded(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether it honors them is then not asked: it requires them."""
+    """A service that refuses requests without filters is loaded without a warning."""
     world.emulator.canned.once(When("templates", number=2), Reply.of({"message": "productTypes is required"}, 400))
     result = world.load(only=("templates",), template_filters=TemplateFilters(product_types=("Personal Letters",)))
     assert result.tables["templates"] > 0
@@ -671,7 +671,7 @@ def test_a_service_that_refuses_to_be_asked_without_filters_is_loaded(
 
 
 def test_the_command_tells_of_an_ignored_filter_in_one_line(letters: Letters, reachable: World) -> None:
-    """Also when it is quiet; the exit code is that of a load that is done."""
+    """The command warns of an ignored filter even with `--quiet`, and succeeds."""
     reachable.emulator.canned.always(When("contacts"), Reply.of(PAGE))
     done = letters("load", "--quiet", "--only", "contacts", "--tag", "office")
     assert (done.code, done.out, done.err) == (
@@ -684,7 +684,7 @@ def test_the_command_tells_of_an_ignored_filter_in_one_line(letters: Letters, re
 def test_a_status_that_the_interface_does_not_name_is_asked_for_with_a_warning(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its list is open: who is right shows in the rows."""
+    """An undocumented status is sent with a warning, because the documented list is open."""
     world.emulator.contacts.insert({"id": "back"}, traits=Traits(last_mailed_status="Returned"))
     world.load(only=("contacts",), contact_filters=ContactFilters(last_mailed_status=("Mailed", "Returned")))
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == [

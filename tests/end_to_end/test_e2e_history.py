@@ -184,7 +184,7 @@ EXPECTED: dict[str, Chains] = {
 
 
 def test_all_moments_are_those_of_the_loads(story: Story) -> None:
-    """Each load has one moment, the same in all tables; it begins the rows that the load brought."""
+    """Each load has one timestamp, the same in all tables, which begins the rows of the load."""
     loads = [load.load_id for load in story.loads]
     assert set(numbered(story.world.place, loads).values()) == {1, 2, 3, 4, 5}
 
@@ -199,7 +199,7 @@ def test_every_version_is_there_with_its_moments(story: Story, table: str) -> No
 
 
 def test_every_version_has_its_values(story: Story) -> None:
-    """In the order in which they were valid."""
+    """Each version has the values that were valid then."""
     cities = "select city from letters_data.contacts where id = '1' order by _dlt_valid_from"
     titles = (
         "select title from letters_data.contacts__contact_labels where contact_id = '5' "
@@ -213,7 +213,7 @@ def test_every_version_has_its_values(story: Story) -> None:
 
 
 def test_a_version_that_comes_back_has_the_hash_it_had(story: Story) -> None:
-    """The same values make the same hash; all others differ."""
+    """Equal values have equal row hashes, and other values different ones."""
     sql = "select row_hash from letters_data.contacts where id in ('1', '3') order by id, _dlt_valid_from"
     first, second, third, gone, back = query(story.world.place, sql)
     assert first == third != second
@@ -222,13 +222,13 @@ def test_a_version_that_comes_back_has_the_hash_it_had(story: Story) -> None:
 
 
 def test_the_views_hold_exactly_the_present_rows(story: Story) -> None:
-    """As if the last load had replaced all, of children as of their parents."""
+    """The views of current rows have exactly the rows of the last load, for parents and children."""
     assert are_current(story.world)
 
 
 @pytest.mark.parametrize("table", LISTED)
 def test_tables_have_the_columns_of_history_and_views_have_not(story: Story, table: str) -> None:
-    """Hash and validity come behind all others."""
+    """The hash and the validity are the last columns, which the views leave out."""
     columns = "select column_name, data_type from duckdb_columns() where schema_name = 'letters_data' and table_name = "
     moment = "TIMESTAMP WITH TIME ZONE"
     history = [("row_hash", "VARCHAR"), ("_dlt_valid_from", moment), ("_dlt_valid_to", moment)]
@@ -237,7 +237,7 @@ def test_tables_have_the_columns_of_history_and_views_have_not(story: Story, tab
 
 
 def test_what_only_grows_has_no_history(story: Story) -> None:
-    """Rejected rows and the audit are appended; the audit tells the mode."""
+    """Rejected rows and the audit are appended without history, and the audit has the mode."""
     assert history_tables(story.world.place) == set(LISTED)
     assert query(story.world.place, "select mode, count(*) from letters_data.listing_audit group by all") == [
         ("history", 10)
@@ -245,7 +245,7 @@ def test_what_only_grows_has_no_history(story: Story) -> None:
 
 
 def test_the_result_counts_all_versions_and_the_audit_those_that_were_read(story: Story) -> None:
-    """Eleven versions of seven contacts, six of them present."""
+    """The result counts all versions; the audit counts the rows that were read."""
     last = story.loads[-1]
     versions = {table: sum(map(len, chains.values())) for table, chains in EXPECTED.items()}
     assert dict(last.tables) == {**versions, "rejected_rows": 0, "listing_audit": 10}
@@ -271,7 +271,7 @@ def test_the_result_counts_all_versions_and_the_audit_those_that_were_read(story
     ],
 )
 def test_verification_goes_by_present_rows_alone(story: Story, statement: str, complaint: str | None) -> None:
-    """Former versions may be any; a present row too few or too many, or without its parent, is noticed."""
+    """Verification checks the current rows: their number, their keys and their parents."""
     world, load_id = story.world, story.loads[-1].load_id
     kept = world.place.read_bytes()
     try:
@@ -287,7 +287,7 @@ def test_verification_goes_by_present_rows_alone(story: Story, statement: str, c
 
 
 def test_an_incomplete_listing_ends_no_version(begin: Begin) -> None:
-    """Rows that were not shown may be there all the same: nothing at all is changed."""
+    """An incomplete listing changes no row, because missing rows may still exist."""
     story = Story(begin(Emulator(9, 3)), [])
     story.load(only=("contacts",))
     before = raw_tables(story.world.place)
@@ -299,7 +299,7 @@ def test_an_incomplete_listing_ends_no_version(begin: Begin) -> None:
 
 
 def test_a_part_that_is_not_loaded_ends_no_version(begin: Begin) -> None:
-    """Templates that are gone stay present as long as contacts alone are loaded."""
+    """A load of contacts alone does not end versions of templates."""
     story = Story(begin(Emulator(3, 2)), [])
     story.load()
     story.world.emulator.templates.delete("1")
@@ -328,7 +328,7 @@ def smiths(begin: Begin) -> Story:
 
 
 def test_filters_end_versions_of_what_they_find_alone(smiths: Story) -> None:
-    """Who no longer matches may still be there: present until found again with other values, labels too."""
+    """A row that no longer matches the filter stays current until it is found with other values."""
     contacts = smiths.world.emulator.contacts
     amend(contacts, "1", lastName="Miller", ContactLabels=[])
     amend(contacts, "3", city="Elsewhere", ContactLabels=[NOTES])
@@ -357,7 +357,7 @@ def test_filters_end_versions_of_what_they_find_alone(smiths: Story) -> None:
 
 
 def test_with_filters_a_last_label_that_is_gone_is_ended(smiths: Story) -> None:
-    """The contact is found without it; the labels of those that are not found stay."""
+    """A label ends when its contact is found without it; labels of other contacts stay current."""
     contacts = smiths.world.emulator.contacts
     amend(contacts, "3", ContactLabels=[])
     amend(contacts, "4", lastName="Miller")
@@ -374,7 +374,7 @@ def test_with_filters_a_last_label_that_is_gone_is_ended(smiths: Story) -> None:
 
 
 def test_with_filters_a_product_that_is_gone_is_ended(begin: Begin) -> None:
-    """The template is found without it."""
+    """A product ends when its template is found without it."""
     story = Story(begin(Emulator(0, 3)), [])
     templates = story.world.emulator.templates
     for row_id, shared in (("1", True), ("2", True), ("3", False)):
@@ -388,7 +388,7 @@ def test_with_filters_a_product_that_is_gone_is_ended(begin: Begin) -> None:
 
 
 def test_with_filters_a_status_that_is_gone_is_ended(smiths: Story) -> None:
-    """The contact is found, under no status any more; who is not found keeps the status."""
+    """A status ends when its contact is found without it; contacts that are not found keep theirs."""
     contacts = smiths.world.emulator.contacts
     for row_id in ("1", "3", "4"):
         retrait(contacts, row_id, address_status="Failed", is_return_address=True)
@@ -411,7 +411,7 @@ def test_with_filters_a_status_that_is_gone_is_ended(smiths: Story) -> None:
 
 
 def test_facets_have_their_versions_too(begin: Begin) -> None:
-    """A status that a contact has no more is ended, another begins; a contact that is gone ends all of its own."""
+    """A changed status ends one version and begins another; a deleted contact ends all its versions."""
     story = Story(begin(Emulator(4, 2)), [])
     contacts, templates = story.world.emulator.contacts, story.world.emulator.templates
     plain = Traits()
@@ -452,7 +452,7 @@ def test_facets_have_their_versions_too(begin: Begin) -> None:
 
 
 def test_an_account_that_became_empty_ends_all_versions(begin: Begin) -> None:
-    """What comes back later begins anew."""
+    """An empty account ends all versions, and rows that return begin new ones."""
     story = Story(begin(Emulator(3, 2)), [])
     contacts, templates = story.world.emulator.contacts, story.world.emulator.templates
     rows = contacts.rows()
@@ -469,7 +469,7 @@ def test_an_account_that_became_empty_ends_all_versions(begin: Begin) -> None:
 
 
 def test_an_account_that_was_empty_from_the_first_begins_later(begin: Begin) -> None:
-    """All tables and views are there before the first row is."""
+    """An account that was empty at first has all tables and views, and its rows begin later."""
     story = Story(begin(Emulator(0, 0)), [])
     story.load()
     assert {name: current_rows(story.world.place, name) for name in LISTED} == EMPTY
@@ -480,7 +480,7 @@ def test_an_account_that_was_empty_from_the_first_begins_later(begin: Begin) -> 
 
 
 def test_a_load_that_broke_off_is_mended_by_the_next(begin: Begin) -> None:
-    """As one table could not be written, none was; the next load brings the present rows, and begins none twice."""
+    """A failed load changes no table, and the next load begins each version once."""
     story = Story(begin(Emulator(4, 3)), [])
     contacts, place = story.world.emulator.contacts, story.world.place
     for row_id in ("1", "2", "3", "4"):
@@ -511,7 +511,7 @@ def test_a_load_that_broke_off_is_mended_by_the_next(begin: Begin) -> None:
 
 
 def test_loading_the_same_again_writes_no_version(begin: Begin) -> None:
-    """Not a value of any table with history is touched."""
+    """Loading unchanged rows changes no value of any table with history."""
     story = Story(begin(Emulator(30, 7)), [])
     story.load(facets=True)
     before = raw_tables(story.world.place)
@@ -521,7 +521,7 @@ def test_loading_the_same_again_writes_no_version(begin: Begin) -> None:
 
 
 def test_a_plain_pipeline_keeps_history_too(begin: Begin) -> None:
-    """The source alone writes versions; the views are what `run` adds."""
+    """The source alone writes versions; only `run` makes the views."""
     world = begin(Emulator(3, 2))
     for city in ("Hoboken", "Elsewhere"):
         amend(world.emulator.contacts, "1", city=city)
@@ -532,7 +532,7 @@ def test_a_plain_pipeline_keeps_history_too(begin: Begin) -> None:
 
 
 def test_the_command_keeps_history(letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--history`, load by load."""
+    """`--history` keeps a version of each changed row."""
     world = begin(Emulator(5, 2))
     world.configure(monkeypatch)
     assert letters("load", "--quiet", "--history") == Outcome(0, "", "")

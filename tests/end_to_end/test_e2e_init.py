@@ -23,7 +23,7 @@ def base_url(begin: Begin, project: Path) -> str:
 
 
 def test_without_answers_it_writes_files_to_fill_in(letters: Letters, project: Path) -> None:
-    """They are valid, list every setting, and are never overwritten; only the user can read secrets."""
+    """`letters init` writes all settings, never overwrites files, and lets only the user read secrets."""
     done = letters("init")
     assert done == Outcome(
         0,
@@ -41,14 +41,14 @@ def test_without_answers_it_writes_files_to_fill_in(letters: Letters, project: P
 
 @pytest.mark.usefixtures("project")
 def test_a_folder_that_cannot_be_written_ends_with_2(letters: Letters) -> None:
-    """One line names the file and the cause."""
+    """The error is one line with the file and the cause."""
     Path(".dlt").rmdir()
     Path(".dlt").write_text("")
     assert letters("init") == Outcome(2, "", "letters: .dlt cannot be written: File exists.\n")
 
 
 def test_options_are_written_and_tested(base_url: str) -> None:
-    """The check reads what was written, and a load needs nothing else."""
+    """Options are written to the settings files, which are all that a check and a load need."""
     done = run_command("init", "--base-url", base_url, "--access-token", ACCESS, "--refresh-token", REFRESH)
     assert (done.code, done.err, done.out.splitlines()[-1]) == (0, "", REACHABLE)
     assert f'\nbase_url = "{base_url}"  # Address of the service' in CONFIG.read_text()
@@ -57,7 +57,7 @@ def test_options_are_written_and_tested(base_url: str) -> None:
 
 
 def test_a_user_at_a_terminal_is_asked(base_url: str) -> None:
-    """What is typed as a token is not shown."""
+    """Tokens typed at a terminal are not shown."""
     child = pexpect.spawn(COMMAND, ["init", "--base-url", base_url], encoding="utf-8", timeout=60)
     for name, answer in (("access_token", ACCESS), ("refresh_token", REFRESH)):
         child.expect_exact(f"({name}): ")
@@ -72,7 +72,7 @@ def test_a_user_at_a_terminal_is_asked(base_url: str) -> None:
 
 @pytest.mark.usefixtures("project")
 def test_an_address_to_which_no_token_may_be_sent_is_not_written(letters: Letters) -> None:
-    """The rule of loads holds before there are files."""
+    """An address that is not https is an error, and no file is written."""
     done = letters("init", "--base-url", "http://letters.example.org/api/v1")
     words = "letters: sources.letters.base_url must begin with https://, since tokens are sent there: set "
     assert (done.code, done.out, done.err[: len(words)], CONFIG.exists()) == (2, "", words, False)
@@ -80,7 +80,7 @@ def test_an_address_to_which_no_token_may_be_sent_is_not_written(letters: Letter
 
 @pytest.mark.usefixtures("project")
 def test_an_option_for_a_file_that_exists_is_refused(letters: Letters) -> None:
-    """Rather than left out silently."""
+    """An option for an existing file is an error, because existing files are not changed."""
     CONFIG.write_text("")
     assert letters("init", "--base-url", "https://letters.example.org") == Outcome(
         2,
@@ -90,7 +90,7 @@ def test_an_option_for_a_file_that_exists_is_refused(letters: Letters) -> None:
 
 
 def test_the_package_runs_as_a_module(base_url: str) -> None:
-    """Where the command is not on the path."""
+    """`python -m letters_source` runs the command."""
     with start_command(
         "--version", code="import runpy; runpy.run_module('letters_source', run_name='__main__')"
     ) as done:

@@ -205,7 +205,7 @@ def test_sixty_days_in_three_loads_with_stopped_ones_between(begin: Begin, today
 def test_what_was_read_and_not_loaded_is_read_again(
     begin: Begin, today: date, stop: Callable[[World, dict[str, Any]], None]
 ) -> None:
-    """dlt had moved on to today; the days since the last load that ended count."""
+    """The next load requests all days since the last finished load, although dlt's state was already newer."""
     world, since, last = begin(Emulator(0, 0)), today - timedelta(days=14), today - timedelta(days=9)
     settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_lag": 2}
     mail(world.emulator, days_from(since, last))
@@ -220,7 +220,7 @@ def test_what_was_read_and_not_loaded_is_read_again(
 
 
 def test_a_killed_load_is_followed_by_a_whole_one(begin: Begin, today: date) -> None:
-    """The process is gone in the midst of reading; the next one asks for all its days again."""
+    """After a load is killed while reading, the next one requests all its days again."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=19)
     mail(world.emulator, days_from(since, today))
     settings = {"mailings": "true", "mailings_since": since.isoformat(), "retry_budget": "2"}
@@ -244,7 +244,7 @@ def kill_at(process: Command, number: int) -> None:
 
 
 def test_a_contact_that_is_mailed_again_keeps_its_earlier_mailing(begin: Begin, today: date) -> None:
-    """The service tells the last mailing only; within the lag and before it, the table keeps what it told earlier."""
+    """The service returns only the last mailing; the table keeps earlier ones."""
     world = begin(Emulator(0, 0))
     old, recent = today - timedelta(days=15), today - timedelta(days=2)
     settings = {"only": ONLY, "mailings": True, "mailings_since": today - timedelta(days=20), "mailings_lag": 5}
@@ -257,7 +257,7 @@ def test_a_contact_that_is_mailed_again_keeps_its_earlier_mailing(begin: Begin, 
 
 
 def test_days_that_the_service_ignores_make_no_mailings(begin: Begin, today: date) -> None:
-    """All contacts would seem to be mailed each day; once the service honors them, they are loaded."""
+    """A service that ignores days is an error; once it honors them, mailings are loaded."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=4)
     mail(world.emulator, days_from(since, today))
     rows = [row.document for row in world.emulator.contacts.rows()]
@@ -291,7 +291,7 @@ def counted(*counts: int) -> list[Reply]:
 def test_days_that_are_heeded_by_half_make_no_mailings(
     begin: Begin, today: date, counts: tuple[int, ...], message: str
 ) -> None:
-    """A service may honor the last day of a window alone, or take it for a moment at which the window has ended."""
+    """A service that honors only one end of a window is an error, and no file is made."""
     world = begin(Emulator(0, 0))
     world.emulator.canned.once(When("contacts"), *counted(*counts))
     with pytest.raises(ServiceError) as caught:
@@ -314,7 +314,7 @@ def test_contacts_that_go_or_are_mailed_meanwhile_are_no_days_left_out(
 
 
 def test_a_service_that_refuses_many_days_at_once_is_asked_by_windows(begin: Begin, today: date) -> None:
-    """It cannot be compared then."""
+    """A service that refuses many days at once is read by windows, without a comparison."""
     world = begin(Emulator(0, 0))
     none, *found = counted(0, 1, 1, 1)
     world.emulator.canned.once(When("contacts"), none, none, BAD_REQUEST, *found)
@@ -327,7 +327,7 @@ def test_a_service_that_refuses_many_days_at_once_is_asked_by_windows(begin: Beg
 def test_a_service_that_fails_over_days_which_are_not_loaded_stops_no_load(
     begin: Begin, today: date, failures: tuple[int, ...]
 ) -> None:
-    """It is asked for a day long ago, one to come, and all days at once, and cannot be compared then."""
+    """Failures of the requests that only compare days do not fail a load."""
     world = begin(Emulator(0, 0))
     replies = counted(0, 0, 3, 1, 1, 1)
     for place in failures:
@@ -341,7 +341,7 @@ def test_a_service_that_fails_over_days_which_are_not_loaded_stops_no_load(
 
 @pytest.mark.parametrize("reply", [BAD_REQUEST, Reply(500, headers={"Retry-After": "1"})])
 def test_days_left_out_are_told_though_they_cannot_be_counted_again(begin: Begin, today: date, reply: Reply) -> None:
-    """The first count stands."""
+    """Missing days are an error even if the second count fails."""
     world = begin(Emulator(0, 0))
     world.emulator.canned.once(When("contacts"), *counted(0, 0, 3, 0, 0, 0), reply)
     with pytest.raises(ServiceError, match="counts 3 contacts for all days at once, and 0 in windows"):
@@ -366,7 +366,7 @@ def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -
 
 
 def test_without_a_lag_the_last_day_is_asked_for_again(begin: Begin, today: date) -> None:
-    """It was not over when it was loaded."""
+    """Without a lag, the last loaded day is requested again, because it was not over."""
     world = begin(Emulator(0, 0))
     settings = {"only": ONLY, "mailings": True, "mailings_since": today - timedelta(days=3), "mailings_lag": 0}
     world.load(**settings)
@@ -377,7 +377,7 @@ def test_without_a_lag_the_last_day_is_asked_for_again(begin: Begin, today: date
 
 
 def test_a_day_of_several_pages_is_read_whole(begin: Begin) -> None:
-    """Each page once, the fence, and the two days that show whether days are heeded."""
+    """A day of several pages is read completely, with two requests that check that days are honored."""
     world, day = begin(Emulator(0, 0)), date(2024, 5, 17)
     mail(world.emulator, [day] * 25)
     with scheduled(day, day + timedelta(days=1)):
@@ -406,7 +406,7 @@ def test_windows_of_seven_days_are_the_same_wherever_loads_start(begin: Begin) -
 
 
 def test_windows_of_seven_days_go_on_after_the_last_load(begin: Begin, today: date) -> None:
-    """The window of the first day of the lag, and those after it."""
+    """The next load requests the window of the lag's first day and all windows after it."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=30)
     mail(world.emulator, days_from(since - timedelta(days=10), today))
     settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_window": 7, "mailings_lag": 9}
@@ -420,7 +420,7 @@ def test_windows_of_seven_days_go_on_after_the_last_load(begin: Begin, today: da
 
 
 def test_windows_of_another_length_are_refused(begin: Begin) -> None:
-    """They would tell the same mailing twice: nothing is asked, and the tables stay as they were."""
+    """Another window length is an error, because it would load the same mailing twice."""
     world, first = begin(Emulator(50, 0)), date(2024, 3, 6)
     with scheduled(first, first + timedelta(days=9)):
         world.load(only=ONLY, mailings=True, mailings_window=7)
@@ -434,7 +434,7 @@ def test_windows_of_another_length_are_refused(begin: Begin) -> None:
 
 
 def test_a_lost_working_folder_is_restored_from_the_destination(begin: Begin, today: date) -> None:
-    """The next load asks for the lag and today, as if nothing had happened."""
+    """After the working folder is lost, the next load requests only the lag and today."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=14)
     mail(world.emulator, days_from(since, today))
     settings: dict[str, Any] = {**world.settings, "only": ONLY, "mailings": True, "mailings_since": since}
@@ -446,7 +446,7 @@ def test_a_lost_working_folder_is_restored_from_the_destination(begin: Begin, to
 
 
 def test_a_removed_file_is_filled_from_the_first_day(begin: Begin, today: date) -> None:
-    """What the working folder remembers is of another file."""
+    """After the file is removed, the next load requests all days from the first one."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=14)
     mail(world.emulator, days_from(since, today))
     settings: dict[str, Any] = {**world.settings, "only": ONLY, "mailings": True, "mailings_since": since}
@@ -458,7 +458,7 @@ def test_a_removed_file_is_filled_from_the_first_day(begin: Begin, today: date) 
 
 
 def test_only_mailings_asks_for_nothing_else(begin: Begin, today: date) -> None:
-    """Their table and the audit are made, and no other; the setting need not be raised for that."""
+    """`only` with mailings makes their table and the audit alone, without the setting `mailings`."""
     world, since = begin(Emulator(0, 5)), today - timedelta(days=2)
     mail(world.emulator, [since, today, today])
     result = world.load(only=ONLY, mailings_since=since)
@@ -475,7 +475,7 @@ def test_only_mailings_asks_for_nothing_else(begin: Begin, today: date) -> None:
 
 
 def test_mailings_come_with_the_listings(begin: Begin, today: date) -> None:
-    """Raised, the setting adds them; not raised, their table does not exist."""
+    """The setting `mailings` adds their table, which otherwise does not exist."""
     world = begin(Emulator(20, 5))
     plain = world.load()
     assert "mailings" not in plain.tables
@@ -486,7 +486,7 @@ def test_mailings_come_with_the_listings(begin: Begin, today: date) -> None:
 
 
 def test_a_first_day_that_is_not_set_is_named(begin: Begin, today: date) -> None:
-    """The message says where to set it; nothing is loaded, and the day that is set then counts."""
+    """The error says where to set the first day; nothing is requested, and no file is made."""
     world = begin(Emulator(0, 0))
     mail(world.emulator, [today - timedelta(days=1), today])
     with pytest.raises(SettingsError) as caught:
@@ -504,7 +504,7 @@ def test_a_first_day_that_is_not_set_is_named(begin: Begin, today: date) -> None
 
 
 def test_mailings_are_those_of_the_contacts_that_are_loaded(begin: Begin) -> None:
-    """The filters of contacts go with every window."""
+    """The contacts' filters are sent with every window."""
     world = begin(Emulator(400, 0))
     first, end = date(2024, 3, 1), date(2024, 3, 11)
     with scheduled(first, end):
@@ -517,7 +517,7 @@ def test_mailings_are_those_of_the_contacts_that_are_loaded(begin: Begin) -> Non
 
 
 def test_intervals_ask_for_their_days_and_remember_nothing(begin: Begin) -> None:
-    """Thirty-six days in three of a scheduler's intervals, one of them stopped and asked for again, in any order."""
+    """Intervals of a scheduler load their days in any order, and change no state."""
     world, since = begin(Emulator(0, 0)), date(2024, 2, 1)
     end = since + timedelta(days=36)
     mail(world.emulator, days_from(since - timedelta(days=5), end + timedelta(days=5)))
@@ -536,7 +536,7 @@ def test_intervals_ask_for_their_days_and_remember_nothing(begin: Begin) -> None
 
 
 def test_an_interval_leaves_what_other_loads_remember(begin: Begin, today: date) -> None:
-    """Days of last year are loaded again; the next load without an interval goes on where the last one ended."""
+    """An interval does not change where the next load without an interval continues."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=400)
     settings = {"only": ONLY, "mailings": True, "mailings_lag": 2}
     mail(world.emulator, days_from(today - timedelta(days=4), today))
@@ -554,7 +554,7 @@ def test_an_interval_leaves_what_other_loads_remember(begin: Begin, today: date)
 
 
 def test_a_clock_that_was_ahead_hides_no_days(begin: Begin, today: date) -> None:
-    """What its load called over was not: the days of the lag and today are asked for as ever."""
+    """Days that a load with a fast clock recorded are requested again."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=40)
     settings = {"only": ONLY, "mailings": True, "mailings_since": since}
     world.load(**settings)
@@ -571,7 +571,7 @@ def test_a_clock_that_was_ahead_hides_no_days(begin: Begin, today: date) -> None
 
 
 def test_an_interval_begins_with_the_first_day_that_is_set(begin: Begin) -> None:
-    """Days before it are not asked for, though the window of a week that holds it is asked for whole."""
+    """An interval starts at the first day of the settings, with that day's whole window."""
     world = begin(Emulator(400, 0))
     settings = {"mailings": True, "mailings_since": date(2024, 3, 5), "mailings_window": 7}
     with scheduled(date(2024, 2, 20), date(2024, 3, 12)):
@@ -590,7 +590,7 @@ INTERVALS: tuple[tuple[date | str, date | str], ...] = (
 
 
 def test_an_interval_without_a_whole_day_asks_for_no_mailings(begin: Begin) -> None:
-    """The mailings stay as they are; what else is loaded is loaded."""
+    """An interval without a whole day changes no mailings, and other listings are loaded."""
     world = begin(Emulator(60, 0))
     settings = {"mailings": True, "mailings_since": date(2024, 3, 5), "mailings_window": 7}
     with scheduled(date(2024, 3, 5), date(2024, 4, 5)):
@@ -605,7 +605,7 @@ def test_an_interval_without_a_whole_day_asks_for_no_mailings(begin: Begin) -> N
 
 
 def test_the_last_hours_of_a_day_bring_it(begin: Begin) -> None:
-    """An interval asks for the day it begins in once it ends in another."""
+    """An interval of a day's last hours requests that day."""
     world, day = begin(Emulator(400, 0)), date(2024, 3, 5)
     with scheduled(f"{day}T23:00:00Z", day + timedelta(days=1)):
         world.load(only=ONLY, mailings=True)
@@ -613,7 +613,7 @@ def test_the_last_hours_of_a_day_bring_it(begin: Begin) -> None:
 
 
 def test_plain_files_are_refused(begin: Begin, today: date) -> None:
-    """dlt would append the lag's mailings to them once more with every load; nothing is asked for."""
+    """Mailings in plain files are an error, because dlt would append the lag's days with every load."""
     world = begin(Emulator(20, 5), "parquet")
     with pytest.raises(SettingsError, match=r"^mailings: loading mailings is not supported for plain files") as caught:
         world.load(only=ONLY, mailings_since=today)
@@ -623,7 +623,7 @@ def test_plain_files_are_refused(begin: Begin, today: date) -> None:
 
 
 def test_another_file_is_filled_from_the_first_day(begin: Begin, today: date) -> None:
-    """What dlt remembers of one file does not count for another that exists already."""
+    """dlt's state about one file does not apply to another existing file."""
     world, since = begin(Emulator(0, 1)), today - timedelta(days=14)
     other = world.place.with_name("other.duckdb")
     for place in (world.place, other):
@@ -638,7 +638,7 @@ def test_another_file_is_filled_from_the_first_day(begin: Begin, today: date) ->
 
 
 def test_a_restored_file_is_filled_up(begin: Begin, today: date) -> None:
-    """Neither does it for a copy of the same file that was put back."""
+    """dlt's state does not apply to a restored copy of the file."""
     world, since = begin(Emulator(0, 1)), today - timedelta(days=14)
     mail(world.emulator, days_from(since, today))
     world.load(only=("templates",))
@@ -651,7 +651,7 @@ def test_a_restored_file_is_filled_up(begin: Begin, today: date) -> None:
 
 
 def test_an_earlier_first_day_is_loaded_too(begin: Begin, today: date) -> None:
-    """Setting it after the first load brings the days before."""
+    """Setting an earlier first day loads the earlier days."""
     world, since = begin(Emulator(0, 1)), today - timedelta(days=30)
     mail(world.emulator, days_from(since, today))
     world.load(only=ONLY, mailings_since=today - timedelta(days=10))
@@ -660,7 +660,7 @@ def test_an_earlier_first_day_is_loaded_too(begin: Begin, today: date) -> None:
 
 
 def test_a_first_day_to_come_is_refused_and_not_remembered(begin: Begin, today: date) -> None:
-    """A slip of the pen must not make later loads skip days."""
+    """A first day in the future is an error, and later loads skip no days."""
     world, since = begin(Emulator(0, 1)), today - timedelta(days=19)
     mail(world.emulator, days_from(since, today))
     with pytest.raises(SettingsError):
@@ -671,7 +671,7 @@ def test_a_first_day_to_come_is_refused_and_not_remembered(begin: Begin, today: 
 
 @pytest.mark.parametrize("only", [ONLY, ("contacts", "mailings")])
 def test_a_first_interval_without_a_whole_day_makes_empty_tables(begin: Begin, only: tuple[str, ...]) -> None:
-    """Hours of a day, in a new dataset."""
+    """A first interval of a few hours makes empty tables."""
     world = begin(Emulator(5, 1))
     for _ in range(2):
         with scheduled("2024-03-06T05:00:00Z", "2024-03-06T06:00:00Z"):
@@ -686,7 +686,7 @@ def test_a_first_interval_without_a_whole_day_makes_empty_tables(begin: Begin, o
 def test_what_is_refused_is_refused_before_the_listings_are_read(
     begin: Begin, today: date, kind: str, *, is_set: bool
 ) -> None:
-    """However many rows there are."""
+    """Settings that are refused are refused before the first request."""
     world = begin(Emulator(300, 30), kind)
     with pytest.raises(SettingsError):
         world.load(page_size=10, mailings=True, mailings_since=today if is_set else None)

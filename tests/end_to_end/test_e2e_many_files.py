@@ -26,7 +26,7 @@ print(found)
 
 
 def test_reading_many_files_never_waits_for_itself(begin: Begin) -> None:
-    """DuckDB and Python's lock do not wait for each other, however many small files a table has."""
+    """Reading a table of many small files cannot deadlock between DuckDB and Python's lock."""
     world = begin(Emulator(30, 7), "parquet")
     world.load()
     [audit] = (world.place / "letters_data/listing_audit").glob("*.parquet")
@@ -38,7 +38,7 @@ def test_reading_many_files_never_waits_for_itself(begin: Begin) -> None:
 
 
 def test_duckdb_opens_the_files_of_a_table_itself(begin: Begin) -> None:
-    """Nothing of Python's stands between it and a folder, so no thread of its waits for Python's lock."""
+    """DuckDB reads Parquet folders itself, so that its threads never wait for Python's lock."""
     world = begin(Emulator(30, 7), "parquet")
     world.load()
     with open_sql(world.pipeline) as client:
