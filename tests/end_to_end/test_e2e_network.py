@@ -1,4 +1,4 @@
-"""Does a load come through the proxy of a company, to a service whose certificate the company issued?"""
+"""A load comes through a company's proxy, to a service whose certificate the company issued."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Company:
 
 @pytest.fixture
 def company(begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
-    """The settings are in the environment; nobody listens at the address of the service itself."""
+    """A company whose settings are in the environment; nobody listens at the address of the service itself."""
     world, authority = begin(Emulator(250, 7)), Authority(tmp_path)
     with Emulator(0, 0).serve() as gone:
         closed = urlsplit(gone).port
@@ -63,7 +63,7 @@ def unset(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 def test_rows_come_through_a_proxy_with_a_password_and_a_private_authority(
     company: Company, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them; in clear the proxy sees neither a token nor what is asked for, and nobody sees its password."""
+    """All rows come through the proxy, which sees no token and no path, and its password is printed nowhere."""
     monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "20")
     check = letters("check", "--debug")
     done = letters("load", "--to", company.world.place, "--debug")
@@ -77,7 +77,7 @@ def test_rows_come_through_a_proxy_with_a_password_and_a_private_authority(
 def test_without_the_settings_one_line_names_them(
     company: Company, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First the authorities to trust, then the proxy that only the environment names."""
+    """One line names the missing setting: first the trusted certificates, then the proxy."""
     where = f"letters: templates page 0 ({company.base_url}/templates)"
     monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "5")
     unset(monkeypatch, "CA_BUNDLE")
@@ -102,7 +102,7 @@ def test_without_the_settings_one_line_names_them(
 def test_a_file_that_is_missing_is_named_before_anything_is_sent(
     company: Company, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the reason, and where to set another."""
+    """A missing certificate file is named before any request, with the reason and where to set another."""
     monkeypatch.setenv("SOURCES__LETTERS__CA_BUNDLE", "missing.pem")
     assert letters("load") == Outcome(
         2,
@@ -116,7 +116,7 @@ def test_a_file_that_is_missing_is_named_before_anything_is_sent(
 
 @pytest.mark.usefixtures("company")
 def test_the_demo_needs_no_proxy(letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its emulator is on this machine, whatever the settings are."""
+    """The demo uses no proxy, whatever the settings are, since its emulator is on this machine."""
     monkeypatch.setenv("SOURCES__LETTERS__PROXY", "http://proxy.example.org:3128")
     monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "20")
     assert letters("demo", "--contacts", 20, "--quiet").code == 0

@@ -1,7 +1,8 @@
-"""What a load writes into a folder of Parquet files."""
+"""A load writes a folder of Parquet files."""
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -15,13 +16,13 @@ from programmable_emulator import Behavior, Emulator
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Result]]:
-    """250 contacts and 40 templates, loaded once for all tests here, which only look."""
+    """250 contacts and 40 templates, loaded once for the tests of this module, which leave the folder as it was."""
     with serve_world(tmp_path_factory.mktemp("loaded"), "parquet") as world:
         yield world, world.load()
 
 
 def test_every_table_has_its_folder_with_a_file(loaded: tuple[World, Result]) -> None:
-    """A table without rows has a file too, and there is no folder besides."""
+    """Every table has its own folder with one file, even without rows, and there are no other files."""
     files = [file.relative_to(loaded[0].place).parts for file in loaded[0].place.rglob("*.parquet")]
     assert {(*parts[:2],) for parts in files} == {("letters_data", table) for table in COLUMNS}
     assert len(files) == len(COLUMNS)
@@ -29,7 +30,7 @@ def test_every_table_has_its_folder_with_a_file(loaded: tuple[World, Result]) ->
 
 @pytest.mark.parametrize("table", COLUMNS)
 def test_columns_have_their_types_and_order(loaded: tuple[World, Result], table: str) -> None:
-    """They are those of DuckDB, but JSON, which Parquet holds as text."""
+    """Columns have the types and order that they have in DuckDB, but JSON is text."""
     folder = loaded[0].place / "letters_data" / table
     found = duckdb.sql(f"describe from '{folder}/*.parquet'").fetchall()
     expected = [(name, "VARCHAR" if kind == "JSON" else kind) for name, kind in typed_columns(table)]
@@ -38,19 +39,19 @@ def test_columns_have_their_types_and_order(loaded: tuple[World, Result], table:
 
 @pytest.mark.parametrize("table", LISTED)
 def test_rows_are_those_that_the_service_holds(loaded: tuple[World, Result], table: str) -> None:
-    """Every value of every row has arrived, and no row besides."""
+    """The rows of each table are those of the service, value by value."""
     assert loaded[0].tables()[table] == held_tables(loaded[0].emulator)[table]
 
 
 @pytest.mark.parametrize("table", [*LISTED, "listing_audit"])
 def test_every_row_names_its_load(loaded: tuple[World, Result], table: str) -> None:
-    """`_dlt_load_id` is the load's."""
+    """Every row holds the id of its load in `_dlt_load_id`."""
     files = loaded[0].place / "letters_data" / table / "*.parquet"
     assert duckdb.sql(f"select distinct _dlt_load_id from '{files}'").fetchall() == [(loaded[1].load_id,)]
 
 
 def test_the_result_counts_the_rows_of_the_files(loaded: tuple[World, Result]) -> None:
-    """What `run` returns is what the folder holds."""
+    """The result of `run` holds the number of rows in the files and the rows of the audit."""
     world, result = loaded
     tables = world.tables()
     assert dict(result.tables) == {name: len(rows) for name, rows in tables.items()}
@@ -60,7 +61,7 @@ def test_the_result_counts_the_rows_of_the_files(loaded: tuple[World, Result]) -
 
 
 def test_the_dlt_schema_knows_the_keys(loaded: tuple[World, Result]) -> None:
-    """Files have no keys; the schema beside them does."""
+    """The schema of dlt holds the primary keys, which files cannot."""
     tables = loaded[0].pipeline.default_schema.tables
     keys = {
         name: tuple(column for column, hints in tables[name]["columns"].items() if hints.get("primary_key"))
@@ -70,7 +71,7 @@ def test_the_dlt_schema_knows_the_keys(loaded: tuple[World, Result]) -> None:
 
 
 def test_a_failed_load_leaves_the_files_as_they_were(loaded: tuple[World, Result]) -> None:
-    """None is added, taken away or written to, and nothing is pending."""
+    """A failed load adds, removes and changes no file, and leaves nothing pending."""
     world, _ = loaded
     before = contents(world.place)
     world.emulator.behavior = Behavior(ignore_page=True)
@@ -79,6 +80,7 @@ def test_a_failed_load_leaves_the_files_as_they_were(loaded: tuple[World, Result
     world.emulator.behavior = Behavior(fault_every=1)
     with pytest.raises(ServiceUnreachable):
         world.load(retry_budget=1)
+    world.emulator.behavior = Behavior()
     assert contents(world.place) == before
     assert not world.pipeline.has_pending_data
 
@@ -88,45 +90,58 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-@pytest.mark.parametrize("table", ["contacts", "listing_audit", "rejected_rows"])
-def test_a_file_that_was_cut_off_is_removed_by_the_next_load(begin: Begin, table: str) -> None:
-    """A load was killed, or its disk was full, while it was written."""
+def test_files_that_were_cut_off_are_removed_by_the_next_load(begin: Begin) -> None:
+    """A load removes the truncated files of one that was killed, or whose disk was full, from any table."""
     world = begin(Emulator(30, 7), "parquet")
     world.load()
-    folder = world.place / "letters_data" / table
-    whole = next(folder.glob("*.parquet"))
-    stump = folder / "1700000000.5.0a1b2c3d4e.0.parquet"
-    stump.write_bytes(whole.read_bytes()[:100])
+    stumps = []
+    for table in ("contacts", "listing_audit", "rejected_rows"):
+        folder = world.place / "letters_data" / table
+        whole = next(folder.glob("*.parquet"))
+        stumps.append(folder / "1700000000.5.0a1b2c3d4e.0.parquet")
+        stumps[-1].write_bytes(whole.read_bytes()[:100])
     world.load()
-    assert not stump.exists()
+    assert [stump for stump in stumps if stump.exists()] == []
     assert world.is_exact()
 
 
-def test_a_file_of_a_finished_load_that_cannot_be_read_is_told(begin: Begin) -> None:
-    """Somebody should know."""
-    world = begin(Emulator(30, 7), "parquet")
-    world.load()
+def test_a_file_of_a_finished_load_that_cannot_be_read_is_told(loaded: tuple[World, Result]) -> None:
+    """A load fails where a file of a finished load is truncated, and its message names the file."""
+    world, _ = loaded
     [audit] = (world.place / "letters_data/listing_audit").glob("*.parquet")
     [load] = (world.place / "letters_data/_dlt_loads").glob("*.jsonl")
-    noted = load.read_bytes()
-    load.write_bytes(b"")
-    with pytest.raises(LoadFailed, match=rf"{load.name} is truncated: remove it, and load again\.$"):
+    with (
+        rewritten(load, b""),
+        pytest.raises(LoadFailed, match=rf"{load.name} is truncated: remove it, and load again\.$"),
+    ):
         world.load()
-    load.write_bytes(noted)
-    audit.write_bytes(audit.read_bytes()[:100])
-    with pytest.raises(LoadFailed, match=re.escape(audit.name)):
+    with rewritten(audit, audit.read_bytes()[:100]), pytest.raises(LoadFailed, match=re.escape(audit.name)):
         world.load()
+
+
+@contextmanager
+def rewritten(file: Path, damaged: bytes) -> Iterator[None]:
+    """Give a file other bytes for a while."""
+    kept = file.read_bytes()
+    file.write_bytes(damaged)
+    try:
+        yield
+    finally:
+        file.write_bytes(kept)
 
 
 @pytest.mark.parametrize("name", ["part-00001.parquet", "1700000000.5.0a1b2c3d4e.0.parquet"])
-def test_a_file_of_somebody_else_s_is_left_alone(begin: Begin, name: str) -> None:
-    """One that is no load's, and one that has its end but is damaged elsewhere, are for people to look at."""
-    world = begin(Emulator(30, 7), "parquet")
-    world.load()
+def test_a_file_of_somebody_else_s_is_left_alone(loaded: tuple[World, Result], name: str) -> None:
+    """Unreadable files that are no load's, or are damaged before their end, fail the load and stay for inspection."""
+    world, _ = loaded
     folder = world.place / "letters_data/rejected_rows"
     whole = next(folder.glob("*.parquet")).read_bytes()
     damaged = whole[:100] if name.startswith("part") else whole[:500] + bytes(len(whole) - 508) + whole[-8:]
-    (folder / name).write_bytes(damaged)
-    with pytest.raises(LoadFailed, match=re.escape(name)):
-        world.load()
-    assert (folder / name).read_bytes() == damaged
+    file = folder / name
+    file.write_bytes(damaged)
+    try:
+        with pytest.raises(LoadFailed, match=re.escape(name)):
+            world.load()
+        assert file.read_bytes() == damaged
+    finally:
+        file.unlink()

@@ -20,14 +20,14 @@ PUBLIC = ERRORS | {
 
 
 def test_the_public_names_are_these() -> None:
-    """A name more or less is a change for the changelog."""
+    """The package exports exactly these names; another one is a change for the changelog."""
     assert set(letters_source.__all__) == PUBLIC
     assert letters_source.__all__ == sorted(letters_source.__all__)
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_name_can_be_had(name: str) -> None:
-    """Each is a callable of that name."""
+    """Every public name is a callable of that name."""
     found = getattr(letters_source, name)
     assert callable(found)
     assert getattr(found, "__name__", name) == name
@@ -35,13 +35,13 @@ def test_every_public_name_can_be_had(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["settings_of", "Client", "__wrapped__"])
 def test_another_name_is_an_attribute_error(name: str) -> None:
-    """The package behaves as any module does."""
+    """Another name raises AttributeError, as in any module."""
     with pytest.raises(AttributeError, match=f"^module 'letters_source' has no attribute '{name}'$"):
         getattr(letters_source, name)
 
 
 def test_errors_have_one_root_and_their_exit_codes() -> None:
-    """The tree is the one that errors.py draws."""
+    """Every error has one root, its parent and its exit code."""
     root = letters_source.LettersError
     tree = {name: getattr(letters_source, name) for name in PUBLIC if name in ERRORS}
     assert {name: (error.__base__.__name__, error.exit_code) for name, error in tree.items()} == {
@@ -68,7 +68,7 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
 
 
 def test_importing_reads_and_loads_nothing(tmp_path: Path) -> None:
-    """Neither dlt nor requests is imported, no file is made and none of the project's is read."""
+    """Importing the package imports no heavy library, makes no file and reads none of the project."""
     (tmp_path / "work/.dlt").mkdir(parents=True)
     (tmp_path / "work/.dlt/config.toml").write_text("this is no toml")
     code = (

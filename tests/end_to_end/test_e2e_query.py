@@ -1,4 +1,4 @@
-"""Does `letters query` print what is loaded?"""
+"""`letters query` prints what is loaded."""
 
 import csv
 import io
@@ -7,32 +7,29 @@ from pathlib import Path
 
 import pytest
 from terminals import Letters, Outcome
-from worlds import Begin
+from worlds import first_load
 
-from letters_source import make_pipeline, run
 from programmable_emulator import Emulator
 
 STATES = "SELECT state, count(*) AS contacts FROM contacts GROUP BY state ORDER BY contacts DESC, state"
 
 
 @pytest.fixture
-def emulator(begin: Begin, project: Path, monkeypatch: pytest.MonkeyPatch) -> Emulator:
+def emulator(project: Path) -> Emulator:
     """45 contacts and 7 templates, loaded into letters.duckdb."""
-    world = begin(Emulator(45, 7))
-    world.configure(monkeypatch)
-    run(make_pipeline("duckdb", project / "letters.duckdb"))
-    return world.emulator
+    (project / "letters.duckdb").write_bytes(first_load(45, 7))
+    return Emulator(45, 7)
 
 
 @pytest.fixture
 def states(emulator: Emulator) -> list[tuple[str, int]]:
-    """The contacts of each state, by the emulator's rows."""
+    """The number of contacts in each state, from the emulator's rows."""
     found = [row.document["state"] for row in emulator.contacts.rows()]
     return sorted({(state, found.count(state)) for state in found}, key=lambda item: (-item[1], item[0]))
 
 
 def test_csv_has_a_header_and_all_rows(letters: Letters, states: list[tuple[str, int]]) -> None:
-    """As the emulator has them."""
+    """CSV output has a header and the rows of the query."""
     done = letters("query", STATES, "--format", "csv")
     assert (done.code, done.err) == (0, "")
     assert list(csv.reader(io.StringIO(done.out))) == [
@@ -42,7 +39,7 @@ def test_csv_has_a_header_and_all_rows(letters: Letters, states: list[tuple[str,
 
 
 def test_json_is_an_array_with_an_object_a_row(letters: Letters, states: list[tuple[str, int]]) -> None:
-    """Numbers are numbers."""
+    """JSON output is an array with an object for each row, in which numbers are numbers."""
     done = letters("query", STATES, "--format", "json")
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out) == [{"state": state, "contacts": count} for state, count in states]
@@ -50,13 +47,13 @@ def test_json_is_an_array_with_an_object_a_row(letters: Letters, states: list[tu
 
 @pytest.mark.usefixtures("emulator")
 def test_a_column_may_have_any_name(letters: Letters) -> None:
-    """An object holds it, whatever it is called."""
+    """A column keeps its name in JSON, whatever it is."""
     assert letters("query", "SELECT count(*) AS rows FROM contacts", "--format", "json").out == '[\n{"rows":45}\n]\n'
 
 
 @pytest.mark.usefixtures("emulator")
 def test_no_rows_are_an_empty_array_and_a_header_alone(letters: Letters) -> None:
-    """Programs need no case of their own."""
+    """A query without rows prints an empty array in JSON, and a header alone in CSV."""
     query = "SELECT id FROM contacts WHERE false"
     assert letters("query", query, "--format", "json") == Outcome(0, "[]\n", "")
     assert letters("query", query, "--format", "csv") == Outcome(0, "id\n", "")
@@ -64,7 +61,7 @@ def test_no_rows_are_an_empty_array_and_a_header_alone(letters: Letters) -> None
 
 @pytest.mark.usefixtures("emulator")
 def test_a_table_is_drawn_by_duckdb(letters: Letters) -> None:
-    """With names, types and rows; nulls and times are told as DuckDB does, in UTC."""
+    """Without a format, DuckDB draws a table with names, types and rows, and with times in UTC."""
     done = letters("query", "SELECT TIMESTAMPTZ '2024-01-31 12:00:00+01' AS moment, NULL AS nothing")
     assert done == Outcome(
         0,
@@ -80,7 +77,7 @@ def test_a_table_is_drawn_by_duckdb(letters: Letters) -> None:
 
 @pytest.mark.usefixtures("emulator")
 def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
-    """One line, and exit code 2."""
+    """A statement that would change loaded tables exits with code 2 and one line."""
     done = letters("query", "DELETE FROM contacts")
     assert done == Outcome(2, "", "letters: the query failed: Can only delete from base table\n")
     done = letters("query", "DELETE FROM stored.letters_data.contacts")
@@ -92,7 +89,7 @@ def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
 
 @pytest.mark.usefixtures("project")
 def test_a_file_that_is_not_there_is_named(letters: Letters) -> None:
-    """And the option that names another."""
+    """A missing file is named, together with the option for another one."""
     place = Path("letters.duckdb").absolute()
     words = f"letters: {place} does not exist: load first, or name another file or folder with --from.\n"
     assert letters("query", "FROM contacts") == Outcome(2, "", words)
@@ -100,6 +97,6 @@ def test_a_file_that_is_not_there_is_named(letters: Letters) -> None:
 
 @pytest.mark.usefixtures("project")
 def test_an_empty_query_is_an_error(letters: Letters) -> None:
-    """A variable of a script may be unset."""
+    """An empty query, as from an unset variable of a script, exits with code 2."""
     done = letters("query", " ")
     assert (done.code, done.out) == (2, "")

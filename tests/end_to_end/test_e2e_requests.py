@@ -12,12 +12,12 @@ from programmable_emulator import Behavior, Emulator, Reply, When
 
 
 def requests_of(world: World) -> Counter[str]:
-    """How often each listing was asked for."""
+    """The number of requests for each listing."""
     return Counter(hit.path.rpartition("/")[2] for hit in world.emulator.hits)
 
 
 def test_a_clamped_page_size_is_learned_from_the_first_page(begin: Begin) -> None:
-    """250 rows by 37 are 7 pages, each asked for once, and two requests for the fence; 40 rows by 37 are 2 and two."""
+    """A smaller page size is learned from page 0, and each page is requested once, plus two checks at the end."""
     world = begin(Emulator(250, 40, behavior=Behavior(max_page_size=37)))
     result = world.load(page_size=100)
     assert requests_of(world) == {"contacts": 7 + 2, "templates": 2 + 2}
@@ -35,7 +35,7 @@ def test_a_clamped_page_size_is_learned_from_the_first_page(begin: Begin) -> Non
     ("contacts", "requests"), [(1, 1), (36, 1), (37, 1), (38, 2 + 2), (74, 2 + 2), (75, 3 + 2), (111, 3 + 2)]
 )
 def test_requests_are_the_pages_and_two_for_the_fence(begin: Begin, contacts: int, requests: int) -> None:
-    """A listing of one page takes one; there is no empty page at the end."""
+    """A listing of several pages takes two requests more than it has pages, and no empty page; one page takes one."""
     world = begin(Emulator(contacts, 1))
     source = letters(**{**world.settings, "page_size": 37})
     rows = sum(table.num_rows for table in source.resources["contacts"])
@@ -53,7 +53,7 @@ def test_proof_exact_reads_twice(begin: Begin) -> None:
 
 
 def test_one_worker_reads_the_same_rows(begin: Begin) -> None:
-    """Pages come one after the other: the first, the last, those between, and the fence."""
+    """One worker requests one page after the other and reads the same rows."""
     world = begin(Emulator(50, 1))
     world.load(only=("contacts",), page_size=10, max_workers=1)
     assert [hit.query[5] for hit in world.emulator.hits] == ["0", "4", "1", "2", "3", "0", "4"]
@@ -61,7 +61,7 @@ def test_one_worker_reads_the_same_rows(begin: Begin) -> None:
 
 
 def test_one_failure_in_twenty_requests_is_overcome(begin: Begin) -> None:
-    """Each failed request is sent once more; the audit counts them."""
+    """Each failed request is sent once more, and the audit counts it."""
     world = begin(Emulator(200, 1, behavior=Behavior(fault_every=20)))
     [audit] = world.load(only=("contacts",), page_size=5, max_workers=4).audits
     failed = [hit for hit in world.emulator.hits if hit.status == 500]
@@ -72,7 +72,7 @@ def test_one_failure_in_twenty_requests_is_overcome(begin: Begin) -> None:
 
 
 def test_a_service_that_asks_to_slow_down_is_obeyed(begin: Begin) -> None:
-    """A 429 is counted as throttled, and the page is asked for again."""
+    """A response 429 counts as throttled, and the page is requested again."""
     world = begin(Emulator(30, 1))
     world.emulator.canned.once(When("contacts", 1), Reply(429, b"", {"Retry-After": "0"}))
     [audit] = world.load(only=("contacts",), page_size=10).audits
@@ -81,7 +81,7 @@ def test_a_service_that_asks_to_slow_down_is_obeyed(begin: Begin) -> None:
 
 
 def test_a_rate_is_that_of_the_whole_load(begin: Begin) -> None:
-    """Listings and windows of mailings share it: no request starts sooner because it is another listing's."""
+    """Listings and mailings share one request rate."""
     world = begin(Emulator(5, 1))
     rate = 5
     result = world.load(requests_per_second=rate, mailings=True, mailings_since=date(2024, 1, 1), mailings_window=60)
@@ -90,7 +90,7 @@ def test_a_rate_is_that_of_the_whole_load(begin: Begin) -> None:
 
 
 def test_an_account_and_filters_are_sent_and_audited(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What selects rows is in every request, and in the audit; one row more is asked for without the filters."""
+    """Account and filters are in every request and in the audit; one request more omits the filters."""
     world = begin(Emulator(40, 40))
     monkeypatch.setenv("SOURCES__LETTERS__TEMPLATES__IS_SHARED", "false")
     world.load(account_id="502", page_size=5)
