@@ -41,6 +41,7 @@ from letters_source.destination.publish import check_published, place_of_copy, p
 from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.errors import SettingsError
+from letters_source.extract.saved import saved_file
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Audit, Result
 from letters_source.service.listings import LISTINGS
@@ -105,6 +106,8 @@ def load_verified(
             with phase("verifying the load", "verify"), open_sql(pipeline) as client:
                 audits = settle(pipeline, client, load_id, tables)
                 counts = count_rows(client, tables)
+            for audit in audits:
+                saved_file(Path(pipeline.working_dir), audit["listing"]).unlink(missing_ok=True)
         # outside `hold_open`, which would remove a new file if its copy fails
         if copy:
             with phase("publishing a copy", "publish"):

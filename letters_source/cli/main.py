@@ -93,7 +93,7 @@ def init(**options: Any) -> None:
 @setting(SETTINGS["account_id"], multiple=True, help="Account to load, into its own dataset; may be repeated.")
 @settings_options("facets", "history", "sync", "mailings", "mailings_since")
 @click.option("--pii", metavar="POLICY", callback=not_empty, help=PII)
-@settings_options("allow_empty", "max_shrink", "allow_shared_ids", "allow_other_service", "lock_wait")
+@settings_options("allow_empty", "max_shrink", "allow_shared_ids", "allow_other_service", "lock_wait", "resume")
 @filter_options
 @connection_options
 @outcome_options

@@ -69,6 +69,8 @@ class Overrides(TypedDict, total=False):
     allow_shared_ids: bool
     allow_other_service: bool
     lock_wait: float
+    resume: bool
+    resume_for: float
     parts: str | None
     facets: bool
     last_mailed_statuses: Sequence[str]
@@ -142,6 +144,10 @@ class Settings:
         False
     )
     lock_wait: Annotated[float, about("Seconds to wait for a lock on the destination.", ge=0)] = 0.0
+    resume: Annotated[
+        bool, about("Save pages while they are read, and after a crash continue with those that were saved.")
+    ] = False
+    resume_for: Annotated[float, about("Hours for which saved pages may be used.", gt=0)] = 24.0
     parts: Annotated[
         str | None, about("Folder or bucket with parts of listings that other tasks have read.", "/shared/parts")
     ] = None

@@ -47,6 +47,11 @@ def few(times: Counter[str]) -> Counter[str]:
     return named
 
 
+def to_counter(kind: type[Counter[str]], value: dict[str, int]) -> Counter[str]:
+    """Return a JSON object as a `Counter`, the only type of `Notes` that msgspec does not know."""
+    return kind(value)
+
+
 def part_type(table: Table) -> pa.DataType:
     """Return the Arrow type of a child nested in its parent's row, without the parent's key and the position."""
     inner = [pa.field(column.name, ARROW_TYPES[column.kind]) for column in table.columns if not column.key]

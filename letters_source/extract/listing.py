@@ -4,7 +4,8 @@ import logging
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,13 @@ from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import ServiceError
 from letters_source.extract.audit import Outcome, audit_row, check_fields, log_fields, log_outcome
+from letters_source.extract.saved import SavedWindows, continue_listing, open_saved, saved_file
 from letters_source.extract.shrinkage import check_shrinking, rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.readings import Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
+from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
 from letters_source.service.client import Client
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
@@ -45,8 +48,13 @@ def read_listing(
 
     Rows wait for the verdict in `folder`; `audits` are those of the dataset's earlier loads, newest first.
     """
-    with Spool(row_schema(task.listing.name), folder) as spool:
-        outcome = read_until_whole(task, spool)
+    with ExitStack() as stack:
+        spool = stack.enter_context(Spool(row_schema(task.listing.name), folder))
+        saved = None
+        # two passes prove a listing exact, and a gap between them helps nothing
+        if folder and task.settings.resume and task.settings.proof != "exact":
+            saved = stack.enter_context(open_saved(task, saved_file(folder, task.name), audits))
+        outcome = read_until_whole(task, spool, saved)
         verdict = outcome.verdict
         wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
         wanted.sort(key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))
@@ -90,14 +98,30 @@ def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.Chunked
     return outcome, ids
 
 
-def read_until_whole(task: Task, spool: Spool | None = None) -> Outcome:
-    """Read the listing until it is proven complete; write the rows to the spool, or keep only ids if there is none."""
+def read_until_whole(task: Task, spool: Spool | None = None, saved: SavedWindows | None = None) -> Outcome:
+    """Read the listing until it is proven complete; write the rows to the spool, or keep only ids if there is none.
+
+    What was `saved` is used if it can be, and what is read is saved.
+    """
     settings = task.settings
     started_at, start = datetime.now(UTC), monotonic()
     with open_reader(task, spool) as (reader, traffic):
-        verdict = walk_listing(reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates)
+        verdict = None
+        if saved and spool:
+            reader.save, started_at = saved.save, saved.origin.started_at
+            verdict = continue_listing(task, saved, reader, spool)
+        verdict = verdict or walk_listing(
+            reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates
+        )
+        verdict = among(reader.readings, verdict)
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
     return Outcome(task, verdict, sum(kept, Notes()), traffic, started_at, monotonic() - start)
+
+
+def among(readings: Sequence[Reading], verdict: Verdict) -> Verdict:
+    """Return the verdict with all readings of a listing; its own are the last, and the others load nothing."""
+    before = len(readings) - len(verdict.readings)
+    return replace(verdict, readings=tuple(readings), keep=(*[False] * before, *verdict.keep)) if before else verdict
 
 
 @contextmanager

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, FileType, LocalFileSystem
 
-from letters_source.decode.row_schema import Notes, row_schema
+from letters_source.decode.row_schema import Notes, row_schema, to_counter
 from letters_source.errors import SettingsError
 from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
-from letters_source.extract.task import ListingRows, Task
+from letters_source.extract.task import ListingRows, Task, selection_of
 from letters_source.pagination.chain import read_range
 from letters_source.pagination.evidence import Evidence, Range
 from letters_source.pagination.ranges import plan_ranges
@@ -33,8 +33,7 @@ from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import incomplete, keep_once
 from letters_source.pagination.walk import begin_walk
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
-from letters_source.service.listings import SECTION, given
-from letters_source.service.network import service_of
+from letters_source.service.listings import SECTION
 from letters_source.tables import REJECTED_ROWS, tables_of
 
 METADATA = b"letters"
@@ -124,13 +123,6 @@ class Parts:
             self.files.move(draft, path)
 
 
-def selection_of(task: Task) -> str:
-    """Return what selects a listing's rows and treats them, as text."""
-    settings = task.settings
-    service, filters = service_of(settings.base_url), {**given(task.filters), "account_id": task.filters.account_id}
-    return repr((service, sorted(filters.items()), settings.privacy.recorded, settings.environment))
-
-
 def check_proof(task: Task) -> None:
     """Raise SettingsError if the settings ask for more than parts can prove."""
     if task.settings.proof == "exact":
@@ -195,11 +187,6 @@ def part_in(parts: Parts, path: str) -> Part:
     """Return what a file says of its range."""
     metadata = pq.read_metadata(path, filesystem=parts.files).metadata
     return msgspec.json.decode(metadata[METADATA], type=Part, dec_hook=to_counter)
-
-
-def to_counter(kind: type[Counter[str]], value: dict[str, int]) -> Counter[str]:
-    """Return a JSON object as a `Counter`, the only type of a part that msgspec does not know."""
-    return kind(value)
 
 
 def write_tables(parts: Parts, batches: Iterator[pa.RecordBatch]) -> list[tuple[str, str]]:

@@ -8,7 +8,8 @@ from letters_source.config.settings import Settings
 from letters_source.errors import SettingsError
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.service.client import Client
-from letters_source.service.listings import LISTINGS, Filters, FilterValue, Listing, refined
+from letters_source.service.listings import LISTINGS, Filters, FilterValue, Listing, given, refined
+from letters_source.service.network import service_of
 from letters_source.service.pacing import PageSize
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
@@ -68,6 +69,13 @@ def listing_task(listing: Listing, context: LoadContext) -> Task:
     """Return the task of reading a listing for its own tables, as the settings select its rows."""
     settings = context.settings
     return Task(listing.name, listing, settings.filters(listing.name), PageSize(settings.page_size), context)
+
+
+def selection_of(task: Task) -> str:
+    """Return what selects a listing's rows and treats them, as text."""
+    settings = task.settings
+    service, filters = service_of(settings.base_url), {**given(task.filters), "account_id": task.filters.account_id}
+    return repr((service, sorted(filters.items()), settings.privacy.recorded, settings.environment))
 
 
 def listing_named(name: str) -> Listing:

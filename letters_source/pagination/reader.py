@@ -31,6 +31,10 @@ def no_progress(listing: str, walk: int, rows: int, count: int) -> None:
     """Ignore progress."""
 
 
+def save_nothing(reading: Reading, batch: pa.Buffer, notes: Notes) -> None:
+    """Save nothing for later loads."""
+
+
 @dataclass(slots=True, kw_only=True)
 class PageReader:
     """Reads as many pages at once as the throttle allows; spool, notes and readings are in order of arrival."""
@@ -42,6 +46,7 @@ class PageReader:
     throttle: Throttle
     progress: ProgressCallback
     treat: Callable[[pa.RecordBatch], pa.RecordBatch]  # applies the privacy policies
+    save: Callable[[Reading, pa.Buffer, Notes], None] = save_nothing
     notes: list[Notes] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
@@ -60,7 +65,7 @@ class PageReader:
             answer, span = done.get().result()
             self.throttle.finished(*span, in_flight)
             in_flight -= 1
-            yield self._keep(*answer)
+            yield self.keep(*answer)
 
     def _ask(self, window: Window, walk: int) -> tuple[Answer, Span]:
         began, asked = monotonic(), next(self.clock)
@@ -71,13 +76,16 @@ class PageReader:
         figures = decoded.count, keys, rejected, asked, next(self.clock), window.size
         return (Reading(window.page, walk, *figures), batch, decoded.notes), (began, monotonic())
 
-    def _keep(self, reading: Reading, batch: pa.Buffer | None, notes: Notes) -> Reading:
+    def keep(self, reading: Reading, batch: pa.Buffer | None, notes: Notes) -> Reading:
+        """Add a response, from the service or an earlier load, and return its reading."""
         if self.spool and batch:
             self.spool.append(batch)
+            self.save(reading, batch, notes)
         self.notes.append(notes)
         self.readings.append(reading)
         rows = len(reading.keys)
-        self.progress(self.listing, reading.walk, rows, reading.count)
+        # windows of an earlier load count as those of the first pass
+        self.progress(self.listing, reading.walk or 1, rows, reading.count)
         figures = reading.page, reading.walk, rows, reading.count
         logger.debug("%s page %d of pass %d: %d rows, count %d", self.listing, *figures)
         return reading

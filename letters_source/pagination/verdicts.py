@@ -114,7 +114,7 @@ def continuous(readings: list[Reading], linked: Linked) -> Verdict | None:
         if not show_all(readings, has_strays=find_stray(evidence) is not None):
             return None
         shown = readings
-    is_first = shown is windows and windows[0].walk == 1
+    is_first = shown is windows and {one.walk for one in windows} == {1}
     is_still = is_first and not have_moved(evidence) and {one.count for one in readings} == {distinct_keys(readings)}
     mended = sum(one.mended for one in evidence) + len(evidence) - 2
     keep = keep_once(readings, shown)

@@ -100,7 +100,7 @@ def test_files_come_before_defaults(resolve: Resolve) -> None:
     assert resolve() == Settings(
         base_url=URL, access_token="file-access", refresh_token="file-refresh", environment=None, account_id="77",
         page_size=50, max_workers=16, requests_per_second=None, max_walks=4, proof="continuous", retry_budget=120.0,
-        allow_empty=False, max_shrink=0.5, lock_wait=0.0, facets=False,
+        allow_empty=False, max_shrink=0.5, lock_wait=0.0, resume=False, resume_for=24.0, facets=False,
         last_mailed_statuses=("In Transit", "Mailed", "Scheduled"), history=False, sync=False,
         mailings=False, mailings_since=None, mailings_lag=7, mailings_window=1, date_format="%Y-%m-%d",
         filter_encoding="json", contact_filters=ContactFilters(), template_filters=CONFIGURED,
