@@ -1,5 +1,7 @@
 """Tests can replace replies, and change rows between requests."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import requests
 from served import Serve
@@ -83,3 +85,16 @@ def test_a_test_may_act_before_each_answer(serve: Serve, listing: str) -> None:
     emulator.before_answer = lambda served, number: getattr(served, listing).insert({"id": f"made-{number}"})
     assert client.ids(listing) == ["made-1"]
     assert client.ids(listing) == ["made-1", "made-2"]
+
+
+def test_a_request_is_held_until_it_is_released(serve: Serve) -> None:
+    """Only the first that matches waits; others are answered in the meantime."""
+    client = serve(Emulator())
+    with ThreadPoolExecutor(1) as pool:
+        with client.emulator.hold(When("contacts", page=2)) as [hold]:
+            held = pool.submit(client.get, "contacts", {"page": 2})
+            assert hold.arrived.wait(60)
+            assert client.get("contacts", {"page": 2}).status_code == 200
+            assert not held.done()
+        assert held.result().status_code == 200
+    assert [hit.number for hit in client.emulator.hits] == [2, 1]

@@ -1,10 +1,18 @@
-"""A Spark session on two cores of this machine, whose output and event log go to files."""
+"""A Spark session on two cores of this machine, or on a cluster of two workers; output and event log go to files."""
 
+import os
+import re
+import signal
+import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread, Timer
+from types import MappingProxyType
 
+import pyspark
 import pytest
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -14,17 +22,24 @@ from worlds import World
 
 from letters_source.spark import register
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+SMALL_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Java that starts fast, with few threads."""
+
 
 @contextmanager
-def start_spark(world: World, folder: Path) -> Iterator[SparkSession]:
+def start_spark(
+    world: World, folder: Path, master: str = "local[2,2]", settings: Mapping[str, str] = NOTHING
+) -> Iterator[SparkSession]:
     """A session that has the format `letters`, with the world's settings in the environment of its tasks.
 
-    A task that fails is run once more. Output goes to `output` in the folder, events to `events`.
+    On one machine, a task that fails is run once more. Output goes to `output` in the folder, events to `events`.
     """
     (folder / "events").mkdir()
     conf = SparkConf().setAll(
         [
-            ("spark.master", "local[2,2]"),
+            ("spark.master", master),
             ("spark.driver.bindAddress", "127.0.0.1"),
             ("spark.driver.host", "127.0.0.1"),
             ("spark.ui.enabled", "false"),
@@ -35,13 +50,10 @@ def start_spark(world: World, folder: Path) -> Iterator[SparkSession]:
             ("spark.sql.warehouse.dir", str(folder / "warehouse")),
             ("spark.sql.session.timeZone", "UTC"),
             ("spark.sql.shuffle.partitions", "2"),
+            *settings.items(),
         ]
     )
-    with pytest.MonkeyPatch.context() as patch, (folder / "output").open("wb") as output:
-        # what Java starts with is what tasks find
-        world.configure(patch)
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    with environment_of_tasks(world), (folder / "output").open("wb") as output:
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
         context = SparkContext(gateway=gateway, conf=conf)
         try:
@@ -55,6 +67,66 @@ def start_spark(world: World, folder: Path) -> Iterator[SparkSession]:
             gateway.proc.stdin.close()
             gateway.proc.wait()
             SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def environment_of_tasks(world: World) -> Iterator[None]:
+    """Let what Java starts with, and tasks inherit, have the world's settings."""
+    with pytest.MonkeyPatch.context() as patch:
+        world.configure(patch)
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        yield
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A standalone master and its two workers, of a core each."""
+
+    master: str
+    workers: tuple[int, ...]
+
+    def kill_executor(self, worker: int) -> None:
+        """Kill the executor of a worker, which starts another one."""
+        found = ["pgrep", "-P", str(self.workers[worker]), "-f", "CoarseGrainedExecutorBackend"]
+        [executor] = subprocess.check_output(found, text=True).split()
+        os.kill(int(executor), signal.SIGKILL)
+
+
+@contextmanager
+def start_cluster(world: World, folder: Path) -> Iterator[Cluster]:
+    """A cluster on loopback, whose tasks find the world's settings in their environment."""
+    with environment_of_tasks(world), pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        patch.setenv("SPARK_DAEMON_MEMORY", "192m")
+        patch.setenv("SPARK_DAEMON_JAVA_OPTS", SMALL_JAVA)
+        options = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        _, master = stack.enter_context(start_daemon(options, r"Starting Spark master at (spark://\S+)"))
+        workers = []
+        # Spark runs the copy of a slow task on another host, which it knows by its name
+        for host in ("127.0.0.1", "localhost"):
+            options = ["org.apache.spark.deploy.worker.Worker", "--host", host, "--port", "0", "--webui-port", "0"]
+            options += ["--cores", "1", "--memory", "512m", "--work-dir", str(folder / host), master]
+            worker, _ = stack.enter_context(start_daemon(options, r"(Successfully registered with master)"))
+            workers.append(worker)
+        yield Cluster(master, tuple(workers))
+
+
+@contextmanager
+def start_daemon(options: list[str], ready: str) -> Iterator[tuple[int, str]]:
+    """A daemon of Spark that says it is ready: its process, and what it says then. It ends with the block."""
+    with subprocess.Popen([SPARK_CLASS, *options], stderr=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stderr
+        limit = Timer(120, daemon.kill)
+        limit.start()
+        said = next((found[1] for line in daemon.stderr if (found := re.search(ready, line))), None)
+        limit.cancel()
+        assert said, f"{options[0]} did not start."
+        # it would wait for somebody to read what else it says
+        Thread(target=daemon.stderr.read, daemon=True).start()
+        try:
+            yield daemon.pid, said
+        finally:
+            daemon.terminate()
 
 
 def read_table(spark: SparkSession, world: World, table: str, **options: object) -> DataFrame:

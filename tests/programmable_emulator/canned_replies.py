@@ -1,8 +1,9 @@
-"""Responses that a test wrote, given instead of the normal ones."""
+"""Responses that a test wrote, given instead of the normal ones, and requests that wait until a test releases them."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 import orjson
@@ -28,6 +29,26 @@ class When:
             and self.number in (None, number)
             and self.query in query
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The first matching request, whose response waits until the test releases it; other requests go on."""
+
+    when: When
+    arrived: Event = field(default_factory=Event)
+    released: Event = field(default_factory=Event)
+
+    def takes(self, listing: str, page: str, number: int, query: str) -> bool:
+        """Return whether a request is the first that matches."""
+        return not self.arrived.is_set() and self.when.matches(listing, page, number, query)
+
+    async def wait(self) -> None:
+        """Wait until the test releases the request."""
+        self.arrived.set()
+        # the test's thread releases it, and a waiting thread for each request would keep others from being served
+        while not self.released.is_set():  # noqa: ASYNC110 -- an asyncio.Event is set only in its own loop
+            await asyncio.sleep(0.01)
 
 
 @dataclass(frozen=True, slots=True)

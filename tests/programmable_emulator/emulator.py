@@ -2,7 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from random import Random
@@ -16,7 +17,7 @@ from letters_source.emulator import sample_rows
 from letters_source.emulator.emulator import error, pause
 from letters_source.emulator.listing import Predicate
 from programmable_emulator.behavior import Behavior
-from programmable_emulator.canned_replies import CannedReplies
+from programmable_emulator.canned_replies import CannedReplies, Hold, When
 from programmable_emulator.changing_listing import ChangingListing
 from programmable_emulator.rate_limits import build_limiter
 
@@ -53,6 +54,7 @@ class Emulator(shipped.Emulator):
         self.behavior = behavior or Behavior()
         self.canned = CannedReplies()
         self.hits: list[Hit] = []
+        self.holds: list[Hold] = []
         self.before_answer: Callable[[Emulator, int], None] | None = None
         self._numbers = itertools.count(1)
         self._random = {"templates": Random(f"t {seed}"), "contacts": Random(f"c {seed}")}
@@ -68,14 +70,28 @@ class Emulator(shipped.Emulator):
         self._places = asyncio.Semaphore(behavior.at_once)
         self.limiter = build_limiter(behavior)
 
+    @contextmanager
+    def hold(self, *requests: When) -> Iterator[list[Hold]]:
+        """Hold the first request that matches each of these, at the latest until the block ends."""
+        holds = self.holds = [Hold(when) for when in requests]
+        try:
+            yield holds
+        finally:
+            for hold in holds:
+                hold.released.set()
+            self.holds = []
+
     async def answer(self, name: str, request: Request) -> Response:
         """Answer a request for a listing: a canned reply, a fault, or the normal response."""
         number = next(self._numbers)
         if self.before_answer is not None:
             self.before_answer(self, number)
+        asked = name, request.query_params.get("page", "0"), number, str(request.url.query)
+        if hold := next((each for each in self.holds if each.takes(*asked)), None):
+            await hold.wait()
         async with self._places:
             await pause(self._milliseconds(request))
-        reply = self.canned.take(name, request.query_params.get("page", "0"), number, str(request.url.query))
+        reply = self.canned.take(*asked)
         response = reply.response() if reply else self._fault(number) or self.respond(name, request)
         return self._log(number, request, response)
 
