@@ -79,7 +79,7 @@ def load(kind: Kind = "insert", place: Place = "end", rate: float = 0, seed: int
     return Load(Scenario(Weather(kind, place, rate), "continuous", seed, 4, pages * PAGE_SIZE - 9, PAGE_SIZE))
 
 
-def test_a_load_killed_at_nine_tenths_continues_with_15_percent_of_the_requests() -> None:
+def test_a_load_killed_after_nine_tenths_of_its_responses_continues_with_15_percent_of_the_requests() -> None:
     """Of 300 pages, a tenth is missing; a sample, both ends, and what was in flight come on top. All rows are there."""
     whole = load()
     reader = ConcurrentReader(whole.service, 4, whole.rng)
