@@ -7,10 +7,11 @@ the service has a place for it, keeps that place as long as its response takes, 
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, islice
+from math import inf
 from typing import Literal
 
 import pyarrow as pa
@@ -91,6 +92,14 @@ class Timed:
     refused: int
 
 
+Answer = tuple[int, Sequence[object]]
+"""The count and the rows of a response."""
+
+
+class GaveUp(Exception):
+    """A page was refused for as long as a reader may retry it."""
+
+
 @dataclass(slots=True, eq=False)
 class Page:
     """A page on its way."""
@@ -99,102 +108,170 @@ class Page:
     walk: int
     asked: int
     began: float
+    reader: "VirtualReader"
+    decoded: Callable[["Page"], None]
     sent: float = 0
     tries: int = 0
-    answer: tuple[int, list[str]] = (0, [])
-    decoded: deque["Page"] = field(default_factory=deque)  # where its reader waits for it
+    answer: Answer = (0, ())
 
 
 @dataclass(slots=True)
-class VirtualReader:
-    """Reads the pages of a simulated service; `now` is virtual time in seconds."""
+class VirtualService:
+    """Answers the requests of any number of readers; `now` is virtual time in seconds."""
 
     profile: Profile
-    pace: Pace
     rng: random.Random
-    service: SimulatedService
+    answer: Callable[[Window], Answer]
     now: float = 0
-    refused: int = 0
+    requests: int = 0
+    served: float = 0  # seconds that its places were taken, added up
     _limiter: Limiter = field(init=False)
     _ticks: Iterator[int] = field(default_factory=count)
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
-    _waiting: deque[Page] = field(default_factory=deque)
     _queue: deque[Page] = field(default_factory=deque)
-    _in_flight: int = 0
     _being_served: int = 0
-    _decoder_free: float = 0
 
     def __post_init__(self) -> None:
         self._limiter = self.profile.limiter(lambda: self.now)
 
-    def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
-        """The responses as they come; see `letters_source.pagination.windows.Read`."""
-        waiting, under_way = iter(windows), 0
-        # what an earlier read has abandoned still comes, and is nothing to this one
-        decoded: deque[Page] = deque()
-        while True:
-            for window in islice(waiting, max(0, int(self.pace.limit.pages) - under_way)):
-                self._waiting.append(Page(window, walk, next(self._ticks), self.now, decoded=decoded))
-                under_way += 1
-            if not under_way:
-                return
-            self._send()
-            while not decoded:
-                self.now, _, happen = heapq.heappop(self._events)
-                happen()
-            page = decoded.popleft()
-            self.pace.limit.finished(page.began, self.now, under_way)
-            under_way -= 1
-            listed, rows = page.answer
-            keys = pa.array(rows, pa.string())
-            yield Reading(page.window.page, walk, listed, keys, 0, page.asked, next(self._ticks), page.window.size)
+    def tick(self) -> int:
+        """The next number, for what happens in order."""
+        return next(self._ticks)
 
-    def _at(self, moment: float, happen: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (moment, next(self._ticks), happen))
+    def at(self, moment: float, happen: Callable[[], None]) -> None:
+        """Let something happen at a moment."""
+        heapq.heappush(self._events, (moment, self.tick(), happen))
 
-    def _send(self) -> None:
-        """Send what may be sent, and come back when more may be."""
-        while self._waiting and self._in_flight < int(self.pace.limit.pages):
-            delay = self.pace.rate.delay(self.now)
-            if delay > 0:
-                self._at(self.now + delay, self._send)
-                return
-            page = self._waiting.popleft()
-            page.sent = self.now
-            self._in_flight += 1
-            self.pace.rate.started(self.now)
-            if self._limiter.admits():
-                self._queue.append(page)
-                self._serve()
-            else:
-                self._at(self.now + REFUSAL_SECONDS, partial(self._refuse, page))
+    def step(self) -> bool:
+        """Go on to what happens next; return whether anything did."""
+        if not self._events:
+            return False
+        self.now, _, happen = heapq.heappop(self._events)
+        happen()
+        return True
+
+    def request(self, page: Page) -> None:
+        """Answer a request, or refuse it."""
+        self.requests += 1
+        if self._limiter.admits():
+            self._queue.append(page)
+            self._serve()
+        else:
+            self.at(self.now + REFUSAL_SECONDS, partial(page.reader.refuse, page))
 
     def _serve(self) -> None:
         """Begin with the next request, if there is a place for it."""
         if self._queue and self._being_served < self.profile.at_once:
             page = self._queue.popleft()
             self._being_served += 1
-            page.answer = self.service.answer(page.window)
-            self._at(self.now + self.profile.seconds(len(page.answer[1]), self.rng), partial(self._respond, page))
+            page.answer = self.answer(page.window)
+            seconds = self.profile.seconds(len(page.answer[1]), self.rng)
+            self.served += seconds
+            self.at(self.now + seconds, partial(self._respond, page))
 
     def _respond(self, page: Page) -> None:
         self._being_served -= 1
-        self._in_flight -= 1
         self._serve()
-        self.pace.rate.succeeded(self.now)
-        self._decoder_free = max(self.now, self._decoder_free) + PAGE_SECONDS + ROW_SECONDS * len(page.answer[1])
-        self._at(self._decoder_free, partial(page.decoded.append, page))
+        page.reader.receive(page)
+
+
+@dataclass(slots=True)
+class VirtualReader:
+    """Reads pages of a service at its own pace, and decodes them one at a time."""
+
+    service: VirtualService
+    pace: Pace
+    page_seconds: float = PAGE_SECONDS
+    row_seconds: float = ROW_SECONDS
+    refused: int = 0
+    budget: float = inf  # the setting `retry_budget`
+    worked: float = 0  # seconds of its core
+    _waiting: deque[Page] = field(default_factory=deque)
+    _sends_later: bool = False
+    _in_flight: int = 0
+    _decoder_free: float = 0
+
+    def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
+        """The responses as they come; see `letters_source.pagination.chain.Read`."""
+        waiting, under_way = iter(windows), 0
+        # what an earlier read has abandoned still comes, and is nothing to this one
+        decoded: deque[Page] = deque()
+        while True:
+            under_way += self.ask(waiting, under_way, walk, decoded.append)
+            if not under_way:
+                return
+            while not decoded:
+                self.service.step()
+            page = decoded.popleft()
+            self.finish(page, under_way)
+            under_way -= 1
+            yield self.reading(page)
+
+    def ask(self, windows: Iterator[Window], under_way: int, walk: int, decoded: Callable[[Page], None]) -> int:
+        """Request as many windows as there is room for, and return how many; `decoded` is called for each."""
+        room = max(0, int(self.pace.limit.pages) - under_way)
+        pages = [
+            Page(window, walk, self.service.tick(), self.service.now, self, decoded) for window in islice(windows, room)
+        ]
+        self._waiting.extend(pages)
+        self._send()
+        return len(pages)
+
+    def finish(self, page: Page, under_way: int) -> None:
+        """Learn from a page that was decoded, one of so many under way."""
+        self.pace.limit.finished(page.began, self.service.now, under_way)
+
+    def reading(self, page: Page) -> Reading:
+        """What a page shows."""
+        listed, rows = page.answer
+        keys = pa.array(rows, pa.string())
+        window = page.window
+        return Reading(window.page, page.walk, listed, keys, 0, page.asked, self.service.tick(), window.size)
+
+    def receive(self, page: Page) -> None:
+        """Take a response, which is decoded after those before it."""
+        now = self.service.now
+        self._in_flight -= 1
+        self.pace.rate.succeeded(now)
+        seconds = self.page_seconds + self.row_seconds * len(page.answer[1])
+        self.worked += seconds
+        self._decoder_free = max(now, self._decoder_free) + seconds
+        self.service.at(self._decoder_free, partial(page.decoded, page))
         self._send()
 
-    def _refuse(self, page: Page) -> None:
+    def refuse(self, page: Page) -> None:
+        """Take a refusal, and send the request again later."""
+        now = self.service.now
         self.refused += 1
         self._in_flight -= 1
         page.tries += 1
-        wish = self.profile.retry_after
-        if self.pace.rate.push_back(page.sent, self.now, FIRST_WAIT_SECONDS if wish is None else wish, learn=True):
+        if now - page.began >= self.budget:
+            raise GaveUp(f"gave up after {self.budget:g} s")
+        wish = self.service.profile.retry_after
+        if self.pace.rate.push_back(page.sent, now, FIRST_WAIT_SECONDS if wish is None else wish, learn=True):
             self.pace.limit.refused()
-        backoff = self.rng.uniform(0, min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2**page.tries))
-        self._at(self.now + (backoff if wish is None else wish + self.rng.uniform(0, 0.1)), partial(self._retry, page))
+        rng = self.service.rng
+        backoff = rng.uniform(0, min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2**page.tries))
+        self.service.at(now + (backoff if wish is None else wish + rng.uniform(0, 0.1)), partial(self._retry, page))
+        self._send()
+
+    def _send(self) -> None:
+        """Send what may be sent, and come back when more may be."""
+        while self._waiting and self._in_flight < int(self.pace.limit.pages):
+            delay = self.pace.rate.delay(self.service.now)
+            if delay > 0:
+                if not self._sends_later:
+                    self._sends_later = True
+                    self.service.at(self.service.now + delay, self._resume)
+                return
+            page = self._waiting.popleft()
+            page.sent = self.service.now
+            self._in_flight += 1
+            self.pace.rate.started(self.service.now)
+            self.service.request(page)
+
+    def _resume(self) -> None:
+        self._sends_later = False
         self._send()
 
     def _retry(self, page: Page) -> None:
@@ -206,8 +283,8 @@ def time_walk(profile: Profile, pace: Pace, seed: int = 1) -> Timed:
     """Walk a listing in virtual time, until it is proven complete."""
     rng = random.Random(seed)
     given = min(pace.page_size, profile.max_page_size or pace.page_size)
-    service = SimulatedService(Scenario(profile.weather, "continuous", seed, 1, profile.rows, given), rng)
-    service.fill(profile.rows)
-    reader = VirtualReader(profile, pace, rng, service)
+    listing = SimulatedService(Scenario(profile.weather, "continuous", seed, 1, profile.rows, given), rng)
+    listing.fill(profile.rows)
+    reader = VirtualReader(VirtualService(profile, rng, listing.answer), pace)
     verdict = walk_listing(reader.read, "contacts")
-    return Timed(verdict.name, reader.now, service.requests + reader.refused, reader.refused)
+    return Timed(verdict.name, reader.service.now, reader.service.requests, reader.refused)

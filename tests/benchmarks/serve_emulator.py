@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -32,7 +33,7 @@ def main() -> None:
         say({"base_url": base_url, **tokens})
         say(count_rows(emulator))
         for line in sys.stdin:
-            emulator.behavior = Behavior(**json.loads(line))
+            emulator.behavior = msgspec.json.decode(line, type=Behavior)
             hits, emulator.hits = emulator.hits, []
             say(traffic(hits))
 

@@ -6,7 +6,7 @@ import pytest
 
 from letters_source.pagination.readings import Window
 from simulated_service import Scenario, SimulatedService
-from virtual_service import QUIET, Profile, VirtualReader, fixed_pace, time_walk
+from virtual_service import QUIET, Profile, VirtualReader, VirtualService, fixed_pace, time_walk
 
 
 @pytest.mark.parametrize(("workers", "at_once", "rounds"), [(1, 64, 98), (10, 64, 10), (10, 5, 20), (98, 64, 2)])
@@ -42,9 +42,10 @@ def test_a_limit_of_requests_is_kept() -> None:
 
 def test_responses_to_an_abandoned_read_are_nothing_to_the_next() -> None:
     """A walk gives a read up when it has seen enough; its requests are answered all the same."""
-    service = SimulatedService(Scenario(QUIET, "continuous", 1, 1, 1_000, 100), random.Random(1))
-    service.fill(1_000)
-    reader = VirtualReader(Profile(latency=1, rows=1_000), fixed_pace(100, 4), random.Random(1), service)
+    listing = SimulatedService(Scenario(QUIET, "continuous", 1, 1, 1_000, 100), random.Random(1))
+    listing.fill(1_000)
+    service = VirtualService(Profile(latency=1, rows=1_000), random.Random(1), listing.answer)
+    reader = VirtualReader(service, fixed_pace(100, 4))
     first = reader.read([Window(page) for page in range(4)], 1)
     assert next(first).page == 0
     assert [reading.page for reading in reader.read([Window(7)], 2)] == [7]

@@ -1,6 +1,6 @@
 """How the emulator misbehaves; by default it does not."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -48,5 +48,5 @@ class Behavior:
     retry_after: int | None = None
     fault_every: int | None = None
     fault_status: int = 500
-    drift: tuple[Drift, ...] | list[Drift] = ()
+    drift: Sequence[Drift] = ()
     extra_fields: Mapping[str, Any] = field(default_factory=dict)
