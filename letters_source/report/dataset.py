@@ -32,6 +32,9 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
         finished = (
             f"SELECT load_id FROM ({found[LOADS]}) WHERE status = 0" if LOADS in found else "SELECT NULL AS load_id"
         )
+        # named as in a plain connection to the file, so that the same queries run in both
+        connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{dataset}"')
+        connection.execute(f'USE "{dataset}"')
         connection.execute(f"CREATE VIEW {FINISHED} AS {finished}")
         for table in TABLES:
             connection.execute(f"CREATE VIEW {table.name} AS {table_query(table, found)}")

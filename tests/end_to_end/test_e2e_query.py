@@ -76,6 +76,14 @@ def test_a_table_is_drawn_by_duckdb(letters: Letters) -> None:
 
 
 @pytest.mark.usefixtures("emulator")
+def test_a_table_may_be_named_with_its_dataset(letters: Letters) -> None:
+    """A query that names the dataset, as in a connection to the file itself, returns the same rows."""
+    named = letters("query", "SELECT count(*) AS contacts FROM letters_data.contacts", "--format", "csv")
+    assert named == letters("query", "SELECT count(*) AS contacts FROM contacts", "--format", "csv")
+    assert named.code == 0
+
+
+@pytest.mark.usefixtures("emulator")
 def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
     """A statement that would change loaded tables exits with code 2 and one line."""
     done = letters("query", "DELETE FROM contacts")
