@@ -145,8 +145,8 @@ class ListingShrank(LettersError):
     def __init__(self, listing: str, before: int, now: int, remedy: str) -> None:
         self.listing, self.before, self.now = listing, before, now
         super().__init__(
-            f"{listing}: the service lists {now} rows with an id, and the last load had {before}; nothing was loaded. "
-            f"If the others are really gone, {remedy} for one load."
+            f"{listing}: the service lists {counted(now)} with an id, and the last load had {before}; "
+            f"nothing was loaded. If the others are really gone, {remedy} for one load."
         )
 
 
@@ -208,11 +208,16 @@ class UndocumentedFields(ServiceError):
 
     def __init__(self, listing: str, fields: Mapping[str, int]) -> None:
         self.listing, self.fields = listing, fields
-        found = ", ".join(f"{name} ({rows} rows)" for name, rows in fields.items())
+        found = ", ".join(f"{name} ({counted(rows)})" for name, rows in fields.items())
         super().__init__(
             f"{listing}: undocumented or unfit: {found}; nothing was loaded. Add the names to "
             "sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
         )
+
+
+def counted(number: int, noun: str = "row") -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -16,7 +16,7 @@ from letters_source.compatibility import check_new_account, check_selection
 from letters_source.config.messages import unusable, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.kinds import check_mode, is_files, table_format
-from letters_source.errors import SettingsError
+from letters_source.errors import SettingsError, counted
 from letters_source.extract.facets import read_facet
 from letters_source.extract.joined_parts import planned_parts, read_parts
 from letters_source.extract.listing import read_listing
@@ -94,7 +94,7 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
     check_days_whole(task, windows, together, mailed)
     if windows:
         span = windows[0].first, windows[-1].last
-        logger.info("%s: %d rows in %d windows from %s to %s", task.name, loaded, len(windows), *span)
+        logger.info("%s: %s in %s from %s to %s", task.name, counted(loaded), counted(len(windows), "window"), *span)
 
 
 def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[Audit]) -> date:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.cli.display import load_with_progress, show_load
+from letters_source.cli.display import load_with_progress, show_loads
 from letters_source.destination.pipeline import make_pipeline
 from letters_source.emulator import Emulator
 from letters_source.errors import DestinationError
@@ -32,7 +32,7 @@ def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
         settings = {**own, **guards, **extras}
         result = load_with_progress(pipeline, (), settings, quiet=quiet)
         if not quiet:
-            show_load(result, pipeline, settings)
+            show_loads({"": result}, {"": pipeline}, settings)
 
 
 def check_ours(file: Path) -> None:

@@ -82,26 +82,22 @@ def load_with_progress(
         return run(pipeline, only=only, watch=watch, **settings)
 
 
-def show_load(result: Result, pipeline: dlt.Pipeline, settings: Mapping[str, Any]) -> None:
-    """Print what was loaded, and where the published copy is."""
-    show_result(result, pipeline)
-    show_published(settings)
-
-
-def load_accounts_shown(
-    loads: Loads, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool, as_table: bool
-) -> None:
-    """Load accounts with progress, then show the tables of each."""
-    results = {}
+def load_accounts(
+    loads: Loads, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool
+) -> Iterator[tuple[str, Result]]:
+    """Load accounts, with progress on a terminal; yield each with its result."""
     with progress(quiet=quiet) as watch:
-        for account, result in each_account(loads.pipelines, only=only, watch=watch, **settings):
-            loads.finish(account, result)
-            results[account] = result
-    if quiet or not as_table:
-        return
+        yield from each_account(loads.pipelines, only=only, watch=watch, **settings)
+
+
+def show_loads(
+    results: Mapping[str, Result], pipelines: Mapping[str, dlt.Pipeline], settings: Mapping[str, Any]
+) -> None:
+    """Print what was loaded for each account, and where the published copy is."""
     for account, result in results.items():
-        console().print(f"Account {account}:")
-        show_result(result, loads.pipelines[account])
+        if len(results) > 1:
+            console().print(f"Account {account}:")
+        show_result(result, pipelines[account])
     show_published(settings)
 
 

@@ -15,6 +15,7 @@ from letters_source.cli.options import (
     debug_option,
     filter_options,
     listed,
+    named_once,
     naming_options,
     not_empty,
     outcome_options,
@@ -90,7 +91,12 @@ def init(**options: Any) -> None:
 @path_option("--publish", words="DuckDB file for readers, replaced once the load is verified.")
 @dataset_option("Schema to load into.")
 @click.option("--only", metavar="PARTS", help="Any of templates, contacts and mailings, separated by commas.")
-@setting(SETTINGS["account_id"], multiple=True, help="Account to load, into its own dataset; may be repeated.")
+@setting(
+    SETTINGS["account_id"],
+    multiple=True,
+    callback=named_once,
+    help="Account to load, into its own dataset; may be repeated.",
+)
 @settings_options("facets", "history", "sync", "mailings", "mailings_since")
 @click.option("--pii", metavar="POLICY", callback=not_empty, help=PII)
 @settings_options("allow_empty", "max_shrink", "allow_shared_ids", "allow_other_service", "lock_wait", "resume")
@@ -106,8 +112,9 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 
     A dataset keeps its filters, account and mode. To load with other ones, use another --dataset.
     """
-    from letters_source.cli.display import load_accounts_shown, load_with_progress, show_load, start_logging
+    from letters_source.cli.display import load_accounts, load_with_progress, show_loads, start_logging
     from letters_source.cli.outcomes import Loads, outcome_reported
+    from letters_source.cli.output import results_shown
     from letters_source.destination.pipeline import account_dataset, account_pipelines, make_pipeline, schema_of_views
     from letters_source.tables import DATASET
     from letters_source.telemetry import start_exporting
@@ -118,7 +125,7 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
     dataset, accounts = options.pop("dataset"), options.pop("account_id")
     # an account alone goes where it goes as one of several
     own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
-    loads = Loads(destination, to, dataset or own, accounts)
+    loads, results = Loads(destination, to, dataset or own, accounts), {}
     with outcome_reported(loads, as_json=as_json, on_failure=on_failure), naming_options():
         parts = listed(only)
         settings = with_filters(without_unset(options))
@@ -126,15 +133,18 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
         if len(accounts) > 1:
             loads.pipelines = account_pipelines(destination, to, loads.dataset, accounts)
             settings["views"] = schema_of_views(loads.dataset)
-            load_accounts_shown(loads, parts, settings, quiet=quiet, as_table=not as_json)
+            for account, result in load_accounts(loads, parts, settings, quiet=quiet):
+                loads.finish(account, result)
+                results[account] = result
         else:
-            settings["account_id"] = account = next(iter(accounts), None)
-            pipeline = make_pipeline(destination, to, loads.dataset)
-            loads.pipelines = {account or "": pipeline}
-            result = load_with_progress(pipeline, parts, settings, quiet=quiet)
-            loads.finish(account or "", result)
-            if not (quiet or as_json):
-                show_load(result, pipeline, settings)
+            settings["account_id"] = next(iter(accounts), None)
+            pipeline, account = make_pipeline(destination, to, loads.dataset), "".join(accounts)
+            loads.pipelines = {account: pipeline}
+            results[account] = load_with_progress(pipeline, parts, settings, quiet=quiet)
+            loads.finish(account, results[account])
+    if not (quiet or as_json):
+        with results_shown():
+            show_loads(results, loads.pipelines, settings)
 
 
 @cli.command(short_help="List the last loads, failed ones too.")
@@ -153,7 +163,12 @@ def runs(to: str | None, dataset: str | None, last: int, *, as_json: bool) -> No
 
 
 @cli.command(short_help="Show what a load would find, and how long it would take.")
-@setting(SETTINGS["account_id"], multiple=True, help="Account to request; of several, whether they share ids.")
+@setting(
+    SETTINGS["account_id"],
+    multiple=True,
+    callback=named_once,
+    help="Account to request; of several, whether they share ids.",
+)
 @click.option("--probe", is_flag=True, help="Also find the largest page size that the service returns.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @connection_options

@@ -1,9 +1,11 @@
 """The options that commands share; those that mirror a setting are made from its declaration."""
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_origin
 
@@ -13,8 +15,8 @@ from click.core import ParameterSource
 
 from letters_source.config.messages import expected
 from letters_source.config.settings import FILTERS, SETTINGS, Key
-from letters_source.errors import SettingsError
-from letters_source.service.listings import ContactFilters, TemplateFilters
+from letters_source.errors import LettersError, SettingsError
+from letters_source.service.listings import SECTION, ContactFilters, TemplateFilters
 
 T = TypeVar("T", None, str, tuple[str, ...])
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
@@ -35,6 +37,8 @@ NAMES = {
     "is_shared": "--shared/--not-shared",
 }
 """The options that are named otherwise than their settings."""
+REMEDY = re.compile(rf"(?<=[Ss]et ){re.escape(SECTION)}\.(\w+)( to true)?")
+"""A setting that a message says to set."""
 METAVARS = {int: "N", float: "X", date: "DAY"}
 
 
@@ -77,6 +81,14 @@ def not_empty(_context: click.Context, _option: click.Parameter, given: T) -> T:
     texts = (given,) if isinstance(given, str) else given or ()
     if not all(map(str.strip, texts)):
         raise WrongOption("is empty.")
+    return given
+
+
+def named_once(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return an option's values, or raise if one is empty or repeated: another one was probably meant."""
+    for value in not_empty(context, option, given):
+        if given.count(value) > 1:
+            raise WrongOption(f"names {value} more than once.", context, option)
     return given
 
 
@@ -191,13 +203,25 @@ def with_filters(options: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def naming_options() -> Iterator[None]:
-    """Let the error of a setting name its option: as the cause if it was typed, otherwise as a way to set it."""
+    """Let an error name options: the one of a wrong setting if it was typed, and those that the message says to set."""
     try:
         yield
-    except SettingsError as error:
-        if (message := with_option(error, click.get_current_context())) == str(error):
-            raise
-        raise SettingsError(message, key=error.key, problem=error.problem) from error
+    except LettersError as error:
+        context = click.get_current_context()
+        message = with_option(error, context) if isinstance(error, SettingsError) else str(error)
+        # no copy: its class and what it carries are what programs read
+        error.args = (REMEDY.sub(partial(as_option, context), message),)
+        raise
+
+
+def as_option(context: click.Context, found: re.Match[str]) -> str:
+    """Return the option of a setting, unchanged if the command has none; a flag has no value."""
+    return option_of(found[1], context) or found[0]
+
+
+def option_of(name: str, context: click.Context) -> str:
+    """Return the option of a setting; empty if the command has none."""
+    return next((param.opts[0] for param in context.command.params if param.name == name), "")
 
 
 def with_option(error: SettingsError, context: click.Context) -> str:
@@ -205,7 +229,7 @@ def with_option(error: SettingsError, context: click.Context) -> str:
     name = (error.key or "").rpartition(".")[2]
     # --pii sets the policy of all columns
     name = "pii" if name == "all" else name
-    option = next((param.opts[0] for param in context.command.params if param.name == name), "")
+    option = option_of(name, context)
     if not (option and error.problem):
         return str(error)
     if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -13,6 +13,7 @@ import click
 import dlt
 import msgspec
 
+from letters_source.cli.output import results_shown
 from letters_source.destination.ledger import Stopwatch, described, failed_load, finished_load, record, usual_folder
 from letters_source.destination.pipeline import Kind, absolute_place
 from letters_source.errors import DestinationError, SettingsError
@@ -79,7 +80,8 @@ def outcome_reported(loads: Loads, *, as_json: bool, on_failure: str | None) -> 
             call(on_failure, result)
         print_json(result, wanted=as_json)
         raise
-    print_json(msgspec.json.encode(loads.result()), wanted=as_json)
+    with results_shown():
+        print_json(msgspec.json.encode(loads.result()), wanted=as_json)
 
 
 def print_json(result: bytes, *, wanted: bool) -> None:

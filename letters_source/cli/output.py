@@ -2,6 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
 
 
 def end_output(last: str = "") -> str:
@@ -15,6 +19,20 @@ def end_output(last: str = "") -> str:
         silence_output()
         return "" if isinstance(error, BrokenPipeError) else str(error.strerror)
     return ""
+
+
+@contextmanager
+def results_shown() -> Iterator[None]:
+    """Print what a verified load has to show; that it cannot be printed is an error, but not one of the load."""
+    reason = ""
+    try:
+        yield
+    except OSError:
+        # a line more shows whether it is about the output
+        if not (reason := end_output("\n")):
+            raise
+    if reason := reason or end_output():
+        raise click.ClickException(f"the load is verified, but its result cannot be written: {reason}.")
 
 
 def silence_output() -> None:

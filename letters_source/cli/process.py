@@ -42,6 +42,9 @@ def main() -> NoReturn:
     except click.UsageError as error:
         tell_usage(error)
         code = error.exit_code
+    except click.ClickException as error:
+        tell(error.message)
+        code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         tell(INTERRUPTION)
         code = INTERRUPTED

@@ -1,6 +1,7 @@
 """Runs a SQL query on loaded tables and prints its rows: as a table, as CSV or as JSON."""
 
 import csv
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -43,12 +44,19 @@ def write_csv(rows: duckdb.DuckDBPyRelation) -> None:
         writer.writerows(batch)
 
 
+def without_nan(text: str) -> str:
+    """Return a JSON object with null for NaN and infinity, which DuckDB writes but JSON does not have."""
+    if "NaN" not in text and "Infinity" not in text:
+        return text
+    return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False, separators=(",", ":"))
+
+
 def write_json(rows: duckdb.DuckDBPyRelation) -> None:
     """Print all rows as a JSON array with one object a line."""
     texts = rows.query("letters_query_row", "SELECT to_json(letters_query_row) FROM letters_query_row")
     before = "["
     while batch := texts.fetchmany(BATCH_ROWS):
         for [text] in batch:
-            echo(f"{before}\n{text}", nl=False)
+            echo(f"{before}\n{without_nan(text)}", nl=False)
             before = ","
     echo("[]" if before == "[" else "\n]")

@@ -13,7 +13,7 @@ from letters_source.destination.kinds import duckdb_file
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.sql import SqlClient, open_sql
 from letters_source.destination.verify import Audits, Finding, find_rejected, find_repeated, find_rows
-from letters_source.errors import LoadFailed
+from letters_source.errors import LoadFailed, counted
 from letters_source.source import is_wanted
 from letters_source.tables import DATASET, LISTING_AUDIT, TABLES, Column, Table, tables_of
 
@@ -111,7 +111,7 @@ def find_missing(client: SqlClient, table: Table, audits: Audits) -> Finding:
 def find_undocumented(_: SqlClient, table: Table, audits: Audits) -> Finding:
     """Count the undocumented fields, and the values that did not fit their column, of the last load."""
     found = {name: rows for audit in audits for name, rows in (audit["undocumented_fields"] or {}).items()}
-    fields = ", ".join(f"{name} in {rows} rows" for name, rows in found.items())
+    fields = ", ".join(f"{name} in {counted(rows)}" for name, rows in found.items())
     problem = f"{table.name}: new fields, or values that do not fit, kept in undocumented: {fields}."
     return Finding({"undocumented_values": sum(found.values())}, problem if found else "")
 

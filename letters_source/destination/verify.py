@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from letters_source.destination.sql import SqlClient, fetch_rows
-from letters_source.errors import LoadFailed
+from letters_source.errors import LoadFailed, counted
 from letters_source.results import Audit
 from letters_source.service.listings import LISTINGS
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table, tables_of
@@ -74,7 +74,7 @@ def find_rows(client: SqlClient, table: Table, audits: Audits) -> Finding:
     own_listing = [audit for audit in audits if audit["listing"] == table.listing]
     keeps_more = any(audit["mode"] == "history" and audit["filters"] for audit in own_listing)
     wrong = rows < expected or (rows > expected and not keeps_more) or (table.part == "row" and rows != ids)
-    problem = f"{table.name}: read {expected} rows, but the destination holds {rows} with {ids} ids; load again."
+    problem = f"{table.name}: read {counted(expected)}, but the destination holds {rows} with {ids} ids; load again."
     return Finding({"rows_expected": expected, "rows": rows, "distinct_ids": ids}, problem if wrong else "")
 
 
@@ -94,7 +94,7 @@ def find_orphans(client: SqlClient, child: Table, parent: Table, audits: Audits)
     parents = f"SELECT id FROM {present(client, parent, audits)}"
     query = f"SELECT count(*) FROM {present(client, child, audits)} WHERE {child.key[0]} NOT IN ({parents})"
     [orphans] = one(client, query)
-    problem = f"{child.name}: {orphans} rows have no row in {parent.name}; load again."
+    problem = f"{child.name}: {counted(orphans)} without a row in {parent.name}; load again."
     return Finding({"orphans": orphans}, problem if orphans else "")
 
 

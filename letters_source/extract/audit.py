@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from letters_source.decode.row_schema import OTHERS, Notes
-from letters_source.errors import UndocumentedFields
+from letters_source.errors import UndocumentedFields, counted
 from letters_source.extract.task import TableRows, Task
 from letters_source.pagination.verdicts import Verdict
 from letters_source.results import Audit
@@ -73,16 +73,16 @@ class Outcome:
 
 
 def log_outcome(
-    outcome: Outcome, rows: int, rejected_were: str = "went to rejected_rows", level: int = logging.INFO
+    outcome: Outcome, rows: int, rejected_were: str = "sent to rejected_rows", level: int = logging.INFO
 ) -> None:
     """Log how many rows are loaded, and warnings for rows and text that could not be loaded as they are."""
     task, notes, rejected = outcome.task, outcome.notes, outcome.verdict.rejected
-    figures = rows, outcome.verdict.name, outcome.traffic["requests"], outcome.seconds
-    logger.log(level, "%s: %d rows, %s; requests: %d, seconds: %.1f", task.title, *figures)
+    figures = counted(rows), outcome.verdict.name, outcome.traffic["requests"], outcome.seconds
+    logger.log(level, "%s: %s, %s; requests: %d, seconds: %.1f", task.title, *figures)
     if rejected:
-        logger.warning("%s: %d rows have no usable id and %s", task.title, rejected, rejected_were)
+        logger.warning("%s: %s without a usable id, %s", task.title, counted(rejected), rejected_were)
     if notes.halves:
-        logger.warning("%s: %d unpaired surrogates were replaced by U+FFFD", task.title, notes.halves)
+        logger.warning("%s: %s replaced by U+FFFD", task.title, counted(notes.halves, "unpaired surrogate"))
 
 
 def by_plain_name(times: Counter[str]) -> Counter[str]:
@@ -155,10 +155,10 @@ def log_fields(task: Task, notes: Notes, audits: Sequence[Mapping[str, Any]]) ->
     for name, rows in sorted(by_plain_name(notes.kept).items()):
         is_news = name not in known and settings.on_undocumented != "keep"
         what = f"{name} did not fit" if name in documented else titled(name, is_news=is_news)
-        logger.log(level(is_news=is_news), "%s: %s in %d rows, %s", task.title, what, rows, fate)
+        logger.log(level(is_news=is_news), "%s: %s in %s, %s", task.title, what, counted(rows), fate)
     for name, rows in sorted(by_plain_name(notes.numbers).items()):
-        message = "%s: %s was a number in %d rows and was kept as text"
-        logger.log(level(is_news=name not in known), message, task.title, name, rows)
+        message = "%s: %s was a number in %s and was kept as text"
+        logger.log(level(is_news=name not in known), message, task.title, name, counted(rows))
 
 
 def titled(name: str, *, is_news: bool) -> str:

@@ -94,7 +94,7 @@ def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.Chunked
     )
     keys = pa.chunked_array(wanted, pa.string())
     ids = keys.filter(pc.invert(has_no_id(keys)))
-    log_outcome(outcome, len(ids), "were left out", level)
+    log_outcome(outcome, len(ids), "left out", level)
     return outcome, ids
 
 

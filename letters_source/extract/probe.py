@@ -160,8 +160,10 @@ def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Ef
         found = first_ids(task, client, others)
     except ServiceError as error:
         return Effect("failed", getattr(error, "status", None), str(error))
-    if any(found[one] & found[other] for one, other in combinations(found, 2)):
-        return Effect("no difference")
+    for one, other in combinations(found, 2):
+        if shared := found[one] & found[other]:
+            refusal = str(SharedIds(task.name, (one, other), len(shared))) if len(accounts) > 1 else ""
+            return Effect("no difference", message=refusal.replace("; nothing was loaded.", ", and a load is refused."))
     return Effect("honored" if any(found.values()) else "cannot tell")
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise, product
 
 import pyarrow as pa
 
+from letters_source.errors import counted
 from letters_source.pagination.readings import NUL, Reading, Window
 from letters_source.pagination.windows import LEAST_OVERLAP, Overlap, compare, example
 
@@ -122,7 +123,7 @@ def find_fault(evidence: Sequence[Evidence], listed: Listed) -> str | None:
     if missing > grown:
         return f"{missing} of the rows that it counts were not shown, and its count grew by only {grown}"
     if missing and len(counts_of(evidence)) == 1 and not have_moved(evidence):
-        return f"it shows {-missing} rows more than it counts, and nothing changed"
+        return f"it shows {counted(-missing)} more than it counts, and nothing changed"
     return None
 
 

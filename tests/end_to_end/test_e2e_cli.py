@@ -406,6 +406,7 @@ def test_check_tells_that_accounts_make_no_difference(
     done = letters("check", *(word for account in accounts for word in ("--account-id", account)))
     assert (done.code, done.err) == (0, "")
     assert ["account_id", "no difference", "no difference"] in rows_shown(done.out)
+    assert done.out.count(", and a load is refused.") == (2 if len(accounts) > 1 else 0)
 
 
 def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, world: World) -> None:
@@ -564,6 +565,30 @@ def test_errors_name_the_option(letters: Letters, world: World, arguments: tuple
     done = letters("load", *arguments)
     assert (done.code, done.out, done.err) == (2, "", f"letters: {message}\n")
     assert world.emulator.hits == []
+
+
+@pytest.mark.parametrize("command", ["load --account-id 7", "check --account-id 8"])
+def test_an_account_is_named_once(letters: Letters, world: World, command: str) -> None:
+    """Another account was probably meant, so nothing is requested."""
+    name, *options = command.split()
+    done = letters(name, *options, *options)
+    line = f"option --account-id names {options[1]} more than once. See letters {name} --help."
+    assert (done.code, done.out, done.err, world.emulator.hits) == (2, "", f"letters: {line}\n", [])
+
+
+def test_a_listing_that_shrank_names_the_options_that_accept_it(letters: Letters, world: World) -> None:
+    """A flag without a value, and a share with one."""
+    letters("load", "--quiet")
+    for _ in range(36):
+        world.emulator.contacts.delete(0)
+    refused = "letters: contacts: the service lists {} with an id, and the last load had 45; nothing was loaded. "
+    remedy = "If the others are really gone, set {} for one load.\n"
+    line = refused.format("9 rows") + remedy.format("--max-shrink, now 0.5, to 0.8")
+    assert letters("load", "--quiet") == Outcome(4, "", line)
+    for _ in range(9):
+        world.emulator.contacts.delete(0)
+    line = refused.format("0 rows") + remedy.format("--allow-empty")
+    assert letters("load", "--quiet") == Outcome(4, "", line)
 
 
 def test_a_status_in_other_letters_is_told(letters: Letters, world: World) -> None:
@@ -930,7 +955,7 @@ def test_a_reader_that_leaves_is_no_failed_load(world: World, reader: str) -> No
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", ["schema", "load --only templates", "check --json"])
+@pytest.mark.parametrize("arguments", ["schema", "check --json"])
 def test_an_output_that_cannot_be_written_is_a_line(
     world: World, monkeypatch: pytest.MonkeyPatch, arguments: str, unbuffered: str
 ) -> None:
@@ -938,6 +963,15 @@ def test_an_output_that_cannot_be_written_is_a_line(
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     ended = run_process("bash", "-c", f"{COMMAND} {arguments} > /dev/full 2> >(grep -v INFO >&2)")
     assert (ended.code, ended.err) == (1, "letters: the output cannot be written: No space left on device.\n")
+
+
+@pytest.mark.parametrize("arguments", ["", "--json", "--account-id 501 --account-id 502"])
+def test_a_verified_load_whose_output_cannot_be_written_has_not_failed(world: World, arguments: str) -> None:
+    """The line says so, and nobody is alerted."""
+    load = f"{COMMAND} load --only templates {arguments} --on-failure 'touch failed'"
+    ended = run_process("bash", "-c", f"{load} > /dev/full 2> >(grep -v INFO >&2)")
+    line = "letters: the load is verified, but its result cannot be written: No space left on device.\n"
+    assert (ended.code, ended.err, Path("failed").exists()) == (1, line, False)
 
 
 @pytest.mark.parametrize("options", ["2>&-", "--quiet >&-"])

@@ -266,7 +266,7 @@ def test_the_result_counts_all_versions_and_the_audit_those_that_were_read(story
         ),
         (
             "update letters_data.contacts__contact_labels set contact_id = '7' where contact_id = '4'",
-            "contacts__contact_labels: 1 rows have no row in contacts; load again.",
+            "contacts__contact_labels: 1 row without a row in contacts; load again.",
         ),
     ],
 )

@@ -52,6 +52,14 @@ def test_a_column_may_have_any_name(letters: Letters) -> None:
 
 
 @pytest.mark.usefixtures("emulator")
+def test_json_has_null_for_what_is_no_number(letters: Letters) -> None:
+    """JSON has neither NaN nor infinity; texts that are spelled so stay."""
+    query = "SELECT 'nan'::DOUBLE AS a, ['-inf'::FLOAT, 1.5] AS b, 'NaN, Infinity' AS c, 0.1::DECIMAL(38, 20) AS d"
+    done = letters("query", query, "--format", "json")
+    assert done == Outcome(0, '[\n{"a":null,"b":[null,1.5],"c":"NaN, Infinity","d":0.1}\n]\n', "")
+
+
+@pytest.mark.usefixtures("emulator")
 def test_no_rows_are_an_empty_array_and_a_header_alone(letters: Letters) -> None:
     """A query without rows prints an empty array in JSON, and a header alone in CSV."""
     query = "SELECT id FROM contacts WHERE false"

@@ -184,7 +184,7 @@ def test_numbers_for_texts_are_warned_of(begin: Begin, caplog: pytest.LogCapture
     world.emulator.contacts.insert({"id": "1", "zip": 7030})
     world.load(only=("contacts",))
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
-        "contacts: zip was a number in 1 rows and was kept as text"
+        "contacts: zip was a number in 1 row and was kept as text"
     ]
 
 
@@ -196,7 +196,7 @@ def test_rows_without_a_usable_id_are_warned_of(begin: Begin, caplog: pytest.Log
         world.load()
     told = [record.getMessage() for record in caplog.records]
     assert [line for line in told if "rejected_rows" in line] == [
-        "contacts: 5 rows have no usable id and went to rejected_rows"
+        "contacts: 5 rows without a usable id, sent to rejected_rows"
     ]
     assert [line.partition(";")[0] for line in told if "requests: " in line] == [
         "templates: 2 rows, exact",
@@ -234,7 +234,7 @@ def test_each_value_is_counted_once_however_often_it_was_read(
     assert (audit["rows_yielded"], audit["rows_rejected"], audit["misfit_values"]) == (39, 1, 3)
     assert json.loads(audit["undocumented_fields"]) == {"isVerified": 3, "x": 39}
     assert [record.getMessage() for record in caplog.records] == [
-        "contacts: 1 rows have no usable id and went to rejected_rows",
+        "contacts: 1 row without a usable id, sent to rejected_rows",
         "contacts: isVerified did not fit in 3 rows, kept in the column undocumented",
         "contacts: new field x in 39 rows, kept in the column undocumented",
         "contacts: zip was a number in 3 rows and was kept as text",

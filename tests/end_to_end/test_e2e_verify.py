@@ -101,7 +101,7 @@ def test_a_child_without_its_parent_is_noticed(loaded: tuple[World, Result]) -> 
     """The message names both tables."""
     _, result = loaded
     orphan = f"insert into letters_data.contacts__contact_labels values ('none', 0, '1', 'x', null, '{result.load_id}')"
-    assert complaint(loaded, orphan) == ("contacts__contact_labels: 1 rows have no row in contacts; load again.")
+    assert complaint(loaded, orphan) == ("contacts__contact_labels: 1 row without a row in contacts; load again.")
 
 
 def test_a_lost_rejected_row_is_noticed(loaded: tuple[World, Result]) -> None:

@@ -38,7 +38,7 @@ def told(caplog: pytest.LogCaptureFixture, *audits: dict[str, Any], **settings: 
 def test_a_field_that_no_audit_names_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """Each kind in its own words."""
     assert told(caplog) == [
-        "WARNING contacts: new field ContactLabels.shade in 1 rows, kept in the column undocumented",
+        "WARNING contacts: new field ContactLabels.shade in 1 row, kept in the column undocumented",
         "WARNING contacts: new field countryCode in 5 rows, kept in the column undocumented",
         "WARNING contacts: other fields in 9 rows, kept in the column undocumented",
         "WARNING contacts: zip did not fit in 2 rows, kept in the column undocumented",
@@ -64,7 +64,7 @@ def test_fail_refuses_what_is_not_known() -> None:
     with pytest.raises(UndocumentedFields) as caught:
         check_fields(contacts(on_undocumented="fail", known_fields=("countryCode", OTHERS)), NOTES)
     assert str(caught.value) == (
-        "contacts: undocumented or unfit: ContactLabels.shade (1 rows), zip (2 rows); nothing was loaded. Add the "
+        "contacts: undocumented or unfit: ContactLabels.shade (1 row), zip (2 rows); nothing was loaded. Add the "
         "names to sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
     )
     assert (caught.value.exit_code, caught.value.fields) == (5, {"ContactLabels.shade": 1, "zip": 2})

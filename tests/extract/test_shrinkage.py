@@ -7,7 +7,7 @@ import pytest
 
 from drifting_walks import contacts_task
 from letters_source.config.settings import Settings
-from letters_source.errors import ListingShrank
+from letters_source.errors import ListingShrank, counted
 from letters_source.extract.shrinkage import check_shrinking, rows_before
 from letters_source.extract.task import Task
 from letters_source.service.listings import ContactFilters
@@ -30,7 +30,7 @@ def refusal(before: int, now: int, **settings: Any) -> str:
 def told(before: int, now: int, remedy: str) -> str:
     """A message in full."""
     return (
-        f"contacts: the service lists {now} rows with an id, and the last load had {before}; nothing was loaded. "
+        f"contacts: the service lists {counted(now)} with an id, and the last load had {before}; nothing was loaded. "
         f"If the others are really gone, set sources.letters.{remedy} for one load."
     )
 

@@ -130,7 +130,7 @@ def test_checks_look_at_every_loaded_account(loaded: Loaded, copy: Path) -> None
     change(copy, "delete from letters_data_a.templates__creator")
     change(copy, "delete from letters_data_a.templates")
     assert checked(check_copy(copy, loaded.instance)) == {
-        ("templates", "complete"): "A: templates: read 1 rows, but the destination holds 0 with 0 ids; load again."
+        ("templates", "complete"): "A: templates: read 1 row, but the destination holds 0 with 0 ids; load again."
     }
 
 

@@ -58,7 +58,7 @@ SPOILT = {
     ),
     "a product's template is gone": (
         "update letters_data.templates__product set template_id = 'gone' where template_id = '{template}'",
-        {(PRODUCT, "no_orphans"): "templates__product: 1 rows have no row in templates; load again."},
+        {(PRODUCT, "no_orphans"): "templates__product: 1 row without a row in templates; load again."},
     ),
     "a rejected row is there that nobody sent": (
         "insert into letters_data.rejected_rows values ('templates', 0, 0, 'spoilt', null, '{load}')",

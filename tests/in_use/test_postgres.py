@@ -253,7 +253,7 @@ def test_a_table_that_lost_rows_is_noticed(load: Load) -> None:
         verify(pipeline, load_id, tables_of("contacts"))
     load_id = load(only=("templates",)).load_id
     change(load.url, "update letters_data.templates set id = 'another' where id = '1'")
-    with pytest.raises(LoadFailed, match=r"^templates__creator: 1 rows have no row in templates; load again"):
+    with pytest.raises(LoadFailed, match=r"^templates__creator: 1 row without a row in templates; load again"):
         verify(pipeline, load_id, tables_of("templates"))
 
 

@@ -73,7 +73,7 @@ def one(keys: str, page: int = 0, size: int = 4, *, total: int = 6) -> Evidence:
 
 
 MISSING = "1 of the rows that it counts were not shown, and its count grew by only 0"
-EXTRA = "it shows 1 rows more than it counts, and nothing changed"
+EXTRA = "it shows 1 row more than it counts, and nothing changed"
 MOVED = "its rows changed order or are listed twice"
 
 

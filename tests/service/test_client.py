@@ -115,7 +115,7 @@ def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACT
 def gave_up(client: Client, reason: str) -> str:
     """How a message says that the retry budget is spent."""
     return (
-        f"contacts page 0 ({client.base_url}/contacts): {reason}; gave up after {client.retry_budget:.0f} s. "
+        f"contacts page 0 ({client.base_url}/contacts): {reason}; gave up after {client.retry_budget:g} s. "
         "Check base_url, or raise sources.letters.retry_budget."
     )
 
