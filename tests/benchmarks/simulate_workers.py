@@ -34,15 +34,15 @@ SERVICES = (
     Profile(latency=0.2, at_once=10_000),
     Profile(latency=0.2, at_once=10_000, rate_limit=20, retry_after=1),
 )
-# of a process that reads or judges, and of each row that it does, as measured with read_ranges.py
-WORKER_MB, WORKER_BYTES = 175, 1_700
+# of a process, and of each row that it reads: the slope between 50,000 and 200,000 rows read by read_ranges.py
+WORKER_MB, WORKER_BYTES = 215, 400
 
 DRIFT: tuple[tuple[Kind, Place], ...] = (("insert", "front"), ("delete", "anywhere"), ("swap", "end"))
 # smaller pages than real ones: rows may shift by more of them
 DRIFTING = Fleet(profile=Profile(latency=0.2, rows=100_000), workers=4, page_size=50, at_once=1)
-SHIFTS = (1, 10, 40, 160)
+SHIFTS = (1, 2, 4, 8, 16)
 """How many rows change while all ranges are read, in pages."""
-WALKS = 2
+WALKS = 10
 
 HEAD = (
     "| latency ms | served at once | limit a second | workers | 1e6, s | 1e8, min | 1e9, h | bottleneck "
@@ -72,7 +72,8 @@ class Line:
 
 def told(run: Run, unit: float) -> str:
     """How long a run took, or why it ended."""
-    return run.fault or f"{run.seconds / unit:,.1f}"
+    length = run.seconds / unit
+    return run.fault or (f"{length:,.1f}" if length >= 1 else f"{length:.2f}")
 
 
 def fleet_of(profile: Profile, workers: int, rows: int) -> Fleet:
