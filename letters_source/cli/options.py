@@ -37,7 +37,7 @@ NAMES = {
     "is_shared": "--shared/--not-shared",
 }
 """The options that are named otherwise than their settings."""
-REMEDY = re.compile(rf"(?<=[Ss]et ){re.escape(SECTION)}\.(\w+)( to true)?")
+REMEDY = re.compile(rf"(?<=\b[Ss]et ){re.escape(SECTION)}\.(\w+)( to true)?")
 """A setting that a message says to set."""
 METAVARS = {int: "N", float: "X", date: "DAY"}
 

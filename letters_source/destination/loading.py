@@ -47,10 +47,9 @@ def load_config(pipeline: dlt.Pipeline) -> dict[str, dict[str, bool | int]]:
     load: dict[str, bool | int] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
     if not is_files(pipeline):
         load["truncate_staging_dataset"] = True
-    if engine(pipeline) in ("duckdb", "postgres"):
-        # a full disk stays full; a job whose connection broke may have committed, so a retry would load its rows twice
-        load["raise_on_max_retries"] = 1
     if engine(pipeline) == "postgres":
+        # a job whose connection broke may have committed: a retry would load its rows twice
+        load["raise_on_max_retries"] = 1
         # parallel jobs can exceed the server's connection limit
         load["workers"] = 1
     return {"load": load}
