@@ -188,7 +188,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))
 def load_limited(world: World, size: int, *arguments: str) -> Outcome:
     """The command, in a process whose files may be only so large: beyond, a write is refused as on a full disk."""
     options = ["load", "--to", str(world.place), "--quiet", *arguments]
-    environment = {**variables(world), "RUNTIME__LOG_LEVEL": "CRITICAL"}
+    environment = {**variables(world), "LOAD__RAISE_ON_MAX_RETRIES": "1", "RUNTIME__LOG_LEVEL": "CRITICAL"}
     return run_command(*options, env=environment, code=LIMITED.format(size=size) + PROGRAM)
 
 
