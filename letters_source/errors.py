@@ -155,11 +155,13 @@ class SharedIds(LettersError):
 
     exit_code = 4
 
-    def __init__(self, listing: str, accounts: tuple[str, str], shared: int) -> None:
+    def __init__(
+        self, listing: str, accounts: tuple[str, str], shared: int, outcome: str = "; nothing was loaded"
+    ) -> None:
         self.listing, self.accounts, self.shared = listing, accounts, shared
         super().__init__(
             f"{listing}: the accounts {' and '.join(accounts)} share {shared} ids on their first pages, so the service "
-            "may ignore the account; nothing was loaded. If they really share them, set "
+            f"may ignore the account{outcome}. If they really share them, set "
             "sources.letters.allow_shared_ids to true."
         )
 

@@ -148,9 +148,8 @@ def check_apart(task: Task, accounts: Iterable[str]) -> None:
     """Raise `SharedIds` if two accounts list the same ids on their first pages."""
     with task.context.client() as client:
         found = first_ids(task, client, accounts)
-    for one, other in combinations(found, 2):
-        if shared := found[one] & found[other]:
-            raise SharedIds(task.name, (one, other), len(shared))
+    for pair, shared in shared_ids(found):
+        raise SharedIds(task.name, pair, shared)
 
 
 def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Effect:
@@ -160,11 +159,17 @@ def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Ef
         found = first_ids(task, client, others)
     except ServiceError as error:
         return Effect("failed", getattr(error, "status", None), str(error))
+    for pair, shared in shared_ids(found):
+        refusal = SharedIds(task.name, pair, shared, ", and a load is refused")
+        return Effect("no difference", message=str(refusal) if len(accounts) > 1 else "")
+    return Effect("honored" if any(found.values()) else "cannot tell")
+
+
+def shared_ids(found: FirstIds) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield each two accounts whose first pages have ids in common, and how many."""
     for one, other in combinations(found, 2):
         if shared := found[one] & found[other]:
-            refusal = str(SharedIds(task.name, (one, other), len(shared))) if len(accounts) > 1 else ""
-            return Effect("no difference", message=refusal.replace("; nothing was loaded.", ", and a load is refused."))
-    return Effect("honored" if any(found.values()) else "cannot tell")
+            yield (one, other), len(shared)
 
 
 def first_ids(task: Task, client: Client, accounts: Iterable[str]) -> FirstIds:
