@@ -45,7 +45,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class SavedWindow:
     """A saved response without its rows, and what decoding noticed."""
 
     page: int
@@ -69,7 +69,7 @@ class SavedWindows:
     def restore(self, records: Iterator[tuple[bytes, int, bytes]]) -> None:
         """Take the windows that an earlier load has saved."""
         for record, start, rows in records:
-            figures = msgspec.msgpack.decode(record, type=Figures, dec_hook=to_counter)
+            figures = msgspec.msgpack.decode(record, type=SavedWindow, dec_hook=to_counter)
             ids = pa.ipc.read_record_batch(pa.py_buffer(rows), self.schema)["id"]
             # a copy, as Arrow would keep all rows in memory for the sake of their ids
             keys = pa.array(ids.to_pylist(), pa.string())
@@ -82,7 +82,7 @@ class SavedWindows:
         """Add a window of the first pass; the text of a row without an id may be personal, so such windows are not."""
         if reading.walk == 1 and reading.size and not reading.rejected:
             place = reading.page, reading.size, reading.count
-            self._write(Figures(*place, reading.asked, reading.answered, notes), rows)
+            self._write(SavedWindow(*place, reading.asked, reading.answered, notes), rows)
 
     def rows(self, window: Window) -> pa.Buffer:
         """Return the serialized rows of a saved window."""
@@ -97,7 +97,7 @@ class SavedWindows:
         self.origin = Origin(datetime.now(UTC), self.origin.state)
         self._write(self.origin, pa.py_buffer(b""))
 
-    def _write(self, figures: Origin | Figures, rows: pa.Buffer) -> None:
+    def _write(self, figures: Origin | SavedWindow, rows: pa.Buffer) -> None:
         encoded = msgspec.msgpack.encode(figures)
         # the file is open to append, wherever it was read last
         self.file.write(FRAME.pack(len(encoded), rows.size, digest_of(encoded, rows)))
