@@ -85,6 +85,14 @@ def read_sections(text: str) -> dict[str, str]:
     return {name: part.strip() for name, part in zip(parts[1::2], parts[2::2], strict=True)}
 
 
+def show_blocks(texts: Mapping[str, str], *, write: bool) -> None:
+    """Print texts, and put each between the markers of its name if asked."""
+    for name, text in texts.items():
+        print(text)
+        if write:
+            write_block(name, text)
+
+
 def write_block(name: str, text: str) -> None:
     """Put a text between the markers of its name in README.md beside this file."""
     file = Path(__file__).with_name("README.md")

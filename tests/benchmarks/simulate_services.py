@@ -23,7 +23,7 @@ from drifting_walks import contacts_task
 from letters_source.config.settings import Settings
 from letters_source.extract.listing import read_until_whole
 from letters_source.service.pacing import ConcurrencyLimit, PageSize, RequestRate
-from report import table_of, write_block
+from report import show_blocks, table_of
 from service import serve
 from simulated_service import Weather
 from virtual_service import QUIET, Pace, Profile, Timed, fixed_pace, time_walk
@@ -161,10 +161,7 @@ def main() -> None:
     texts = {"services": table_of(HEAD, [one.line() for one in compared])}
     if asked.http:
         texts["services_http"] = table_of(HTTP_HEAD, [http_line(PROFILES[place]) for place in OVER_HTTP])
-    for name, text in texts.items():
-        print(text)
-        if asked.write:
-            write_block(name, text)
+    show_blocks(texts, write=asked.write)
 
 
 if __name__ == "__main__":
