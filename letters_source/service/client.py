@@ -176,7 +176,7 @@ class Client:
         """Return the error of a request that failed for good, or for as long as the retry budget lasted."""
         wish = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
         is_early = bool(again.tries) or (request.is_trial and again.may_be_size)
-        spent = "" if is_early else f"{wish}; gave up after {self.retry_budget:g} s"
+        spent = "" if is_early else f"{wish}; gave up after {f'{self.retry_budget:.1f}'.removesuffix('.0')} s"
         # without the query, whose filters may hold personal data
         where = f"{request.title} ({self.base_url}{request.listing.path})"
         return ServiceUnreachable(
