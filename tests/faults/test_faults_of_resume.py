@@ -83,10 +83,6 @@ def load_again(world: World, caplog: pytest.LogCaptureFixture) -> str:
 
 def test_a_killed_load_continues_with_what_is_missing(world: World) -> None:
     """After SIGKILL only a sample, both ends, and the windows that were not saved are requested; the rows are exact."""
-    world.load(only=["contacts"], resume=False)
-    # the emulator may note the request at which it killed the load only after the process has ended
-    killed_at = world.emulator.hits[-1].number + STOPPED_AT
-    first, last, *windows, front = asked(world)
     pids: SimpleQueue[int] = SimpleQueue()
     at_request(world, lambda: os.kill(pids.get(), 9))
     arguments = ["load", "--quiet", "--resume", "--only", "contacts", "--to", str(world.place)]
@@ -94,10 +90,15 @@ def test_a_killed_load_continues_with_what_is_missing(world: World) -> None:
         pids.put(command.pid)
         command.communicate()
     world.load()
-    saved, missing = windows[: STOPPED_AT - 3], windows[STOPPED_AT - 3 :]
-    assert asked(world, after=killed_at) == [*sample(saved), first, last, *missing, front]
+    # the emulator may note the request at which it killed the load only after the process has ended
+    continued = asked(world, after=STOPPED_AT)
     assert world.is_exact()
     assert not saved_file(world).exists()
+    # only now, as saved pages would not be used beside a load that began in the second before them
+    world.load(only=["contacts"], resume=False)
+    first, last, *windows, front = asked(world)
+    saved, missing = windows[: STOPPED_AT - 3], windows[STOPPED_AT - 3 :]
+    assert continued == [*sample(saved), first, last, *missing, front]
 
 
 def test_a_continued_listing_is_continuous_since_its_first_page(world: World, caplog: pytest.LogCaptureFixture) -> None:
