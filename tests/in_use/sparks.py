@@ -42,6 +42,7 @@ def start_spark(
             ("spark.master", master),
             ("spark.driver.bindAddress", "127.0.0.1"),
             ("spark.driver.host", "127.0.0.1"),
+            ("spark.driver.extraJavaOptions", SMALL_JAVA),
             ("spark.ui.enabled", "false"),
             ("spark.eventLog.enabled", "true"),
             ("spark.eventLog.dir", (folder / "events").as_uri()),
