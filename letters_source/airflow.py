@@ -17,9 +17,13 @@ with importing_extra("airflow"):
     from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Unpack
+
     import dlt
     from dlt.extract.incremental.context import TimeIntervalContext
 
+    from letters_source.config.settings import Overrides
     from letters_source.results import Result
 
 logger = logging.getLogger("letters_source")
@@ -42,11 +46,17 @@ ASSETS = [CONTACTS, TEMPLATES, AUDIT]
 """What the DAG `letters` updates; `extra_of` makes the extra of their events."""
 
 
-def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
+def load_task(
+    make: "Callable[[], dlt.Pipeline]",
+    *,
+    only: Sequence[str] = (),
+    publish: "Path | str | None" = None,
+    **settings: "Unpack[Overrides]",
+) -> "Result":
     """Call `run` in a task on the pipeline that `make` makes, with the connection's settings and the data interval.
 
-    `settings` are as for `run` and override the connection's. Errors of ours become an `AirflowException` where a retry
-    can help, otherwise an `AirflowFailException`.
+    Arguments are as for `run`; settings override the connection's. Errors of ours become an `AirflowException` where
+    a retry can help, otherwise an `AirflowFailException`.
     """
     from dlt.common.configuration.container import Container
 
@@ -54,10 +64,10 @@ def load_task(make: "Callable[[], dlt.Pipeline]", **settings: Any) -> "Result":
 
     look_up_sections_only()
     with airflow_failures(), Container().injectable_context(data_interval(get_current_context())):
-        return run(make(), **{**connection_settings(), **settings})
+        return run(make(), only=only, publish=publish, **{**connection_settings(), **settings})
 
 
-def plan_task(listing: str, number: int, **settings: Any) -> list[int]:
+def plan_task(listing: str, number: int, **settings: "Unpack[Overrides]") -> list[int]:
     """Call `plan_parts` in a task, with the connection's settings; the places are for `read_task`."""
     from letters_source.extract.fan_out import plan_parts
 
@@ -66,7 +76,7 @@ def plan_task(listing: str, number: int, **settings: Any) -> list[int]:
         return plan_parts(listing, number, **{**connection_settings(), **settings})
 
 
-def read_task(listing: str, place: int, **settings: Any) -> int:
+def read_task(listing: str, place: int, **settings: "Unpack[Overrides]") -> int:
     """Call `read_part` in a mapped task, with the connection's settings; return the number of rows."""
     from letters_source.extract.fan_out import read_part
 
@@ -75,7 +85,7 @@ def read_task(listing: str, place: int, **settings: Any) -> int:
         return read_part(listing, place, **{**connection_settings(), **settings})
 
 
-def compare_accounts(accounts: Sequence[str], **settings: Any) -> None:
+def compare_accounts(accounts: Sequence[str], **settings: "Unpack[Overrides]") -> None:
     """Call `check_accounts` in a task, with the connection's settings, as `load_task` calls `run`."""
     from letters_source.accounts import check_accounts
 

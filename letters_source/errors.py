@@ -16,14 +16,15 @@
     └── ServiceError                the service did not answer as documented
         ├── ServiceUnreachable      no usable response within the retry budget
         ├── ServiceRejected         the service rejected the request; a retry cannot help
-        └── MalformedResponse       a response that is not the documented envelope
+        ├── MalformedResponse       a response that is not the documented envelope
+        └── UndocumentedFields      it sent fields or values that the settings refuse
 
 Messages never hold a token, a row or a response body.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose text quotes the value that they are about."""
@@ -42,6 +43,10 @@ class LettersError(Exception):
 
     exit_code: ClassVar[int] = 1
     may_pass: ClassVar[bool] = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let processes hand errors on, with their message and attributes; constructors take other arguments."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
 
 class SettingsError(LettersError):
@@ -167,9 +172,10 @@ class SharedIds(LettersError):
 
 
 class ServiceError(LettersError):
-    """The service did not answer as documented."""
+    """The service did not answer as documented; `status` is that of its response, None if that is not the reason."""
 
     exit_code = 5
+    status: int | None = None
 
 
 class ServiceUnreachable(ServiceError):
@@ -212,8 +218,8 @@ class UndocumentedFields(ServiceError):
         self.listing, self.fields = listing, fields
         found = ", ".join(f"{name} ({counted(rows)})" for name, rows in fields.items())
         super().__init__(
-            f"{listing}: undocumented or unfit: {found}; nothing was loaded. Add the names to "
-            "sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
+            f"{listing}: fields that are not documented, or have values that do not fit: {found}; nothing was loaded. "
+            "Add the names to sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
         )
 
 

@@ -72,7 +72,7 @@ def slots_of(spark: SparkSession) -> int | None:
     """Return how many tasks run at once on a single machine; None for a cluster, where executors come and go."""
     # Spark Connect has no context
     context = getattr(spark, "sparkContext", None)
-    if context is None or not context.master.startswith("local") or context.master.startswith("local-cluster"):
+    if not context or not context.master.startswith("local") or context.master.startswith("local-cluster"):
         return None
     # the number of cores, unless a setting overrides it
     return None if context.getConf().contains("spark.default.parallelism") else int(context.defaultParallelism)
@@ -283,10 +283,7 @@ class Jobs:
         stage = Stage(self.parts.task.name, self.parts.url, committed, ranges, at_once)
         sent = {**self.options, "stage": msgspec.json.encode(stage).decode()}
         rows.write.format("letters").options(**sent).mode("append").save()
-        path = f"{self.parts.folder}/{committed}"
-        files = msgspec.json.decode(self.parts.read(path), type=list[tuple[str, str]])
-        self.parts.files.delete_file(path)
-        return files
+        return self.parts.decode(f"{self.parts.folder}/{committed}", list[tuple[str, str]])
 
     def rows(self, linked: Sequence[Evidence]) -> DataFrame:
         """Return the staged rows, each with its key, the place of its range, and when that was read."""
@@ -303,11 +300,12 @@ class Jobs:
         """Write the tables of staged rows, each row as it was read last; return the URLs of each table's files."""
         newest = Window.partitionBy("key").orderBy(f.desc("read_at"), f.desc("place"))
         kept = rows.withColumn("age", f.row_number().over(newest)).where("age = 1")
+        written = self.write(kept.select(row_schema(self.parts.task.name).names))
+        # not what was staged, nor what attempts left that Spark did not commit
+        self.parts.keep({path for _, path in written})
         files: dict[str, list[str]] = defaultdict(list)
-        for table, path in self.write(kept.select(row_schema(self.parts.task.name).names)):
+        for table, path in written:
             files[table].append(f"{spark_url(self.parts.url)}{path.removeprefix(self.parts.folder)}")
-        for path, _ in self.found.values():
-            self.parts.files.delete_file(path)
         return files
 
 
@@ -348,8 +346,10 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
 def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> DataFrame:
     """Return a table of the newest snapshot of a listing in the folder `to`."""
     home = parts_of(listing, to, {})
-    done = msgspec.json.decode(home.read(f"{home.folder}/{listing}.json"), type=Snapshot)
-    return spark.read.parquet(*done.files[table])
+    files = home.decode(f"{home.folder}/{listing}.json", Snapshot).files
+    if table not in files:
+        raise SettingsError(f"table must be one of {', '.join(files)}, got {table!r}.")
+    return spark.read.parquet(*files[table])
 
 
 def snapshots(home: Parts) -> list[str]:

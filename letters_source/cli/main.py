@@ -35,6 +35,7 @@ from letters_source.errors import SettingsError
 if TYPE_CHECKING:
     # imported at run time, they would delay --help
     from letters_source.cli.dictionary import Form
+    from letters_source.cli.query import Form as QueryForm
     from letters_source.destination.pipeline import Kind
 
 RUNS_SHOWN = 10
@@ -245,7 +246,7 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
     help="table shows the first 40 rows, csv and json all of them.",
 )
 @debug_option
-def query(sql: str, source: Path, dataset: str | None, form: Any) -> None:
+def query(sql: str, source: Path, dataset: str | None, form: "QueryForm") -> None:
     """Open the last load read-only, run a query of DuckDB's SQL, and print its rows.
 
     Tables go by their own names, without the dataset, and begin with a column account_id. Of tables with row history

@@ -6,23 +6,23 @@ replaces its file.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import cast
+from typing import TypeVar, cast
 from uuid import uuid4
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem
+from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from letters_source.decode.row_schema import Notes, row_schema, to_counter
-from letters_source.errors import SettingsError
+from letters_source.errors import SettingsError, reason
 from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
 from letters_source.extract.task import ListingRows, Task, selection_of
@@ -36,6 +36,7 @@ from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
 from letters_source.service.listings import SECTION
 from letters_source.tables import REJECTED_ROWS, tables_of
 
+T = TypeVar("T")
 METADATA = b"letters"
 """The key of a part's figures in its file's metadata, so that rows and evidence are written at once."""
 
@@ -74,7 +75,10 @@ class Parts:
     def of(cls, task: Task, folder: str) -> "Parts":
         """Return where the parts of a listing are, or will be."""
         url = folder if "://" in folder else Path(folder).absolute().as_uri()
-        files, path = FileSystem.from_uri(url)
+        try:
+            files, path = FileSystem.from_uri(url)
+        except pa.ArrowInvalid as error:
+            raise SettingsError(f"{url} is not a folder for parts: {reason(error)}.") from None
         return cls(task, files, path.rstrip("/"), url.rstrip("/"))
 
     @property
@@ -86,7 +90,7 @@ class Parts:
         """Return the plan, or None if there is none; raise SettingsError if it selects other rows."""
         if not self.exists(self.plan_file):
             return None
-        plan = msgspec.json.decode(self.read(self.plan_file), type=Plan)
+        plan = self.decode(self.plan_file, Plan)
         if plan.selection != selection_of(self.task):
             raise SettingsError(
                 f"{self.plan_file} was planned for another service, account, filters or privacy policies; "
@@ -106,6 +110,21 @@ class Parts:
         """Return the content of a file."""
         with self.files.open_input_file(path) as file:
             return bytes(file.read())
+
+    def decode(self, path: str, kind: type[T]) -> T:
+        """Return what a JSON file holds, or raise SettingsError if it is missing or of another version."""
+        try:
+            return msgspec.json.decode(self.read(path), type=kind)
+        except FileNotFoundError:
+            raise SettingsError(f"{path} is missing.") from None
+        except msgspec.MsgspecError:
+            raise SettingsError(f"{path} is damaged, or was written by another version; write it again.") from None
+
+    def keep(self, paths: Collection[str]) -> None:
+        """Delete all files in the folder but these."""
+        for found in self.files.get_file_info(FileSelector(self.folder, recursive=True)):
+            if found.type == FileType.File and found.path not in paths:
+                self.files.delete_file(found.path)
 
     def remove(self) -> None:
         """Delete the folder, if there is one."""
@@ -157,6 +176,8 @@ def write_part(task: Task, folder: str, place: int) -> Part:
     plan = parts.plan()
     if plan is None:
         raise SettingsError(f"{parts.plan_file} is missing: plan first.")
+    if not 0 <= place < len(plan.ranges):
+        raise SettingsError(f"{parts.plan_file} has the parts 0 to {len(plan.ranges) - 1}, and no part {place}.")
     return read_into(parts, parts.file_of(plan, f"{place:04}"), plan.ranges[place])
 
 
@@ -185,8 +206,11 @@ def read_into(parts: Parts, path: str, part: Range) -> Part:
 
 def part_in(parts: Parts, path: str) -> Part:
     """Return what a file says of its range."""
-    metadata = pq.read_metadata(path, filesystem=parts.files).metadata
-    return msgspec.json.decode(metadata[METADATA], type=Part, dec_hook=to_counter)
+    try:
+        metadata = pq.read_metadata(path, filesystem=parts.files).metadata
+        return msgspec.json.decode(metadata[METADATA], type=Part, dec_hook=to_counter)
+    except (pa.ArrowInvalid, KeyError, TypeError, msgspec.MsgspecError):
+        raise SettingsError(f"{path} is damaged, or was written by another version; read this part again.") from None
 
 
 def write_tables(parts: Parts, batches: Iterator[pa.RecordBatch]) -> list[tuple[str, str]]:

@@ -158,7 +158,7 @@ def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Ef
     try:
         found = first_ids(task, client, others)
     except ServiceError as error:
-        return Effect("failed", getattr(error, "status", None), str(error))
+        return Effect("failed", error.status, str(error))
     for pair, shared in shared_ids(found):
         refusal = SharedIds(task.name, pair, shared, ", and a load is refused")
         return Effect("no difference", message=str(refusal) if len(accounts) > 1 else "")

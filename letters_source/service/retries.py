@@ -1,4 +1,7 @@
-"""When to send a failed request again, and how long to wait before: the only retries of this package."""
+"""How often, and after how long, a failed request is sent again: the only retries of this package.
+
+Which failures are worth a retry is said by `responses` and `failures`.
+"""
 
 from collections import Counter
 from collections.abc import Callable

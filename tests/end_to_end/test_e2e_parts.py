@@ -85,6 +85,39 @@ def test_a_part_needs_a_plan_and_a_folder(world: World) -> None:
         plan_parts("letters", 2, **world.settings)
     with pytest.raises(SettingsError, match=r"^the number of parts must be at least 1, got 0.$"):
         plan_parts("contacts", 0, **world.settings)
+    with pytest.raises(SettingsError, match=r"^nope://folder is not a folder for parts: .*nope"):
+        plan_parts("contacts", 2, **{**world.settings, "parts": "nope://folder"})
+
+
+@pytest.mark.parametrize("place", [-1, 3])
+def test_a_part_that_was_not_planned_is_refused(world: World, place: int) -> None:
+    """The error tells which parts the plan has, and nothing is requested or written."""
+    plan_parts("contacts", 3, **world.settings)
+    world.emulator.hits.clear()
+    with pytest.raises(SettingsError, match=rf"/parts/contacts.json has the parts 0 to 2, and no part {place}\.$"):
+        read_part("contacts", place, **world.settings)
+    assert world.emulator.hits == []
+    assert [path.name for path in Path(world.settings["parts"]).rglob("*.*")] == ["contacts.json"]
+
+
+@pytest.mark.parametrize("name", ["contacts.json", "0001.parquet"])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"number": 1}'])
+def test_damaged_files_are_named(world: World, name: str, content: bytes) -> None:
+    """A load that finds a damaged plan or part names its file."""
+    read_apart(world, 2)
+    [file] = Path(world.settings["parts"]).rglob(name)
+    file.write_bytes(content)
+    with pytest.raises(SettingsError, match=rf"{name} is damaged, or was written by another version"):
+        world.load()
+
+
+def test_parquet_of_somebody_else_is_no_part(world: World) -> None:
+    """A file without the evidence of its range is not taken for a part."""
+    read_apart(world, 2)
+    [file] = Path(world.settings["parts"]).rglob("0001.parquet")
+    pq.write_table(pq.read_table(file).replace_schema_metadata(None), file)
+    with pytest.raises(SettingsError, match=r"0001\.parquet is damaged, or was written by another version"):
+        world.load()
 
 
 def test_parts_are_never_taken_for_exact(world: World) -> None:

@@ -64,8 +64,9 @@ def test_fail_refuses_what_is_not_known() -> None:
     with pytest.raises(UndocumentedFields) as caught:
         check_fields(contacts(on_undocumented="fail", known_fields=("countryCode", OTHERS)), NOTES)
     assert str(caught.value) == (
-        "contacts: undocumented or unfit: ContactLabels.shade (1 row), zip (2 rows); nothing was loaded. Add the "
-        "names to sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
+        "contacts: fields that are not documented, or have values that do not fit: ContactLabels.shade (1 row), zip (2 "
+        "rows); nothing was loaded. Add the names to sources.letters.known_fields, or set "
+        "sources.letters.on_undocumented to warn."
     )
     assert (caught.value.exit_code, caught.value.fields) == (5, {"ContactLabels.shade": 1, "zip": 2})
 
