@@ -29,6 +29,7 @@ class Behavior:
         max_page_size: a larger pageSize is silently reduced to this one.
         ignore_page: every page is page 0.
         ignore_account: rows of all accounts are listed, whichever is asked for.
+        miscount: added to the count of every page.
         rate_limit: listing requests per second; requests above it are answered with 429.
         rate_style: a token bucket that holds one second of requests (at least one), or fixed windows of one second.
         retry_after: seconds in the Retry-After header of a 429; None omits the header.
@@ -43,6 +44,7 @@ class Behavior:
     max_page_size: int | None = None
     ignore_page: bool = False
     ignore_account: bool = False
+    miscount: int = 0
     rate_limit: float | None = None
     rate_style: Literal["bucket", "windows"] = "bucket"
     retry_after: int | None = None

@@ -37,12 +37,20 @@ class ChangingListing(Listing):
         with self._lock:
             return super().rows(match)
 
-    def page(self, number: int, size: int, match: Predicate | None = None, extra: Mapping[str, Any] = NOTHING) -> bytes:
+    def page(
+        self,
+        number: int,
+        size: int,
+        match: Predicate | None = None,
+        *,
+        extra: Mapping[str, Any] = NOTHING,
+        miscount: int = 0,
+    ) -> bytes:
         """Return the envelope of one page, whose rows end with the extra fields."""
         with self._lock:
             rows = self.rows(match) if match else self._rows
             wires = [row.wire for row in rows[number * size : (number + 1) * size]]
-            return envelope(len(rows), [wire[:-1] + _ending(extra) for wire in wires] if extra else wires)
+            return envelope(len(rows) + miscount, [wire[:-1] + _ending(extra) for wire in wires] if extra else wires)
 
     def insert(self, row: Row | dict[str, Any], at: int | None = None, traits: Traits | None = None) -> None:
         """Insert a row before position `at`, by default at the end."""

@@ -100,7 +100,7 @@ class Emulator(shipped.Emulator):
         return self._log(next(self._numbers), request, await super().not_found(request))
 
     def page(self, name: str, number: int, size: int, match: Predicate | None) -> bytes:
-        """Return a page after drift, with the extra fields."""
+        """Return a page after drift, with the extra fields and a wrong count."""
         behavior, listing = self.behavior, self.contacts if name == "contacts" else self.templates
         for drift in behavior.drift:
             listing.drift(drift, self._random[name])
@@ -108,7 +108,7 @@ class Emulator(shipped.Emulator):
             own: Any = match
             match = replace(own, account_id="")
         number, size = 0 if behavior.ignore_page else number, min(size, behavior.max_page_size or size)
-        return listing.page(number, size, match, behavior.extra_fields)
+        return listing.page(number, size, match, extra=behavior.extra_fields, miscount=behavior.miscount)
 
     def _milliseconds(self, request: Request) -> float:
         """Return how long a response takes."""
