@@ -16,11 +16,8 @@ settings.load_profile("letters")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """How many tests run side by side with `-n auto`: one more than there are cores, as tests wait for servers.
-
-    Four need memory enough.
-    """
-    return min(4, 1 + (os.cpu_count() or 1))
+    """How many tests run side by side with `-n auto`: as many as there are cores, but four need memory enough."""
+    return min(4, os.cpu_count() or 1)
 
 
 def pytest_collection_finish() -> None:
