@@ -175,7 +175,10 @@ class ServiceError(LettersError):
     """The service did not answer as documented; `status` is that of its response, None if that is not the reason."""
 
     exit_code = 5
-    status: int | None = None
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class ServiceUnreachable(ServiceError):
@@ -187,16 +190,12 @@ class ServiceUnreachable(ServiceError):
     may_pass = True
 
     def __init__(self, message: str, *, may_be_size: bool = False, status: int | None = None) -> None:
-        self.may_be_size, self.status = may_be_size, status
-        super().__init__(message)
+        self.may_be_size = may_be_size
+        super().__init__(message, status=status)
 
 
 class ServiceRejected(ServiceError):
     """The service rejected the request with `status`; a retry cannot help (400, 404, 422, a redirect)."""
-
-    def __init__(self, message: str, *, status: int | None = None) -> None:
-        self.status = status
-        super().__init__(message)
 
 
 class MalformedResponse(ServiceError):

@@ -62,6 +62,8 @@ def test_a_snapshot_has_the_rows_of_a_load(spark: SparkSession, world: World, tm
     names = {str(path.relative_to(tmp_path).parent).partition("/")[2] for path in tmp_path.rglob("*") if path.is_file()}
     assert names == {"", *TABLES}
     assert read_snapshot(spark, "contacts", str(tmp_path), "contacts").count() == 2_000
+    with pytest.raises(SettingsError, match=r"^table must be one of contacts, .*, got 'templates'\.$"):
+        read_snapshot(spark, "contacts", str(tmp_path), "templates")
 
 
 def test_a_listing_that_changes_is_published_whole(spark: SparkSession, world: World, tmp_path: Path) -> None:
@@ -99,9 +101,20 @@ def test_a_listing_whose_rows_jump_is_refused(spark: SparkSession, world: World,
 
 
 def test_a_task_that_fails_is_read_again(spark: SparkSession, world: World, tmp_path: Path) -> None:
-    """What the failed attempt left is not published."""
+    """What attempts leave that Spark does not commit is neither published nor kept."""
+
+    def leave(served: Emulator, number: int) -> None:
+        """Leave a file beside those of the ranges."""
+        left.extend(folder / "left.parquet" for folder in tmp_path.glob("contacts-*"))
+        for path in left:
+            path.touch()
+
+    left: list[Path] = []
+    world.emulator.before_answer = leave
     world.emulator.canned.once(When("contacts", page=12), Reply(500, headers={"Retry-After": "60"}))
     done = take(spark, world, tmp_path, retry_budget="5")
+    world.emulator.before_answer = None
+    assert {path.exists() for path in left} == {False}
     ids = [row["id"] for row in published(done)["contacts"]]
     assert len(ids) == len(set(ids))
     assert set(ids) == listed(world.emulator)
@@ -153,3 +166,5 @@ def test_secrets_and_unknown_listings_are_refused(spark: SparkSession, world: Wo
         take(spark, world, tmp_path, access_token=ACCESS)
     with pytest.raises(SettingsError, match=r"^listing must be one of templates, contacts, got 'letters'\.$"):
         snapshot(spark, "letters", str(tmp_path))
+    with pytest.raises(SettingsError, match=r"/contacts\.json is missing\.$"):
+        read_snapshot(spark, "contacts", str(tmp_path), "contacts")
