@@ -26,6 +26,24 @@ if TYPE_CHECKING:
     from letters_source.config.settings import Overrides
     from letters_source.results import Result
 
+__all__ = [
+    "ASSETS",
+    "AUDIT",
+    "CONNECTION",
+    "CONTACTS",
+    "GROUP",
+    "TEMPLATES",
+    "UNITED",
+    "accounts_of",
+    "airflow_failures",
+    "announce",
+    "compare_accounts",
+    "extra_of",
+    "load_task",
+    "plan_task",
+    "read_task",
+]
+
 logger = logging.getLogger("letters_source")
 
 CONNECTION = "letters_default"

@@ -50,6 +50,8 @@ with importing_extra("spark"):
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
+__all__ = ["Snapshot", "read_snapshot", "register", "snapshot"]
+
 # loads collect mailings day by day, because the service reports only the last one: a DataFrame would hold no others
 READABLE = {table.name: table for table in TABLES if table.name != MAILINGS.name}
 ABOUT_LOADS = ["allow_empty", "max_shrink", "allow_other_service", "lock_wait", "resume", "resume_for", "parts"]

@@ -57,7 +57,16 @@ class Edge:
     def reading(self) -> Reading:
         """The response, to compare with others."""
         rejected = sum(key.startswith(NUL) for key in self.keys)
-        return Reading(self.page, 1, self.count, pa.array(self.keys, pa.string()), rejected, 0, 0, self.size)
+        return Reading(
+            page=self.page,
+            walk=1,
+            count=self.count,
+            keys=pa.array(self.keys, pa.string()),
+            rejected=rejected,
+            asked=0,
+            answered=0,
+            size=self.size,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,17 @@ class PageReader:
         decoded = self.fetch(window)
         rows = decoded.rows
         batch = self.treat(rows).serialize() if self.spool else None
-        keys, rejected = row_keys(rows), rows["id"].null_count
-        figures = decoded.count, keys, rejected, asked, next(self.clock), window.size
-        return (Reading(window.page, walk, *figures), batch, decoded.notes), (began, monotonic())
+        reading = Reading(
+            page=window.page,
+            walk=walk,
+            count=decoded.count,
+            keys=row_keys(rows),
+            rejected=rows["id"].null_count,
+            asked=asked,
+            answered=next(self.clock),
+            size=window.size,
+        )
+        return (reading, batch, decoded.notes), (began, monotonic())
 
     def keep(self, reading: Reading, batch: pa.Buffer | None, notes: Notes) -> Reading:
         """Add a response, from the service or an earlier load, and return its reading."""

@@ -17,6 +17,17 @@ PUBLIC = ERRORS | {
     "ContactFilters", "Result", "TemplateFilters", "account_pipelines", "letters", "make_pipeline",
     "plan_parts", "read_part", "run", "run_accounts",
 }  # fmt: skip
+INTEGRATIONS = {
+    "airflow": {
+        "ASSETS", "AUDIT", "CONNECTION", "CONTACTS", "GROUP", "TEMPLATES", "UNITED", "accounts_of", "airflow_failures",
+        "announce", "compare_accounts", "extra_of", "load_task", "plan_task", "read_task",
+    },
+    "dagster": {
+        "SERVICE", "LettersComponent", "LettersResource", "LettersTranslator", "asset_specs", "dagster_failures",
+        "letters_checks",
+    },
+    "spark": {"Snapshot", "read_snapshot", "register", "snapshot"},
+}  # fmt: skip
 
 
 def test_the_public_names_are_these() -> None:
@@ -31,6 +42,20 @@ def test_every_public_name_can_be_had(name: str) -> None:
     found = getattr(letters_source, name)
     assert callable(found)
     assert getattr(found, "__name__", name) == name
+
+
+@pytest.mark.parametrize("integration", sorted(INTEGRATIONS))
+def test_the_public_names_of_integrations_are_these(tmp_path: Path, integration: str) -> None:
+    """The modules for Airflow, Dagster and Spark export exactly these names, and have each of them."""
+    code = (
+        f"from letters_source import {integration} as module\n"
+        "print(*(name for name in module.__all__ if hasattr(module, name)), sep='\\n')"
+    )
+    root = str(Path(letters_source.__file__).parents[1])
+    environment = {"HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": root}
+    done = run_python("-c", code, cwd=tmp_path, env=environment)
+    assert done.code == 0, done.err
+    assert sorted(done.out.split()) == sorted(INTEGRATIONS[integration])
 
 
 @pytest.mark.parametrize("name", ["settings_of", "Client", "__wrapped__"])
