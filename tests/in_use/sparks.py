@@ -12,15 +12,17 @@ from pathlib import Path
 from threading import Thread, Timer
 from types import MappingProxyType
 
+import duckdb
 import pyspark
 import pytest
+from holdings import Rows, in_order, parsed
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from worlds import World
 
-from letters_source.spark import register
+from letters_source.spark import Snapshot, register, snapshot
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -142,6 +144,20 @@ def failure(frame: DataFrame) -> str:
         frame.count()
     lines = str(caught.value).splitlines()
     return next(line.strip() for line in lines if line.strip().startswith("letters_source.errors."))
+
+
+def take(spark: SparkSession, world: World, to: Path, **options: str) -> Snapshot:
+    """A snapshot of contacts in four ranges."""
+    return snapshot(spark, "contacts", str(to), 4, base_url=world.settings["base_url"], **options)
+
+
+def published(done: Snapshot) -> dict[str, Rows]:
+    """The rows of each table of a snapshot."""
+    found = {}
+    for table, files in done.files.items():
+        rows = duckdb.sql(f"SELECT * FROM read_parquet({[name.removeprefix('file://') for name in files]})")
+        found[table] = in_order(table, [parsed(dict(zip(rows.columns, row, strict=True))) for row in rows.fetchall()])
+    return found
 
 
 def written(folder: Path) -> str:

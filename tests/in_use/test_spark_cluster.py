@@ -1,18 +1,22 @@
-"""On a cluster whose executor is killed, no row of a table is lost and none is there twice."""
+"""On a cluster that loses executors and runs slow tasks twice, no row is lost and none is there twice."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from holdings import Rows, held_tables, in_order, parsed
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from shelves import retrait
-from sparks import SMALL_JAVA, Cluster, read_table, start_cluster, start_spark, written
+from sparks import SMALL_JAVA, Cluster, published, read_table, start_cluster, start_spark, take, written
 from worlds import World, serve_world
 
+from letters_source.spark import Snapshot
 from programmable_emulator import Emulator, Hold, When
 
+TABLES = ("contacts", "contacts__contact_labels")
+LAST_WINDOW = When("contacts", page=41, query="pageSize=48")
+"""The end of the last of four ranges, which no other range reads."""
 SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": SMALL_JAVA,
@@ -20,6 +24,8 @@ SETTINGS = {
     "spark.speculation.quantile": "0.5",
     "spark.speculation.efficiency.enabled": "false",
 }
+
+LOST = '"Reason":"ExecutorLostFailure"'
 
 pytestmark = pytest.mark.usefixtures("usual_service")
 
@@ -52,33 +58,89 @@ def spark(world: World, cluster: Cluster, spark_folder: Path) -> Iterator[SparkS
 
 @pytest.fixture
 def pool() -> Iterator[ThreadPoolExecutor]:
-    """A thread for what waits for the test."""
-    with ThreadPoolExecutor(1) as pool:
+    """Threads for what waits for requests."""
+    with ThreadPoolExecutor(2) as pool:
         yield pool
 
 
-def wait_for(*holds: Hold) -> None:
-    """Wait until all requests have come."""
-    for hold in holds:
-        assert hold.arrived.wait(300), hold.when
+@pytest.fixture
+def one_task_lost(spark: SparkSession, spark_folder: Path) -> Iterator[None]:
+    """Raise unless one task was lost with its executor."""
+    before = written(spark_folder).count(LOST)
+    yield
+    assert written(spark_folder).count(LOST) - before == 1
 
 
-def lost_tasks(folder: Path) -> int:
-    """The number of tasks that were lost with their executor so far."""
-    return written(folder).count('"Reason":"ExecutorLostFailure"')
+def lose_executor(cluster: Cluster, worker: int, holds: Sequence[Hold]) -> None:
+    """Kill an executor while all requests are held, then release them."""
+    release(holds, lambda: cluster.kill_executor(worker))
 
 
-def test_a_table_is_whole_though_an_executor_is_killed(
-    spark: SparkSession, world: World, cluster: Cluster, spark_folder: Path, pool: ThreadPoolExecutor
-) -> None:
-    """Its task is run again by another executor, and its rows are there once."""
-    frame, lost = read_table(spark, world, "contacts", accounts="A,B", page_size=50), lost_tasks(spark_folder)
-    with world.emulator.hold(When("contacts", page=3), When("contacts", page=3)) as holds:
-        reading = pool.submit(lambda: frame.toArrow().to_pylist())
-        wait_for(*holds)
-        cluster.kill_executor(0)
-    rows: Rows = [parsed(row) for row in reading.result()]
+def release(holds: Sequence[Hold], before: Callable[[], object] = lambda: None) -> None:
+    """Release requests once all have come and something else is done."""
+    try:
+        for hold in holds:
+            assert hold.arrived.wait(300), hold.when
+        before()
+    finally:
+        for hold in holds:
+            hold.released.set()
+
+
+def check_table(frame: DataFrame, world: World) -> None:
+    """Raise if the contacts of both accounts are not what the service holds."""
+    rows: Rows = [parsed(row) for row in frame.toArrow().to_pylist()]
     accounts = {row["id"]: row.pop("account_id") for row in rows}
     assert in_order("contacts", rows) == held_tables(world.emulator)["contacts"]
     assert accounts == {row.id: row.traits.account_id for row in world.emulator.contacts.rows()}
-    assert lost_tasks(spark_folder) - lost == 1
+
+
+def check_snapshot(done: Snapshot, world: World, to: Path) -> None:
+    """Raise if a snapshot is not what the service holds, or if there is anything but it and its manifest."""
+    held, shown = held_tables(world.emulator), published(done)
+    assert (done.verdict, done.rows) == ("stable", 2_000)
+    assert {name: shown[name] for name in TABLES} == {name: held[name] for name in TABLES}
+    files = {Path(name.removeprefix("file://")) for names in done.files.values() for name in names}
+    assert {path for path in to.rglob("*") if path.is_file()} == {to / "contacts.json", *files}
+
+
+@pytest.mark.usefixtures("one_task_lost")
+def test_a_table_is_whole_though_an_executor_is_killed(
+    spark: SparkSession, world: World, cluster: Cluster, pool: ThreadPoolExecutor
+) -> None:
+    """Its task is run again by another executor, and its rows are there once."""
+    frame = read_table(spark, world, "contacts", accounts="A,B", page_size=50)
+    with world.emulator.hold(When("contacts", page=3), When("contacts", page=3)) as holds:
+        losing = pool.submit(lose_executor, cluster, 0, holds)
+        check_table(frame, world)
+    losing.result()
+
+
+@pytest.mark.usefixtures("one_task_lost")
+def test_a_snapshot_is_whole_though_an_executor_is_killed(
+    spark: SparkSession, world: World, cluster: Cluster, pool: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    """Its range is read again, another range by a task and its copy at once, and each is published once."""
+    ranges = When("contacts", page=3), When("contacts", page=15)
+    with world.emulator.hold(*ranges, LAST_WINDOW, LAST_WINDOW) as holds:
+        losing = pool.submit(lose_executor, cluster, 1, holds[:2])
+        # both attempts get the end of the range at the same moment, and may both write a file
+        releasing = pool.submit(release, holds[2:])
+        check_snapshot(take(spark, world, tmp_path), world, tmp_path)
+    losing.result()
+    releasing.result()
+
+
+def test_a_slow_task_of_a_table_is_overtaken(spark: SparkSession, world: World) -> None:
+    """Its copy's rows are there once, though the first attempt still waits for the service."""
+    frame = read_table(spark, world, "contacts", accounts="A,B", page_size=50)
+    with world.emulator.hold(When("contacts", page=3, query="account_id=A")) as [first]:
+        check_table(frame, world)
+        assert (first.arrived.is_set(), first.released.is_set()) == (True, False)
+
+
+def test_a_slow_range_is_overtaken(spark: SparkSession, world: World, tmp_path: Path) -> None:
+    """The snapshot is published while the first attempt still waits for the service, which leaves nothing."""
+    with world.emulator.hold(LAST_WINDOW) as [first]:
+        check_snapshot(take(spark, world, tmp_path), world, tmp_path)
+        assert (first.arrived.is_set(), first.released.is_set()) == (True, False)

@@ -4,16 +4,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
-from holdings import Rows, in_order, parsed
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from sparks import written
+from sparks import published, take, written
 from worlds import ACCESS, REFRESH, World, serve_world
 
 from letters_source import IncompleteListing, ServiceRejected, SettingsError
-from letters_source.spark import Snapshot, read_snapshot, snapshot
+from letters_source.spark import read_snapshot, snapshot
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 TABLES = ("contacts", "contacts__contact_labels", "rejected_rows")
@@ -30,23 +28,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def take(spark: SparkSession, world: World, to: Path, **options: str) -> Snapshot:
-    """A snapshot of contacts in four ranges."""
-    return snapshot(spark, "contacts", str(to), 4, base_url=world.settings["base_url"], **options)
-
-
 def listed(emulator: Emulator) -> set[str]:
     """The ids that the service lists, apart from that of the row that has none."""
     return set(emulator.contacts.ids()) - {"None"}
-
-
-def published(done: Snapshot) -> dict[str, Rows]:
-    """The rows of each table of a snapshot."""
-    found = {}
-    for table, files in done.files.items():
-        rows = duckdb.sql(f"SELECT * FROM read_parquet({[name.removeprefix('file://') for name in files]})")
-        found[table] = in_order(table, [parsed(dict(zip(rows.columns, row, strict=True))) for row in rows.fetchall()])
-    return found
 
 
 def test_a_snapshot_has_the_rows_of_a_load(spark: SparkSession, world: World, tmp_path: Path) -> None:
