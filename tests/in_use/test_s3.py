@@ -19,7 +19,7 @@ from shelves import amend
 from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
-from letters_source import Result, SettingsError, make_pipeline, run
+from letters_source import Result, SettingsError, make_pipeline, plan_parts, read_part, run
 from letters_source.destination.pipeline import Kind
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import CONTACTS
@@ -268,3 +268,20 @@ def test_duckdb_files_are_not_for_buckets(world: World, letters: Letters) -> Non
     done = letters("load", "--to", "s3://bucket/letters.duckdb")
     assert done.code == 2
     assert "s3://bucket/letters.duckdb is not a local path" in done.err
+
+
+def test_parts_in_a_bucket_are_loaded(
+    begin: Begin, endpoint: str, place: str, store: s3fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks find the bucket by the variables of AWS, and a part that is read again replaces its file."""
+    variables = {"ACCESS_KEY_ID": KEY, "SECRET_ACCESS_KEY": SECRET, "REGION": REGION, "ENDPOINT_URL": endpoint}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    world = begin(Emulator(300, 3))
+    world.settings.update(page_size=50, parts=place)
+    for part in (*plan_parts("contacts", 2, **world.settings), 1):
+        read_part("contacts", part, **world.settings)
+    world.load()
+    assert world.is_exact()
+    parts = [path.rpartition("/")[2] for path in store.glob(f"{place}/contacts/*/*.parquet")]
+    assert sorted(parts) == ["0000.parquet", "0001.parquet", "mend-0000.parquet"]
