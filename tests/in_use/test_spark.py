@@ -1,5 +1,6 @@
-"""Do Spark's tables have the rows that a load has, or does the job fail?"""
+"""Do Spark's tables and snapshots have the rows that a load has, or does the job fail?"""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,12 +12,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 from shelves import retrait
-from sparks import failure, read_table, written
+from sparks import failure, published, read_table, take, written
 from worlds import ACCESS, REFRESH, World, serve_world
 
-from letters_source.spark import slots_of
+from letters_source import IncompleteListing, ServiceRejected, SettingsError
+from letters_source.spark import read_snapshot, slots_of, snapshot
 from letters_source.tables import CONTACTS
-from programmable_emulator import Behavior, Emulator, Reply, When
+from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
 PIPELINES = Path(__file__).parents[2] / "pipelines"
 SPARK_TYPES = {
@@ -46,6 +48,7 @@ TOO_LATE = Reply(500, headers={"Retry-After": "60"})
 """A failure that a task does not wait out."""
 SHOWN = ("SparkListenerTaskEnd", "Setting default log level")
 """What the event log and Spark's output have."""
+TABLES = ("contacts", "contacts__contact_labels", "rejected_rows")
 ORDERS = {**KEYS, **FACETS, "rejected_rows": ("listing", "page", "position")}
 
 pytestmark = pytest.mark.usefixtures("usual_service")
@@ -61,6 +64,29 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with serve_world(tmp_path_factory.mktemp("world"), emulator=emulator) as world:
         world.load(facets=True, page_size=10)
         yield world
+
+
+@pytest.fixture(scope="module")
+def service_of_pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """2,000 contacts, in pages of at most 50; each 50th request fails, and one row has no id."""
+    emulator = Emulator(2_000, 1, behavior=Behavior(max_page_size=50, fault_every=50))
+    emulator.contacts.insert({"id": None, "firstName": "Nobody"})
+    with serve_world(tmp_path_factory.mktemp("pages"), emulator=emulator) as pages:
+        yield pages
+
+
+@pytest.fixture
+def pages(service_of_pages: World) -> Iterator[World]:
+    """The service of snapshots, which behaves as usual when a test begins."""
+    emulator, usual = service_of_pages.emulator, service_of_pages.emulator.behavior
+    yield service_of_pages
+    emulator.behavior, emulator.before_answer = usual, None
+    emulator.canned.clear()
+
+
+def listed(emulator: Emulator) -> set[str]:
+    """The ids that the service lists, apart from that of the row that has none."""
+    return set(emulator.contacts.ids()) - {"None"}
 
 
 def by_key(table: str, rows: Iterable[dict[str, Any]]) -> Rows:
@@ -178,3 +204,124 @@ def test_the_recipe_writes_the_contacts(spark: SparkSession, world: World) -> No
 def test_the_cores_of_one_machine_are_known(spark: SparkSession) -> None:
     """A session on two cores runs two tasks at once."""
     assert slots_of(spark) == 2
+
+
+def test_a_snapshot_has_the_rows_of_a_load(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+    """All tables are those of a load with the same settings, and nothing but them and the manifest is left."""
+    done = take(spark, pages, tmp_path)
+    pages.load(only=("contacts",))
+    loaded = pages.tables()
+    shown = published(done)
+    assert (done.verdict, done.rows) == ("stable", 2_001)
+    assert {name: shown[name] for name in TABLES[:2]} == {name: loaded[name] for name in TABLES[:2]}
+    assert [row["row"] for row in shown["rejected_rows"]] == [row["row"] for row in loaded["rejected_rows"]]
+    assert json.loads((tmp_path / "contacts.json").read_text())["files"] == done.files
+    names = {str(path.relative_to(tmp_path).parent).partition("/")[2] for path in tmp_path.rglob("*") if path.is_file()}
+    assert names == {"", *TABLES}
+    assert read_snapshot(spark, "contacts", str(tmp_path), "contacts").count() == 2_000
+    with pytest.raises(SettingsError, match=r"^table must be one of contacts, .*, got 'templates'\.$"):
+        read_snapshot(spark, "contacts", str(tmp_path), "templates")
+
+
+def test_a_listing_that_changes_is_published_whole(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+    """Every contact that was there throughout is published once, and none that never was."""
+    emulator = pages.emulator
+    emulator.behavior = Behavior(
+        max_page_size=50, drift=[Drift("insert", "front", 0.4), Drift("delete", "anywhere", 0.4)]
+    )
+    held = [listed(emulator)]
+    emulator.before_answer = lambda served, _: held.append(listed(served))
+    done = take(spark, pages, tmp_path)
+    emulator.before_answer = None
+    held.append(listed(emulator))
+    ids = [row["id"] for row in published(done)["contacts"]]
+    assert done.verdict == "continuous"
+    assert len(held[0] ^ held[-1]) >= 20
+    assert len(ids) == len(set(ids))
+    assert set.intersection(*held) <= set(ids) <= set.union(*held)
+
+
+def test_a_listing_whose_rows_jump_is_refused(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+    """The driver raises the error, and nothing is published or left."""
+    emulator = pages.emulator
+
+    def jump(served: Emulator, number: int) -> None:
+        """Move the last row into the middle."""
+        ids = list(served.contacts.ids())
+        served.contacts.insert(served.contacts.delete(ids[-1]).document, at=number % 1_500)
+
+    emulator.before_answer = jump
+    with pytest.raises(IncompleteListing, match=r"^contacts: .*nothing was loaded"):
+        take(spark, pages, tmp_path)
+    emulator.before_answer = None
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_task_that_fails_is_read_again(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+    """What attempts leave that Spark does not commit is neither published nor kept."""
+
+    def leave(served: Emulator, number: int) -> None:
+        """Leave a file beside those of the ranges."""
+        left.extend(folder / "left.parquet" for folder in tmp_path.glob("contacts-*"))
+        for path in left:
+            path.touch()
+
+    left: list[Path] = []
+    pages.emulator.before_answer = leave
+    pages.emulator.canned.once(When("contacts", page=12), Reply(500, headers={"Retry-After": "60"}))
+    done = take(spark, pages, tmp_path, retry_budget="5")
+    pages.emulator.before_answer = None
+    assert {path.exists() for path in left} == {False}
+    ids = [row["id"] for row in published(done)["contacts"]]
+    assert len(ids) == len(set(ids))
+    assert set(ids) == listed(pages.emulator)
+
+
+def test_an_error_before_the_first_range_is_told_as_it_is(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+    """A listing that is not there and a proof that ranges cannot give leave nothing."""
+    pages.emulator.canned.once(When("contacts"), Reply(404))
+    with pytest.raises(ServiceRejected, match=r"^contacts page 0: "):
+        take(spark, pages, tmp_path)
+    with pytest.raises(SettingsError, match=r"^contacts: parts cannot be proven exact: "):
+        take(spark, pages, tmp_path, proof="exact")
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_the_former_snapshot_stays_for_its_readers(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+    """The manifest names the newest; the one before it is kept, older ones are deleted."""
+    done = [take(spark, pages, tmp_path) for _ in range(3)]
+    folders = {Path(one.files["contacts"][0].removeprefix("file://")).parents[1].name for one in done[1:]}
+    assert {path.name for path in tmp_path.iterdir()} == {"contacts.json", *folders}
+
+
+def test_no_secret_is_written(spark: SparkSession, pages: World, tmp_path: Path, spark_folder: Path) -> None:
+    """No token is in the event log, in Spark's output, or in a file of the snapshot."""
+    seen: list[bytes] = []
+
+    def look(served: Emulator, number: int) -> None:
+        """Keep what is staged so far."""
+        seen.extend(path.read_bytes() for path in tmp_path.rglob("*.parquet"))
+
+    pages.emulator.before_answer = look
+    take(spark, pages, tmp_path)
+    pages.emulator.before_answer = None
+    seen.extend(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    spoken = written(spark_folder).encode()
+    assert b"SparkListenerTaskEnd" in spoken
+    assert not any(token.encode() in text for text in (*seen, spoken) for token in (ACCESS, REFRESH))
+
+
+def test_the_format_is_not_written_otherwise(spark: SparkSession) -> None:
+    """The error names the function that publishes listings."""
+    with pytest.raises(PySparkException, match=r"the format letters cannot be written; letters_source.spark.snapshot"):
+        spark.range(1).write.format("letters").mode("append").save()
+
+
+def test_secrets_and_unknown_listings_are_refused(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+    """As when a table is read."""
+    with pytest.raises(SettingsError, match="access_token"):
+        take(spark, pages, tmp_path, access_token=ACCESS)
+    with pytest.raises(SettingsError, match=r"^listing must be one of templates, contacts, got 'letters'\.$"):
+        snapshot(spark, "letters", str(tmp_path))
+    with pytest.raises(SettingsError, match=r"/contacts\.json is missing\.$"):
+        read_snapshot(spark, "contacts", str(tmp_path), "contacts")
