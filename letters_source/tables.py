@@ -4,7 +4,7 @@ The Arrow schemas, dlt's hints, databases' comments and README's table list are 
 meanings follow the service's interface document, sections 2.2 to 2.4.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -365,3 +365,25 @@ def tables_of(listing: str) -> tuple[Table, ...]:
 def facets_of(listing: str) -> tuple[Table, ...]:
     """Return the listing's facet tables: values that the listing can be filtered by but does not contain."""
     return tuple(table for table in TABLES if table.listing == listing and table.part == "facet")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key from a child table to its parent; `single` where a parent has at most one such row."""
+
+    child: str
+    column: str
+    parent: str
+    parent_column: str
+    single: bool
+
+
+def find_references(tables: Sequence[Table]) -> tuple[Reference, ...]:
+    """Return the foreign keys of child tables, in the order of the tables."""
+    roots = {table.listing: table for table in tables if not table.is_child}
+    return tuple(
+        # more columns of the key follow if a parent has many rows
+        Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
+        for child in tables
+        if child.is_child and (parent := roots[child.listing])
+    )

@@ -1,14 +1,11 @@
 """Renders the tables as sources of a dbt project, with tests, descriptions and freshness."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from letters_source.tables import DATASET, LISTING_AUDIT, Column, Table
-
-if TYPE_CHECKING:
-    from letters_source.cli.dictionary import Reference
+from letters_source.tables import DATASET, LISTING_AUDIT, Column, Reference, Table, find_references
 
 HEADER = """\
 # Written by `letters schema --format dbt`. These variables of the project tell it what your loads do:
@@ -26,9 +23,9 @@ TYPES = {"timestamp": "timestamptz", "double": "double precision"}
 Properties = dict[str, Any]
 
 
-def to_dbt(tables: Sequence[Table], references: "Sequence[Reference]") -> str:
+def to_dbt(tables: Sequence[Table]) -> str:
     """Return the tables and their foreign keys as a properties file, for dbt 1.10.8 or later."""
-    reference_of = {reference.child: reference for reference in references}
+    reference_of = {reference.child: reference for reference in find_references(tables)}
     source = {
         "name": SOURCE,
         "description": "Templates and contacts of a letter mailing service, loaded by letters_source.",
@@ -39,7 +36,7 @@ def to_dbt(tables: Sequence[Table], references: "Sequence[Reference]") -> str:
     return HEADER + text.rstrip("\n")
 
 
-def describe_table(table: Table, reference: "Reference | None") -> Properties:
+def describe_table(table: Table, reference: Reference | None) -> Properties:
     """Return the properties of a table and its columns."""
     key_test = [enabled_test("unique", parts_of(table), column_name=" || '|' || ".join(table.key))]
     return without_empty(
@@ -55,7 +52,7 @@ def describe_table(table: Table, reference: "Reference | None") -> Properties:
     )
 
 
-def describe_column(column: Column, table: Table, reference: "Reference | None") -> Properties:
+def describe_column(column: Column, table: Table, reference: Reference | None) -> Properties:
     """Return the properties of a column."""
     names = [
         *(["unique"] if table.key == (column.name,) else []),
@@ -94,7 +91,7 @@ def enabled_test(name: str, parts: Sequence[str], config: Properties | None = No
     return {name: properties} if properties else name
 
 
-def reference_test(table: Table, reference: "Reference") -> Any:
+def reference_test(table: Table, reference: Reference) -> Any:
     """Return the test that each row has a parent; only a warning where the parent may be deleted, or too new."""
     parts = dict.fromkeys([*parts_of(table), reference.parent])
     lenient = {"severity": "warn"} if table.part in ("facet", "window") else None

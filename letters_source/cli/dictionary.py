@@ -2,38 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, Literal
 
-from letters_source.tables import TABLES, Column, Table
+from letters_source.cli.dbt import to_dbt
+from letters_source.tables import TABLES, Column, Reference, Table, find_references
 
 Form = Literal["text", "markdown", "json", "mermaid", "dbml", "dbt"]
 Tables = Sequence[Table]
 
 HEADINGS = ("column", "type", "key", "personal", "meaning")
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A foreign key from a child table to its parent; `single` where a parent has at most one such row."""
-
-    child: str
-    column: str
-    parent: str
-    parent_column: str
-    single: bool
-
-
-def find_references(tables: Tables) -> tuple[Reference, ...]:
-    """Return the foreign keys of child tables, in the order of the tables."""
-    roots = {table.listing: table for table in tables if not table.is_child}
-    return tuple(
-        # more columns of the key follow if a parent has many rows
-        Reference(child.name, child.key[0], parent.name, parent.key[0], single=len(child.key) == 1)
-        for child in tables
-        if child.is_child and (parent := roots[child.listing])
-    )
 
 
 def render(form: Form, tables: Tables = TABLES) -> str:
@@ -156,14 +135,6 @@ def dbml_reference(reference: Reference) -> str:
     """Return one foreign key: a parent has one such row, or many."""
     has = "-" if reference.single else "<"
     return f"Ref: {reference.parent}.{reference.parent_column} {has} {reference.child}.{reference.column}"
-
-
-def to_dbt(tables: Tables) -> str:
-    """Return the tables as sources of dbt."""
-    # the other forms do without YAML
-    from letters_source.cli import dbt
-
-    return dbt.to_dbt(tables, find_references(tables))
 
 
 WRITERS: Mapping[Form, Callable[[Tables], str]] = {

@@ -5,8 +5,8 @@ from typing import Any
 import yaml
 
 from letters_source.cli.dbt import HEADER
-from letters_source.cli.dictionary import find_references, render
-from letters_source.tables import DATASET, TABLES, Column, Table
+from letters_source.cli.dictionary import render
+from letters_source.tables import DATASET, TABLES, Column, Table, find_references
 
 CAMPS = Table(
     "contacts",

@@ -11,9 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from letters_source.cli.dictionary import Form, Reference, find_references, render, to_mermaid
+from letters_source.cli.dictionary import Form, render, to_mermaid
 from letters_source.cli.main import cli
-from letters_source.tables import LOAD_ID, TABLES, Column, Table
+from letters_source.tables import LOAD_ID, TABLES, Column, Reference, Table, find_references
 
 CAMPS = Table(
     "camps",
