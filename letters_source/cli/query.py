@@ -27,7 +27,13 @@ def print_rows(query: str, source: Path, dataset: str, form: Form) -> None:
             if rows is not None:
                 {"table": show_table, "csv": write_csv, "json": write_json}[form](rows)
         except duckdb.Error as error:
-            raise SettingsError(f"the query failed: {reason(error)}") from None
+            raise SettingsError(f"the query failed: {reason(error)}{suggestion(error)}") from None
+
+
+def suggestion(error: duckdb.Error) -> str:
+    """Return the names that DuckDB suggests in place of an unknown one, after a space; empty where it has none."""
+    lines = str(error).splitlines()
+    return "".join(f" {line}" for line in lines if line.startswith(("Did you mean", "Candidate bindings")))
 
 
 def show_table(rows: duckdb.DuckDBPyRelation) -> None:

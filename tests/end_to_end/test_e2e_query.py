@@ -103,6 +103,16 @@ def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
     assert (done.code, done.err[: len(words)]) == (2, words)
 
 
+@pytest.mark.usefixtures("emulator")
+def test_an_unknown_name_is_told_with_the_name_it_resembles(letters: Letters) -> None:
+    """A misspelt table or column exits with code 2 and one line that suggests the right name."""
+    words = 'letters: the query failed: Table with name contact does not exist! Did you mean "contacts"?\n'
+    assert letters("query", "FROM contact") == Outcome(2, "", words)
+    words = 'letters: the query failed: Referenced column "stat" not found in FROM clause! Candidate bindings: "state'
+    done = letters("query", "SELECT stat FROM contacts")
+    assert (done.code, done.err[: len(words)], done.err.count("\n")) == (2, words, 1)
+
+
 @pytest.mark.usefixtures("project")
 def test_a_file_that_is_not_there_is_named(letters: Letters) -> None:
     """A missing file is named, together with the option for another one."""
