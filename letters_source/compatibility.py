@@ -71,9 +71,9 @@ def check_service(client: SqlClient | None, dataset: str, task: Task, audits: Se
     wanted = service_of(task.settings.base_url)
     if held not in (None, wanted) and not task.settings.allow_other_service:
         raise SettingsError(
-            f"{task.name}: the dataset {dataset} was loaded from {held}, and base_url is {wanted}; to keep both, "
-            f"choose another dataset with --dataset. If the service moved, set {SECTION}.allow_other_service to true "
-            "for one load.",
+            f"{task.name}: the dataset {dataset} was loaded from {held}, and base_url is {wanted}. Check base_url; to "
+            f"keep both, choose another dataset with --dataset; if the service moved, set "
+            f"{SECTION}.allow_other_service to true for one load, which replaces the current rows.",
             key=f"{SECTION}.base_url",
         )
 

@@ -35,9 +35,9 @@ def refusal(world: World, **changes: Any) -> str:
 def words(listing: str, held: str, wanted: str) -> str:
     """The message that names both services and what to do."""
     return (
-        f"{listing}: the dataset letters_data was loaded from {held}, and base_url is {wanted}; to keep both, choose "
-        "another dataset with --dataset. If the service moved, set sources.letters.allow_other_service to true for one "
-        "load."
+        f"{listing}: the dataset letters_data was loaded from {held}, and base_url is {wanted}. Check base_url; "
+        "to keep both, choose another dataset with --dataset; if the service moved, set "
+        "sources.letters.allow_other_service to true for one load, which replaces the current rows."
     )
 
 
