@@ -161,21 +161,40 @@ def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
     return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
 
 
+PADDING = 3
+"""The width of the frame and the spaces around a cell."""
+LEAST_PLACE = 20
+"""The characters without which places are not shown in the list of runs."""
+
+
 def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
-    """Print runs of the ledger, as a JSON array or a table."""
+    """Print runs of the ledger, as a JSON array or a table; places fold, and narrow terminals do without them."""
     if as_json:
         click.echo(msgspec.json.encode(runs).decode())
         return
-    table = make_table("started (UTC)", "rows", "seconds")
-    for name in ("where", "dataset", "verdict or error"):
-        table.add_column(name, overflow="fold")
+    table = runs_table(runs)
+    room = console().width - full_width(table) - PADDING
+    print_table(table if room < LEAST_PLACE else runs_table(runs, place_width=room))
+
+
+def runs_table(runs: Sequence[Run], *, place_width: int = 0) -> "Table":
+    """Return a row for each run; the column of places folds, and is left out where its width is 0."""
+    from rich.table import Table
+
+    table = Table()
+    table.add_column("started (UTC)", no_wrap=True)
+    table.add_column("outcome", overflow="fold")
+    for name in ("rows", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("dataset", overflow="fold")
+    if place_width:
+        table.add_column("where", overflow="fold", max_width=place_width)
     for each in runs:
         rows = f"{each.rows:,}" if each.load_id else ""
-        where = each.place or each.destination
         started = f"{each.started_at:%Y-%m-%d %H:%M:%S}"
-        table.add_row(started, rows, f"{each.seconds:.1f}", where, each.dataset, each.ending)
-    # its last columns matter most, and fold
-    console().print(table)
+        cells = started, each.ending, rows, f"{each.seconds:.1f}", each.dataset, each.place or each.destination
+        table.add_row(*cells[: len(table.columns)])
+    return table
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:
@@ -203,11 +222,12 @@ def make_table(first: str, *figures: str) -> "Table":
 def print_table(table: "Table") -> None:
     """Print a table; on a narrow terminal without its last columns, so that no figure is cut."""
     screen = console()
-    unbounded = screen.options.update(width=1_000)
-    while (
-        screen.is_terminal
-        and len(table.columns) > 2
-        and screen.measure(table, options=unbounded).maximum > screen.width
-    ):
+    while screen.is_terminal and len(table.columns) > 2 and full_width(table) > screen.width:
         table.columns.pop()
     screen.print(table)
+
+
+def full_width(table: "Table") -> int:
+    """Return how many characters wide a table is where nothing folds."""
+    screen = console()
+    return screen.measure(table, options=screen.options.update(width=1_000)).maximum

@@ -899,6 +899,28 @@ def test_narrow_terminals_drop_columns_and_cut_no_figure(world: World, width: in
     assert re.search(r"^ *.? *contacts[^\n]* 45/45 rows", plain, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("width", "head"),
+    [
+        (120, ["started (UTC)", "outcome", "rows", "seconds", "dataset", "where"]),
+        (60, ["started (UTC)", "outcome", "rows", "seconds"]),
+        (40, ["started (UTC)", "outcome", "rows"]),
+    ],
+)
+def test_runs_on_narrow_terminals_keep_their_times_whole(world: World, width: int, head: list[str]) -> None:
+    """The list of runs drops whole columns on a narrow terminal; times and numbers are never broken."""
+    world.load()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(width)}
+    child = pexpect.spawn(COMMAND, ["runs"], encoding="utf-8", timeout=60, env=environment)
+    child.expect(pexpect.EOF)
+    shown = rows_shown(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(child.before)).replace("\r", "\n"))
+    assert shown[0] == head
+    first = dict(zip(head, shown[1], strict=True))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", first["started (UTC)"])
+    assert first["outcome"] == "exact"
+    assert first.get("rows", "52") == "52"
+
+
 @pytest.mark.usefixtures("world")
 def test_a_log_has_a_line_for_each_phase_and_listing(letters: Letters) -> None:
     """Without a terminal, stderr has a line per listing and phase."""

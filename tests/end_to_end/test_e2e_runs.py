@@ -69,10 +69,10 @@ def test_the_table_shows_a_line_for_each_run(world: World) -> None:
     lines = run_command("runs").out.splitlines()
     place = str(Path("letters.duckdb").absolute())
     head, *rows = [re.split(" *[│┃] *", line)[1:-1] for line in lines if line.startswith(("│", "┃"))]
-    assert head == ["started (UTC)", "rows", "seconds", "where", "dataset", "verdict or error"]
-    assert [(row[1], *row[3:]) for row in rows] == [
-        ("", place, "spring", "NotAuthorised (exit code 3)"),
-        ("52", place, "letters_data", "exact"),
+    assert head == ["started (UTC)", "outcome", "rows", "seconds", "dataset", "where"]
+    assert [(*row[1:3], *row[4:]) for row in rows] == [
+        ("NotAuthorised (exit code 3)", "", "spring", place),
+        ("exact", "52", "letters_data", place),
     ]
 
 
