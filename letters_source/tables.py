@@ -104,6 +104,17 @@ class Table:
         return self.name.rpartition("__")[2]
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A foreign key from a child table to its parent; `single` where a parent has at most one such row."""
+
+    child: str
+    column: str
+    parent: str
+    parent_column: str
+    single: bool
+
+
 UNDOCUMENTED = Column(
     "undocumented",
     "",
@@ -365,17 +376,6 @@ def tables_of(listing: str) -> tuple[Table, ...]:
 def facets_of(listing: str) -> tuple[Table, ...]:
     """Return the listing's facet tables: values that the listing can be filtered by but does not contain."""
     return tuple(table for table in TABLES if table.listing == listing and table.part == "facet")
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A foreign key from a child table to its parent; `single` where a parent has at most one such row."""
-
-    child: str
-    column: str
-    parent: str
-    parent_column: str
-    single: bool
 
 
 def find_references(tables: Sequence[Table]) -> tuple[Reference, ...]:

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
     from letters_source.emulator import Emulator
 
+PADDING = 3
+"""The width of the frame and the spaces around a cell."""
+LEAST_PLACE = 20
+"""The characters without which places are not shown in the list of runs."""
+
 
 @cache
 def console(*, stderr: bool = False) -> "Console":
@@ -159,12 +164,6 @@ def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
         return f'import deltalake, duckdb; contacts = {rows}; duckdb.sql("from contacts {wanted}").show()'
     files = f"duckdb.read_parquet({json.dumps(str(folder / '*.parquet'))})"
     return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
-
-
-PADDING = 3
-"""The width of the frame and the spaces around a cell."""
-LEAST_PLACE = 20
-"""The characters without which places are not shown in the list of runs."""
 
 
 def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
