@@ -194,7 +194,7 @@ def test_a_value_set_by_hand_is_found(configure: Configure) -> None:
     assert found == ("4", "office, old")
 
 
-def test_a_misspelt_key_is_named() -> None:
+def test_a_misspelled_key_is_named() -> None:
     """It would be ignored; the message suggests the closest name, or lists all."""
     section, known = "sources.letters.pii", ("email", "all")
     with pytest.raises(SettingsError, match=r"^unknown setting sources\.letters\.pii\.emial; did you mean email\?$"):

@@ -630,14 +630,14 @@ def test_a_misspelled_filter_set_by_hand_is_named(resolve: Resolve) -> None:
 @pytest.mark.parametrize(
     ("key", "meant"), [("PAGESIZE", "page_size"), ("FACET", "facets"), ("BASEURL", "base_url"), ("CONTACT", "contacts")]
 )
-def test_a_setting_that_is_misspelt_is_named(resolve: Resolve, key: str, meant: str) -> None:
+def test_a_setting_that_is_misspelled_is_named(resolve: Resolve, key: str, meant: str) -> None:
     """In the environment, with what was meant."""
     assert (
         problem(resolve, None, **{key: "7"}) == f"unknown setting sources.letters.{key.lower()}; did you mean {meant}?"
     )
 
 
-def test_a_setting_that_is_misspelt_in_a_file_is_named(resolve: Resolve, project: Path) -> None:
+def test_a_setting_that_is_misspelled_in_a_file_is_named(resolve: Resolve, project: Path) -> None:
     """Also for an environment; keys that are like none of ours are left to dlt."""
     with (project / ".dlt/config.toml").open("a") as config:
         config.write("[sources.letters.production]\nschema_contract = 'freeze'\nmax_worker = 2\n")
@@ -679,8 +679,8 @@ def test_a_load_has_one_mode(resolve: Resolve, given: Overrides, mode: Mode) -> 
 
 def test_an_argument_that_is_no_setting_is_named(resolve: Resolve) -> None:
     """With the settings that there are."""
-    misspelt: Any = {"pagesize": 100, "page_size": 10}
-    assert problem(resolve, misspelt) == "unknown setting sources.letters.pagesize; did you mean page_size?"
+    misspelled: Any = {"pagesize": 100, "page_size": 10}
+    assert problem(resolve, misspelled) == "unknown setting sources.letters.pagesize; did you mean page_size?"
 
 
 def test_a_policy_alone_is_that_of_all(resolve: Resolve) -> None:

@@ -178,7 +178,7 @@ def test_a_wrong_policy_is_named(world: World, settings: dict[str, Any], message
     assert world.emulator.hits == []
 
 
-def test_a_misspelt_column_in_a_file_is_an_error(world: World) -> None:
+def test_a_misspelled_column_in_a_file_is_an_error(world: World) -> None:
     """A misspelled column in a settings file is an error, since its values would be kept unchanged."""
     Path(".dlt").mkdir()
     Path(".dlt/config.toml").write_text('[sources.letters.pii]\nall = "drop"\ne_mail = "keep"\n')

@@ -105,7 +105,7 @@ def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
 
 @pytest.mark.usefixtures("emulator")
 def test_an_unknown_name_is_told_with_the_name_it_resembles(letters: Letters) -> None:
-    """A misspelt table or column exits with code 2 and one line that suggests the right name."""
+    """A misspelled table or column exits with code 2 and one line that suggests the right name."""
     words = 'letters: the query failed: Table with name contact does not exist! Did you mean "contacts"?\n'
     assert letters("query", "FROM contact") == Outcome(2, "", words)
     words = 'letters: the query failed: Referenced column "stat" not found in FROM clause! Candidate bindings: "state'

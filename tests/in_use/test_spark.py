@@ -137,7 +137,7 @@ def test_an_incomplete_listing_fails_the_job(spark: SparkSession, world: World) 
 
 
 def test_a_failed_task_runs_again(spark: SparkSession, world: World) -> None:
-    """Its second attempt reads the listing from the start, and rows are right."""
+    """The second attempt of a task reads the listing from the start, and rows are right."""
     world.emulator.canned.once(When("contacts", page=2), TOO_LATE)
     before = len(world.emulator.hits)
     labels = read_table(spark, world, "contacts__contact_labels", retry_budget=1).toArrow().to_pylist()

@@ -108,7 +108,7 @@ def check_snapshot(done: Snapshot, world: World, to: Path) -> None:
 def test_a_table_is_whole_though_an_executor_is_killed(
     spark: SparkSession, world: World, cluster: Cluster, pool: ThreadPoolExecutor
 ) -> None:
-    """Its task is run again by another executor, and its rows are there once."""
+    """Another executor runs the lost task again, and each row is there once."""
     frame = read_table(spark, world, "contacts", accounts="A,B", page_size=50)
     with world.emulator.hold(When("contacts", page=3), When("contacts", page=3)) as holds:
         losing = pool.submit(lose_executor, cluster, 0, holds)
@@ -120,7 +120,7 @@ def test_a_table_is_whole_though_an_executor_is_killed(
 def test_a_snapshot_is_whole_though_an_executor_is_killed(
     spark: SparkSession, world: World, cluster: Cluster, pool: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
-    """Its range is read again, another range by a task and its copy at once, and each is published once."""
+    """A lost range is read again, another by a task and its copy at once, and each is published once."""
     ranges = When("contacts", page=3), When("contacts", page=15)
     with world.emulator.hold(*ranges, LAST_WINDOW, LAST_WINDOW) as holds:
         losing = pool.submit(lose_executor, cluster, 1, holds[:2])
@@ -132,7 +132,7 @@ def test_a_snapshot_is_whole_though_an_executor_is_killed(
 
 
 def test_a_slow_task_of_a_table_is_overtaken(spark: SparkSession, world: World) -> None:
-    """Its copy's rows are there once, though the first attempt still waits for the service."""
+    """The rows of the second attempt are there once, though the first still waits for the service."""
     frame = read_table(spark, world, "contacts", accounts="A,B", page_size=50)
     with world.emulator.hold(When("contacts", page=3, query="account_id=A")) as [first]:
         check_table(frame, world)
