@@ -126,7 +126,7 @@ def test_sources_are_exact() -> None:
 
 
 def test_every_table_and_column_has_its_description() -> None:
-    """In the order of the tables."""
+    """dbt's sources describe every table and column with the schema's words, in the order of the tables."""
     assert [
         (table["name"], table["description"], column["name"], column["description"])
         for table in parsed_tables(*TABLES)
@@ -172,7 +172,7 @@ def test_every_reference_is_tested() -> None:
 
 
 def test_a_facet_needs_its_listing_and_facets() -> None:
-    """Its tests too, since dbt warns of tests of a table that is disabled."""
+    """A facet's table and all its tests are enabled only if both its listing and `facets` are loaded."""
     [_, tents] = parsed_tables(CAMPS, TENTS)
     parts = 'var("letters_parts", ["templates", "contacts"])'
     condition = f'{{{{ "contacts" in {parts} and "facets" in {parts} }}}}'

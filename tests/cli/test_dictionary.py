@@ -241,7 +241,7 @@ def test_every_child_names_its_parent() -> None:
 
 
 def test_mermaid_has_every_table_column_and_reference_once() -> None:
-    """In words that are one token each."""
+    """The Mermaid diagram has each table, column and reference once, and marks personal columns."""
     text = render("mermaid")
     found = fields(text, "", ATTRIBUTE)
     assert [(table, column) for table, _, column, _, _ in found] == ALL
@@ -255,7 +255,7 @@ def test_mermaid_has_every_table_column_and_reference_once() -> None:
 
 
 def test_dbml_has_every_table_column_and_reference_once() -> None:
-    """And each key: beside its column, or as an index of several."""
+    """The DBML has each table, column and reference once, and each key at its column or as an index of several."""
     text = render("dbml")
     found = fields(text, "Table ", FIELD)
     assert [(table, column) for table, column, *_ in found] == ALL
@@ -290,7 +290,7 @@ def test_lists_have_every_column_and_mark_what_is_personal(form: Form, heading: 
 
 @pytest.mark.parametrize("form", get_args(Form))
 def test_a_form_ends_without_a_newline(form: Form) -> None:
-    """Whoever prints it adds one; no line ends in spaces."""
+    """No rendered dictionary begins or ends with white space, and none of its lines ends with spaces."""
     text = render(form)
     assert [line for line in text.split("\n") if line != line.rstrip()] == []
     assert text == text.strip()
@@ -298,13 +298,13 @@ def test_a_form_ends_without_a_newline(form: Form) -> None:
 
 @pytest.mark.parametrize("form", get_args(Form))
 def test_the_command_prints_a_form(form: Form) -> None:
-    """As it is, with a newline."""
+    """`letters schema --format` prints the rendered dictionary unchanged, with a newline at the end."""
     result = CliRunner().invoke(cli, ["schema", "--format", form])
     assert (result.exit_code, result.output) == (0, render(form) + "\n")
 
 
 def test_the_command_knows_every_form_and_prints_text_unless_told() -> None:
-    """Its choices are the forms, and the schema of results."""
+    """`letters schema` offers every format and the schema of results, and prints text by default."""
     [option] = [param for param in cli.commands["schema"].params if "--format" in param.opts]
     assert isinstance(option.type, click.Choice)
     assert (tuple(option.type.choices), option.default) == ((*get_args(Form), "result"), "text")
@@ -312,7 +312,7 @@ def test_the_command_knows_every_form_and_prints_text_unless_told() -> None:
 
 
 def test_the_dictionary_needs_neither_dlt_nor_requests() -> None:
-    """It is there at once."""
+    """Importing the dictionary imports neither dlt, requests, DuckDB nor rich."""
     heavy = {"dlt", "requests", "duckdb", "rich"}
     code = f"import sys, letters_source.cli.dictionary; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "[]\n"

@@ -32,7 +32,7 @@ def test_an_extra_is_installed_into_the_running_environment() -> None:
 
 
 def test_under_uv_an_extra_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pip installs, the next `uv run` would remove."""
+    """Under `uv run`, advice names options of `uv run`, because the next `uv run` removes what pip installs."""
     monkeypatch.setenv("UV", "/usr/bin/uv")
     monkeypatch.chdir(installed_from())
     assert how_to_add_extra("report") == "uv run --extra report ..."
@@ -50,7 +50,7 @@ def test_under_uv_the_clone_is_named_outside_of_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_python_is_named_by_its_path_unless_the_shell_finds_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As in an environment that is active."""
+    """Advice says `python` only where PATH finds the Python that is running, and its full path elsewhere."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert python_command() == PYTHON
     (tmp_path / "python").touch(0o755)

@@ -89,7 +89,7 @@ def test_what_breaks_a_query_is_told(present: Dictionary, expected: list[str]) -
     ],
 )
 def test_what_breaks_nothing_is_not_told(present: Dictionary) -> None:
-    """The same, another order, more tables and columns, fewer nulls, and other words."""
+    """More tables and columns, another order, fewer nulls and other words are no breaking changes."""
     assert breaking_changes(LABELS, present) == []
 
 
@@ -107,12 +107,12 @@ def test_every_table_and_column_is_compared() -> None:
 
 
 def test_the_present_tables_break_nothing() -> None:
-    """What was released is still there, as it was."""
+    """The present tables have no breaking change since the released dictionary."""
     assert breaking_changes(json.loads(RELEASED), json.loads(render("json"))) == []
 
 
 def test_the_released_dictionary_is_of_a_version_in_the_changelog() -> None:
-    """It is what the command of that version printed."""
+    """The released dictionary is JSON as the command prints it, and the changelog has its version."""
     released = json.loads(RELEASED)
     assert json.dumps(released, indent=2) + "\n" == RELEASED
     versions = re.findall(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

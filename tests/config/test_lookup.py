@@ -87,7 +87,7 @@ def test_what_is_no_list_is_named(value: object) -> None:
     ],
 )  # fmt: skip
 def test_a_list_of_anything_but_texts_and_whole_numbers_is_named(value: object) -> None:
-    """It is ambiguous how other values would be written as text."""
+    """A list with other values than texts and whole numbers is an error that quotes the list."""
     assert problem("contacts.tags", value, Texts) == f"a list of texts, got {value!r}"
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_day_is_named(value: object) -> None:
     ],
 )
 def test_other_values_become_their_types(value: object, hint: Any, expected: object) -> None:
-    """They are converted as dlt converts them."""
+    """A value is converted to the declared type of its setting."""
     found = convert("sources.letters", key_of("x", hint), value)
     assert (found, type(found)) == (expected, type(expected))
 
@@ -163,7 +163,7 @@ def test_secrets_are_text_without_blanks_around() -> None:
 def test_an_environments_own_section_goes_before_the_general_one(
     environment: str | None, part: str, sections: Texts
 ) -> None:
-    """This holds for the settings and for each subsection."""
+    """An environment's section is searched before the general one, for settings and for each subsection."""
     assert sections_of(environment, part) == sections
 
 
@@ -181,13 +181,13 @@ def test_a_value_is_found_in_the_first_section_that_has_it(configure: Configure)
 
 
 def test_days_of_a_file_are_plain_days(configure: Configure) -> None:
-    """They have the type of days given as arguments."""
+    """A day in a TOML file becomes a plain `date`."""
     configure("[sources.letters]\nmailings_since = 2024-01-31\n")
     assert look_up(key_of("mailings_since", date), sections_of(None), present_providers()) == date(2024, 1, 31)
 
 
 def test_a_value_set_by_hand_is_found(configure: Configure) -> None:
-    """It keeps its type."""
+    """A value assigned to `dlt.config` is found and keeps its type."""
     configure("")
     dlt.config["sources.letters.contacts.tags"] = ["4", "office, old"]
     found = look_up(key_of("tags", Texts), sections_of(None, "contacts"), present_providers())
@@ -195,7 +195,7 @@ def test_a_value_set_by_hand_is_found(configure: Configure) -> None:
 
 
 def test_a_misspelled_key_is_named() -> None:
-    """It would be ignored; the message suggests the closest name, or lists all."""
+    """The error for an unknown key suggests the closest name, or lists all."""
     section, known = "sources.letters.pii", ("email", "all")
     with pytest.raises(SettingsError, match=r"^unknown setting sources\.letters\.pii\.emial; did you mean email\?$"):
         check_names(section, {"phone": "hash", "emial": "drop", "email": "keep"}, known)
@@ -215,7 +215,7 @@ def test_a_misspelled_key_is_named() -> None:
     ],
 )
 def test_a_message_says_where_to_set_a_key(key: str, place: tuple[str, str, str, str]) -> None:
-    """It names the variable, section and file; secrets have their own file and are not quoted."""
+    """A message names the variable, section and file of a key; secrets have their own file and are not quoted."""
     variable, name, section, file = place
     expected = f"set SOURCES__LETTERS__{variable} in the environment, or {name} under [{section}] in .dlt/{file}.toml"
     assert where_to_set(key) == expected

@@ -50,7 +50,7 @@ def test_variables_of_a_section_that_is_almost_ours_are_reported(
 def test_sections_of_files_that_are_almost_ours_are_reported(
     project: Path, caplog: pytest.LogCaptureFixture, section: str, key: str, *, is_reported: bool
 ) -> None:
-    """Those that hold one of our keys; another source may have a similar name."""
+    """A section with almost our name is reported only if it holds one of our keys."""
     (project / ".dlt/config.toml").write_text(f"[{section}]\n{key} = 'canary'\n")
     Container()[PluggableRunContext].reload_providers()
     report_misspelled_sections(present_providers())

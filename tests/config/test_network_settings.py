@@ -69,7 +69,7 @@ def test_proxies_that_requests_may_go_through(proxy: str) -> None:
      f"http://user:{'canary#x'}@proxy:3128", f"http://user:{'canary%E2%82%AC'}@proxy:3128"],
 )  # fmt: skip
 def test_proxies_that_cannot_be_used_are_refused(proxy: str) -> None:
-    """In words that do not quote them: a password with special characters is percent-encoded, and Latin-1 at most."""
+    """An unusable proxy is refused by a message that gives the expected form and does not quote the proxy."""
     assert problem(proxy=proxy) == PROXY_FORM
 
 
@@ -109,14 +109,14 @@ def test_a_bundle_that_is_missing_or_has_no_certificate_is_named(authority: Auth
 
 
 def test_a_folder_that_may_not_be_listed_is_named(unwritable: Path) -> None:
-    """As a file that may not be read is."""
+    """A folder of certificates that may not be listed is refused like a file that may not be read."""
     closed = unwritable / "closed"
     message = f"sources.letters.ca_bundle ({str(closed)!r}) cannot be read: permission denied: {where('ca_bundle')}"
     assert problem(ca_bundle=closed) == message
 
 
 def test_a_client_certificate_may_have_its_key_in_another_file(authority: Authority, tmp_path: Path) -> None:
-    """Or in its own."""
+    """A client certificate and its key may share a file or have one each; a key that does not match is refused."""
     both = authority.issue("client")
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     begin, marker, rest = both.read_text().partition("-----BEGIN PRIVATE")
@@ -153,7 +153,7 @@ def test_a_key_with_a_passphrase_is_refused_without_a_question(authority: Author
 
 
 def test_a_key_without_a_certificate_is_an_error(tmp_path: Path) -> None:
-    """It would be ignored."""
+    """`client_key` without `client_cert` is an error, because the key would be ignored."""
     with pytest.raises(SettingsError) as caught:
         check_network(URL, Network(client_key=str(tmp_path)))
     assert str(caught.value) == f"sources.letters.client_cert is not set, and client_key is: {where('client_cert')}"
@@ -181,7 +181,7 @@ def test_settings_say_how_to_reach_the_service(authority: Authority) -> None:
 
 
 def test_a_proxy_is_not_represented() -> None:
-    """It may hold a password."""
+    """The repr of the settings does not contain the password of the proxy."""
     settings = resolve(proxy=f"http://user:{'canary'}@proxy:3128")
     assert settings.network.proxy_address == "http://proxy:3128"
     assert "canary" not in f"{settings} {settings!r} {settings.network} {settings.network!r}"
@@ -255,6 +255,6 @@ def test_addresses_with_blanks_or_empty_parts_are_refused(base_url: str) -> None
 
 
 def test_this_machine_is_known_by_name_and_address() -> None:
-    """All of 127.0.0.0/8, ::1 and localhost."""
+    """`localhost`, 127.0.0.0/8 and ::1 are loopback addresses, and no others."""
     hosts = ["localhost", "127.0.0.1", "127.255.0.1", "::1", "example.org", "", "::2", "192.168.0.1"]
     assert [is_loopback(host) for host in hosts] == [True] * 4 + [False] * 4

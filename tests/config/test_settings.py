@@ -67,7 +67,7 @@ def resolve(project: Path, monkeypatch: pytest.MonkeyPatch) -> Resolve:
 
 
 def test_two_accounts_at_once_are_an_error(resolve: Resolve) -> None:
-    """Neither takes precedence."""
+    """Two different accounts, as an argument and in filters, are an error; the same one twice is not."""
     given: Overrides = {"account_id": "501", "contact_filters": ContactFilters(account_id="502")}
     assert problem(resolve, given) == "account_id is given as 501, and in filters as 502; give one."
     same: Any = {"account_id": 501, "contact_filters": ContactFilters(account_id="501")}
@@ -115,7 +115,7 @@ def test_the_page_size_may_be_a_word(resolve: Resolve) -> None:
 
 
 def test_an_environments_section_comes_before_the_general_one(resolve: Resolve) -> None:
-    """This holds key by key, tokens included, wherever the environment is set."""
+    """The environment's section overrides the general one key by key, tokens included."""
     for settings in (resolve({"environment": "demo"}), resolve(ENVIRONMENT="demo")):
         assert (settings.environment, settings.base_url) == ("demo", "https://demo.example.org/api/v1")
         assert (settings.page_size, settings.account_id) == (60, "77")
@@ -123,7 +123,7 @@ def test_an_environments_section_comes_before_the_general_one(resolve: Resolve) 
 
 
 def test_an_environment_s_section_may_leave_settings_to_the_general_one(resolve: Resolve) -> None:
-    """Nothing of the other environment's is used."""
+    """Settings that the environment's section lacks come from the general one, not from another environment."""
     settings = resolve({"environment": "production"}, PRODUCTION__MAX_WORKERS="3")
     assert (settings.environment, settings.base_url, settings.page_size) == ("production", URL, 50)
 
@@ -154,7 +154,7 @@ def test_variables_come_before_files_of_their_section(resolve: Resolve) -> None:
 
 
 def test_arguments_come_first(resolve: Resolve) -> None:
-    """They precede the environment's section, and are not changed."""
+    """Arguments override variables and the environment's section, and are not changed."""
     given: Overrides = {"page_size": 9, "environment": "demo", "account_id": None, "access_token": "argument"}
     settings = resolve(given, PAGE_SIZE="7", DEMO__PAGE_SIZE="8")
     assert (settings.page_size, settings.account_id, settings.access_token) == (9, "77", "argument")
@@ -162,7 +162,7 @@ def test_arguments_come_first(resolve: Resolve) -> None:
 
 
 def test_arguments_become_their_types(resolve: Resolve) -> None:
-    """They are converted like variables, because schedulers pass text."""
+    """Arguments are converted like variables, because schedulers pass text."""
     given: Any = {
         "page_size": "5", "retry_budget": "7", "account_id": 77, "facets": "true",
         "mailings_since": datetime(2024, 1, 31, 23, 59, tzinfo=UTC), "last_mailed_statuses": ["Mailed", "Returned"],
@@ -196,7 +196,7 @@ def test_an_argument_of_another_type_is_an_error(key: str, value: object, expect
 @pytest.mark.parametrize("value", [b"canary", Path("canary"), True])
 @pytest.mark.parametrize("key", ["access_token", "refresh_token", "pii_key"])
 def test_a_secret_that_is_no_text_is_an_error(key: str, value: object, resolve: Resolve) -> None:
-    """Its `str` could be anything, such as the asterisks of a secret type."""
+    """A secret must be text: the `str` of another type may be anything, such as asterisks."""
     given: Any = {key: value}
     assert problem(resolve, given) == f"argument {key} must be text."
 
@@ -268,7 +268,7 @@ def test_other_variables_are_not_used(resolve: Resolve, monkeypatch: pytest.Monk
     ("key", "file"), [("base_url", "config"), ("access_token", "secrets"), ("refresh_token", "secrets")]
 )
 def test_a_missing_setting_is_named(project: Path, key: str, file: str) -> None:
-    """In one line, with its variable, its section and its file, and the one that was searched."""
+    """The error for a missing setting names its variable, section and file, and the file that was searched."""
     given: Any = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
     del given[key]
     expected = f"sources.letters.{key} is not set: {where(key, file=file)}{searched(file)}"
@@ -370,7 +370,7 @@ def test_a_wrong_value_in_the_file_for_all_projects_is_named_there(project: Path
     [{"environment": "staging"}, {"proof": "weak"}, {"date_format": "%d.%m.%Y"}, {"filter_encoding": "Json"}],
 )
 def test_a_wrong_choice_given_as_an_argument_is_named(resolve: Resolve, given: Overrides) -> None:
-    """Otherwise the settings of production might be used for a misspelled demo."""
+    """The error for an argument that is no valid choice lists the choices and quotes the value."""
     ((key, value),) = given.items()
     choices = {
         "environment": "demo or production",
@@ -389,7 +389,7 @@ def test_an_empty_base_url_is_not_set(resolve: Resolve) -> None:
 
 
 def test_an_empty_token_given_as_an_argument_is_not_set(resolve: Resolve) -> None:
-    """It does not fall back to the files, because arguments come first."""
+    """An empty token given as an argument counts as not set, and the one in the files is not used."""
     expected = (
         f"sources.letters.refresh_token is not set: {where('refresh_token', file='secrets')}{searched('secrets')}"
     )
@@ -437,7 +437,7 @@ def test_the_filters_of_templates_have_their_own_section(resolve: Resolve) -> No
 
 
 def test_the_filters_of_contacts_have_their_own_section(resolve: Resolve) -> None:
-    """Each of them can come from a variable."""
+    """Every filter of contacts can come from a variable of the section `contacts`."""
     variables = {
         "SEARCH": "Björn & co", "ADDRESS_STATUS": "Failed, Verified",
         "LAST_MAILED_STATUS": '["In Transit", "Lost, found"]',
@@ -481,7 +481,7 @@ def test_an_environment_s_filters_come_before_the_general_ones(resolve: Resolve)
 
 
 def test_filters_given_as_arguments_come_first(resolve: Resolve) -> None:
-    """This holds filter by filter; the others come from the configuration, and the argument is not changed."""
+    """Filters given as arguments override the configured ones, filter by filter, and are not changed."""
     given = TemplateFilters(search=0, creator="")
     assert resolve({"template_filters": given}).template_filters == replace(CONFIGURED, search=0, creator="")
     assert given == TemplateFilters(search=0, creator="")
@@ -492,7 +492,7 @@ def test_filters_given_as_arguments_come_first(resolve: Resolve) -> None:
 
 
 def test_filters_given_as_arguments_become_their_types(resolve: Resolve) -> None:
-    """They are converted as in files, because schedulers often pass only text and lists."""
+    """Filters given as arguments are converted like those of files, because schedulers pass text and lists."""
     loose: Any = {"tags": [4, "office"], "last_mailed_from": "2024-01-31", "last_mailed_to": date(2024, 2, 1)}
     found = resolve({"contact_filters": ContactFilters(**loose)}).contact_filters
     first, last = date(2024, 1, 31), date(2024, 2, 1)
@@ -518,7 +518,7 @@ def test_filters_given_as_arguments_of_another_type_are_refused(
 
 
 def test_an_account_given_as_an_argument_goes_before_those_of_the_sections(resolve: Resolve) -> None:
-    """Otherwise rows of one account could be stored as another's; without the argument, a section's applies."""
+    """An account given as an argument overrides those of all sections; without it, a section's applies."""
     variables = {"CONTACTS__ACCOUNT_ID": "502", "TEMPLATES__ACCOUNT_ID": "503", "CONTACTS__SEARCH": "ada"}
     argument, none = resolve({"account_id": "501"}, **variables), resolve({"account_id": None}, **variables)
     assert {name: argument.filters(name) for name in ("contacts", "templates")} == {
@@ -532,7 +532,7 @@ def test_an_account_given_as_an_argument_goes_before_those_of_the_sections(resol
 
 
 def test_filters_of_a_listing_have_an_account(resolve: Resolve) -> None:
-    """Their own, or else that of the settings."""
+    """The filters of a listing have their own account, or else that of the settings."""
     settings = resolve({"contact_filters": ContactFilters(account_id="502")})
     found: dict[str, Filters] = {name: settings.filters(name) for name in ("contacts", "templates")}
     assert found == {
@@ -592,7 +592,7 @@ def test_a_filter_that_the_interface_does_not_know_is_named(
 
 
 def test_the_days_of_the_last_mailing_may_come_from_two_places(resolve: Resolve) -> None:
-    """One is an argument, the other is configured; both are checked together."""
+    """The days of the last mailing are checked together when one is an argument and the other is configured."""
     first, last = ContactFilters(last_mailed_from=date(2024, 1, 31)), ContactFilters(last_mailed_to=date(2024, 2, 29))
     both = replace(first, last_mailed_to=date(2024, 2, 29))
     assert resolve({"contact_filters": first}, CONTACTS__LAST_MAILED_TO="2024-02-29").contact_filters == both
@@ -609,7 +609,7 @@ def test_the_days_of_the_last_mailing_may_come_from_two_places(resolve: Resolve)
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 @pytest.mark.parametrize("file", ["config.toml", "secrets.toml"])
 def test_a_misspelled_filter_in_a_file_is_named(resolve: Resolve, project: Path, file: str, listing: str) -> None:
-    """Otherwise all rows would be loaded; sections that are not used are not checked."""
+    """A misspelled filter in a file is an error with a suggestion, if its section is used."""
     with (project / ".dlt" / file).open("a") as config:
         config.write(f'[sources.letters.production.{listing}]\nserch = "ada"\nsearch = 1\n')
     Container()[PluggableRunContext].reload_providers()
@@ -619,7 +619,7 @@ def test_a_misspelled_filter_in_a_file_is_named(resolve: Resolve, project: Path,
 
 
 def test_a_misspelled_filter_set_by_hand_is_named(resolve: Resolve) -> None:
-    """As one in a file is, even if the same filter is given as an argument."""
+    """A misspelled filter in `dlt.config` is an error, even if filters are given as arguments."""
     dlt.config["sources.letters.templates.xyz"] = 1
     assert problem(resolve, {"template_filters": TemplateFilters(search=1)}) == (
         "unknown setting sources.letters.templates.xyz; "
@@ -631,14 +631,14 @@ def test_a_misspelled_filter_set_by_hand_is_named(resolve: Resolve) -> None:
     ("key", "meant"), [("PAGESIZE", "page_size"), ("FACET", "facets"), ("BASEURL", "base_url"), ("CONTACT", "contacts")]
 )
 def test_a_setting_that_is_misspelled_is_named(resolve: Resolve, key: str, meant: str) -> None:
-    """In the environment, with what was meant."""
+    """The error for a misspelled variable suggests the setting that was meant."""
     assert (
         problem(resolve, None, **{key: "7"}) == f"unknown setting sources.letters.{key.lower()}; did you mean {meant}?"
     )
 
 
 def test_a_setting_that_is_misspelled_in_a_file_is_named(resolve: Resolve, project: Path) -> None:
-    """Also for an environment; keys that are like none of ours are left to dlt."""
+    """The error for a misspelled key of an environment's section suggests one; dlt's own keys are no error."""
     with (project / ".dlt/config.toml").open("a") as config:
         config.write("[sources.letters.production]\nschema_contract = 'freeze'\nmax_worker = 2\n")
     Container()[PluggableRunContext].reload_providers()
@@ -706,7 +706,7 @@ def test_an_empty_policy_is_none(resolve: Resolve, name: str) -> None:
 
 @pytest.mark.parametrize("key", ["account_id", "contacts.account_id", "templates.account_id"])
 def test_an_empty_account_is_refused(resolve: Resolve, key: str) -> None:
-    """It would silently load another account."""
+    """An empty account is refused, because the service would silently return another account's rows."""
     for blank in ("", "  "):
         message = problem(resolve, None, **{key.replace(".", "__").upper(): blank})
         section, _, name = f"sources.letters.{key}".rpartition(".")
@@ -714,7 +714,7 @@ def test_an_empty_account_is_refused(resolve: Resolve, key: str) -> None:
 
 
 def test_an_account_in_filters_may_be_a_number(resolve: Resolve) -> None:
-    """What is neither a number nor text is an error."""
+    """An account in filters may be a number or text; anything else is an error."""
     given: Any = {"contact_filters": ContactFilters(account_id=cast("Any", 501))}
     assert resolve(given).filters("contacts").account_id == "501"
     given = {"template_filters": TemplateFilters(account_id=cast("Any", ["501"]))}
@@ -722,7 +722,7 @@ def test_an_account_in_filters_may_be_a_number(resolve: Resolve) -> None:
 
 
 def test_a_false_argument_is_an_argument(resolve: Resolve) -> None:
-    """It overrides a configured true, as 0 overrides another number."""
+    """An argument of false or 0 overrides a configured value."""
     settings = resolve({"history": False, "mailings_lag": 0}, HISTORY="true", MAILINGS_LAG="3")
     assert (settings.history, settings.mailings_lag) == (False, 0)
 
@@ -757,7 +757,7 @@ def test_tokens_are_read_again_from_the_files(resolve: Resolve, project: Path) -
 
 
 def test_tokens_are_read_again_from_the_variables(resolve: Resolve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They precede the files, and are stripped."""
+    """Tokens that are read again come from variables before files, without surrounding white space."""
     settings = resolve()
     monkeypatch.setenv("SOURCES__LETTERS__REFRESH_TOKEN", " variable\n")
     assert read_tokens_again(settings, {}) == Tokens("file-access", "variable")
@@ -851,7 +851,7 @@ def test_tokens_are_read_again_where_the_address_was_set_by_hand(project: Path) 
 
 
 def test_secrets_are_never_quoted(resolve: Resolve) -> None:
-    """Neither the repr of the settings nor errors about base_url contain one."""
+    """Neither the repr of the settings nor an error of a setting contains a secret."""
     settings = resolve({"access_token": "canary", "refresh_token": "canary"})
     assert "canary" not in f"{settings!r} {settings}"
     assert "canary" not in problem(resolve, BASE_URL="https://user:canary@letters.example.org")

@@ -46,7 +46,7 @@ def test_no_texts_are_no_arguments() -> None:
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_secrets_are_refused(secret: str) -> None:
-    """And never quoted."""
+    """A secret among the options is refused, and the message does not quote it."""
     with pytest.raises(SettingsError) as caught:
         to_overrides(dict.fromkeys([secret], "canary"))
     assert str(caught.value) == (

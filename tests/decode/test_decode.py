@@ -365,7 +365,7 @@ def test_a_row_that_is_no_object_is_kept_whole(sent: str) -> None:
 
 @pytest.mark.parametrize("sent", ["0", "-7", "1.50", "1e400", "1" + "0" * 30])
 def test_a_number_becomes_its_own_digits_where_text_is_documented(sent: str) -> None:
-    """Nothing is rounded, and the notes say that it was a number."""
+    """A number in place of a text keeps its digits as sent, and the notes count it as a number."""
     assert read_text(f'"id": {sent}, "zip": {sent}') == (
         {"id": sent, "zip": sent},
         Notes(numbers=Counter(["id", "zip"])),

@@ -121,7 +121,7 @@ def test_a_dataset_named_as_dlt_s_own_is_refused(dataset: str) -> None:
 
 @pytest.mark.parametrize("dataset", ["a", "a1", "letters_2024", "a_1_b2", "staging", "a" * 48])
 def test_a_dataset_s_name_is_the_one_that_dlt_writes(work: Path, dataset: str) -> None:
-    """As it is; the longest one leaves room for what else the pipeline's name holds."""
+    """dlt writes a dataset under the name that was given, up to 48 characters."""
     for kind in set(get_args(Kind)) - {"postgres"}:
         assert place_of(make_pipeline(kind, "there", dataset)) == work / "there"
     assert make_pipeline("postgres", dataset=dataset).dataset_name == dataset
@@ -141,7 +141,7 @@ def test_each_account_has_a_pipeline_into_a_dataset_of_its_own(work: Path) -> No
 
 @pytest.mark.parametrize("accounts", [["a-1", "A 1"], ["501", "-501"], ["501", "502", "501_"], ["*", "-"]])
 def test_accounts_that_would_share_a_dataset_are_refused(accounts: list[str]) -> None:
-    """Each would replace the other's rows."""
+    """Accounts whose datasets would have the same name are refused."""
     for kind in get_args(Kind):
         assert refusal(partial(account_pipelines, kind, None, "letters_data", accounts)) == (
             f"Two of the accounts {', '.join(accounts)} would share a dataset; load one into another dataset."
@@ -150,7 +150,7 @@ def test_accounts_that_would_share_a_dataset_are_refused(accounts: list[str]) ->
 
 @pytest.mark.parametrize(("account", "dataset"), [("*", "letters_data_"), ("5" * 40, f"letters_data_{'5' * 40}")])
 def test_an_account_that_no_dataset_can_be_named_after_is_refused(account: str, dataset: str) -> None:
-    """It has neither letter nor digit, or too many."""
+    """An account is refused if its dataset's name would be malformed or too long."""
     assert refusal(lambda: account_pipelines("duckdb", None, "letters_data", ["501", account])) == (
         "The dataset's name must start with a letter and contain only lowercase letters, digits and single "
         f"underscores between them, at most 48 characters (got {dataset})."
@@ -231,7 +231,7 @@ def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["temp", "system", "information_schema", "pg_catalog", "letters_data_all"])
 def test_schemas_that_are_taken_are_no_datasets(name: str) -> None:
-    """They would fail when the service has been read; folders of Parquet files may have those names."""
+    """DuckDB's own schemas and that of the views are refused as datasets, except for Parquet folders."""
     message = f"{name} is reserved for DuckDB or for views over accounts: choose another dataset."
     assert refusal(lambda: make_pipeline("duckdb", dataset=name)) == message
     make_pipeline("parquet", dataset=name)
@@ -257,7 +257,7 @@ def test_the_file_of_a_duckdb_destination_is_known(work: Path) -> None:
 
 
 def test_the_file_of_ours_is_known_without_dlts_configuration(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the one that dlt opens, whatever the environment says."""
+    """`duckdb_file` returns the file that dlt opens, even if the environment names another one."""
     monkeypatch.setenv("DESTINATION__DUCKDB__CREDENTIALS__DATABASE", str(work / "other.duckdb"))
     pipeline = make_pipeline()
     config: Any = pipeline.destination_client().config
@@ -307,7 +307,7 @@ def test_a_working_folder_with_a_file_that_was_cut_off_is_named(work: Path) -> N
 
 @pytest.mark.parametrize("sign", "[]*?")
 def test_a_folder_that_dlt_would_take_for_a_pattern_is_refused(work: Path, sign: str) -> None:
-    """It would not find what it has written there."""
+    """A folder with a wildcard in its name is refused, because dlt would not find its files."""
     (work / f"a{sign}b").mkdir()
     message = refusal(lambda: check_destination(make_pipeline("parquet", f"a{sign}b/c")))
     assert message.startswith(f"{work}/a{sign}b/c: dlt reads [, ], * and ? as wildcards")
@@ -321,13 +321,13 @@ def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
 
 
 def test_a_duckdb_file_that_does_not_exist_yet_is_written_once() -> None:
-    """It has no old rows to keep."""
+    """A load into a new DuckDB file truncates and inserts, without staging."""
     assert replace_strategy(make_pipeline()) == "truncate-and-insert"
     assert replace_strategy(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == "truncate-and-insert"
 
 
 def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_there(work: Path) -> None:
-    """Whoever made it, and whatever it holds; staging tables are emptied again."""
+    """A load into an existing DuckDB file inserts from staging tables, which are emptied afterwards."""
     pipeline = make_pipeline()
     duckdb.connect(str(work / "letters.duckdb")).close()
     for each in (pipeline, make_pipeline(), pipeline_to(dlt.destinations.duckdb("letters.duckdb"))):
@@ -336,7 +336,7 @@ def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_the
 
 
 def test_a_new_duckdb_file_is_removed_when_nothing_came_of_it(work: Path) -> None:
-    """It is there while the block runs, and stays when that ends well."""
+    """A new DuckDB file is removed after an error, and stays after success."""
     file = work / "letters.duckdb"
 
     def fail() -> None:
@@ -374,7 +374,7 @@ def leave_log(*statements: str) -> None:
 
 @pytest.mark.parametrize("statements", [(), (BREAK_OFF,)])
 def test_a_new_duckdb_file_is_removed_with_its_log(work: Path, statements: tuple[str, ...]) -> None:
-    """Nobody shall find rows of a load that failed, and DuckDB leaves them in a log when it breaks off."""
+    """A new DuckDB file is removed together with DuckDB's log, which holds rows after a crash."""
     leave_log(*statements)
     assert not list(work.glob("letters.duckdb*"))
 
@@ -387,7 +387,7 @@ def test_a_new_duckdb_file_stays_where_somebody_else_filled_it_too(work: Path) -
 
 
 def test_a_file_that_is_removed_while_it_is_loaded_is_a_failed_load(work: Path) -> None:
-    """What was written into it would be gone without a word."""
+    """A load fails if its DuckDB file is removed meanwhile."""
     with pytest.raises(LoadFailed, match="was removed during the load"), hold_open(make_pipeline()):
         (work / "letters.duckdb").unlink()
 
@@ -420,7 +420,7 @@ def test_a_new_file_that_another_process_made_first_is_not_removed(work: Path, m
 
 @pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])
 def test_other_destinations_are_not_held(work: Path, destination: str) -> None:
-    """There is nothing to hold, and errors pass."""
+    """For other destinations `hold_open` creates no file, and errors pass through."""
     before = sorted(work.iterdir())
     place = destination if destination == "dummy" else dlt.destinations.filesystem(destination)
     with pytest.raises(KeyError), hold_open(pipeline_to(place)):
@@ -476,19 +476,19 @@ def test_local_places_of_the_users_own_pipelines_are_looked_at_too(work: Path) -
 
 
 def test_a_folder_whose_name_needs_escapes_is_found(work: Path) -> None:
-    """In a file's address blanks and letters beyond ASCII are escaped."""
+    """A Parquet place whose URL needs escapes is found, and refused if it is a file."""
     (work / "a b ü%20").write_text("notes")
     message = refusal(lambda: check_destination(make_pipeline("parquet", "a b ü%20")))
     assert message == f"{work / 'a b ü%20'} is a file, not a folder; choose another --to."
 
 
 def test_places_beyond_this_machine_are_not_looked_at() -> None:
-    """They are dlt's business."""
+    """The check of a destination accepts a bucket without opening it."""
     check_destination(pipeline_to(dlt.destinations.filesystem("memory://bucket")))
 
 
 def test_a_duckdb_file_in_a_missing_folder_is_refused(work: Path) -> None:
-    """So is one below a file; neither folder is made."""
+    """A DuckDB file is refused if its folder is missing or is a file, and no folder is made."""
     (work / "notes.txt").touch()
     for folder in (work / "none", work / "notes.txt"):
         file = folder / "new.duckdb"
@@ -535,7 +535,7 @@ def test_a_folder_that_cannot_be_written_is_refused(
 
 
 def test_the_check_for_writing_leaves_nothing(work: Path) -> None:
-    """Its file has no name."""
+    """The check that a folder is writable leaves no file in it."""
     before = sorted(work.iterdir())
     check_writable(work)
     assert sorted(work.iterdir()) == before
@@ -543,7 +543,7 @@ def test_the_check_for_writing_leaves_nothing(work: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a_first", "z_last"])
 def test_what_is_staged_is_moved_once(work: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Also where a nested table is merged, and its parent is not."""
+    """Merged rows arrive once, also where a nested table is merged and its parent is appended."""
     monkeypatch.setenv("LOAD__WORKERS", "1")
     hints = {"list": dlt.mark.make_nested_hints(write_disposition="merge")}
     make: Any = dlt.resource

@@ -31,7 +31,7 @@ from letters_source.errors import (
     ],
 )
 def test_what_a_database_says_of_a_value_is_left_out(statement: str, words: str) -> None:
-    """Its other words are told."""
+    """The reason of a database's error leaves out values of rows, and keeps messages without any."""
     with pytest.raises(duckdb.Error) as caught:
         duckdb.connect().execute(statement)
     assert reason(caught.value) == words
@@ -83,7 +83,7 @@ def fail_for_a_reason() -> None:
 
 
 def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
-    """Nobody's error is not made ours."""
+    """An error that is neither ours nor an interrupt is raised unchanged, with its cause."""
     with pytest.raises(RuntimeError, match=r"^of nobody$") as caught:
         plain_errors(fail_for_a_reason)()
     assert isinstance(caught.value.__cause__, KeyError)
@@ -117,5 +117,5 @@ def test_errors_tell_whether_trying_again_may_help(error: type[LettersError], *,
     ],
 )
 def test_duckdbs_reason_is_told_alone(message: str, cause: str) -> None:
-    """Who holds a lock is in it."""
+    """DuckDB's reason is told without the error's kind and without links."""
     assert reason(duckdb.IOException(message)) == cause

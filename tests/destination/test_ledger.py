@@ -61,7 +61,7 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_large_ledger_keeps_the_newest_runs(tmp_path: Path) -> None:
-    """It has a bound; only its owner can read it, as before."""
+    """A ledger over its size limit keeps the newest runs, and only its owner can read it."""
     file = tmp_path / LEDGER
     long = "d" * (LARGEST_BYTES // KEPT_RUNS)
     for number in range(KEPT_RUNS + 5):
@@ -85,7 +85,7 @@ def test_processes_append_at_once(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
-    """What was written of the line is taken back; here files may not grow."""
+    """A line that could not be written in full is removed from the ledger."""
     append_run(tmp_path / LEDGER, make_run())
     before = (tmp_path / LEDGER).read_bytes()
     assert run_python("-c", FULL, str(tmp_path / LEDGER)).out == "the disk is full\n"
@@ -94,7 +94,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["", "{", '{"a": 1}', '{"started_at": "yesterday"}'])
 def test_lines_of_other_versions_are_skipped(tmp_path: Path, line: str) -> None:
-    """What cannot be read is not listed."""
+    """Lines of the ledger that cannot be read are skipped."""
     file = tmp_path / LEDGER
     append_run(file, make_run(1))
     file.write_bytes(file.read_bytes() + f"{line}\n".encode())

@@ -205,7 +205,7 @@ def test_tables_change_in_transactions_where_dlt_has_them(
     ["2024-05-01 12:00:00", datetime(2024, 5, 1, 12), datetime(2024, 5, 1, 12, tzinfo=UTC)],  # noqa: DTZ001
 )
 def test_audits_are_read_alike_from_all_databases(text: str, time: datetime | str) -> None:
-    """Some return JSON as text, or as a string within JSON, and times as text or without a zone."""
+    """Audits are read alike in every form in which databases return JSON and times."""
     audit = {"listing": "contacts", "filters": text, "pii": None, "started_at": time}
     noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
     assert opened(audit) == {"listing": "contacts", "filters": {"search": "a"}, "pii": None, "started_at": noon}

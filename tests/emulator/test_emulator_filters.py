@@ -252,6 +252,6 @@ def test_empty_filters_choose_every_row(serve: Serve, listing: str, params: str)
     ],
 )
 def test_a_malformed_filter_is_refused(serve: Serve, listing: str, params: str, message: str) -> None:
-    """What a filter cannot mean is answered 400 with a message that names it."""
+    """A malformed filter is answered 400 with a message that names it."""
     response = serve(Emulator()).get(listing, params)
     assert (response.status_code, response.json()) == (400, {"message": message})

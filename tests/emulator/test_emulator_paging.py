@@ -81,7 +81,7 @@ def test_rows_can_be_changed_while_they_are_served(serve: Serve) -> None:
 
 
 def test_a_row_of_any_shape_is_served_as_it_was_given(serve: Serve) -> None:
-    """What a test puts on the shelf comes out unchanged, even without an id."""
+    """A row of any shape is served as it was inserted, even without an id."""
     emulator = Emulator(contacts=0)
     surprises: list[dict[str, Any]] = [{"id": None, "firstName": ["A"]}, {"zip": 7030}, {}]
     for surprise in surprises:

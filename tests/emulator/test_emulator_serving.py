@@ -64,7 +64,7 @@ def test_an_emulator_can_be_served_again() -> None:
 
 
 def test_two_emulators_are_two_services(serve: Serve) -> None:
-    """Each has its own address, rows and log."""
+    """Two emulators have different addresses, rows and logs."""
     one, other = serve(Emulator(contacts=1)), serve(Emulator(contacts=2))
     assert (one.data("contacts")["count"], other.data("contacts")["count"]) == (1, 2)
     assert one.base_url != other.base_url

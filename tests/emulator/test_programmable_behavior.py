@@ -40,7 +40,7 @@ def test_a_page_size_above_the_largest_is_clamped(serve: Serve) -> None:
 
 
 def test_an_ignored_page_is_always_page_0(serve: Serve) -> None:
-    """Whatever page is asked, the first one comes."""
+    """With `ignore_page`, the emulator answers every request with page 0."""
     client = serve(Emulator(behavior=Behavior(ignore_page=True)))
     assert client.ids("contacts", {"page": 5, "pageSize": 2}) == ["1", "2"]
 
@@ -84,7 +84,7 @@ def test_a_token_bucket_refills_all_the_time() -> None:
 
 
 def test_fixed_windows_admit_so_many_each_second() -> None:
-    """What one second has not used is lost, and the next begins afresh."""
+    """A fixed window admits its limit each second, and does not carry over what the last second left."""
     clock = Clock()
     windows = build_limiter(Behavior(rate_limit=2, rate_style="windows"), clock)
     assert isinstance(windows, FixedWindows)

@@ -88,7 +88,7 @@ def test_a_test_may_act_before_each_answer(serve: Serve, listing: str) -> None:
 
 
 def test_a_request_is_held_until_it_is_released(serve: Serve) -> None:
-    """Only the first that matches waits; others are answered in the meantime."""
+    """The first matching request waits until it is released; others are answered in the meantime."""
     client = serve(Emulator())
     with ThreadPoolExecutor(1) as pool:
         with client.emulator.hold(When("contacts", page=2)) as [hold]:

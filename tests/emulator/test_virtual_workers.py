@@ -33,7 +33,7 @@ def test_the_narrowest_limit_sets_the_time(fleet: Fleet, seconds: float, bottlen
 
 
 def test_pages_without_keys_take_as_long_as_rows() -> None:
-    """What is not simulated of long listings makes no difference where rows do not change."""
+    """Counting pages takes as long and as many requests as reading rows, where rows do not change."""
     fleet = Fleet(profile=Profile(latency=0.1, rows=10_000), workers=3, page_size=200)
     pages, rows = count_pages(fleet), read_rows(fleet)
     assert rows.seconds == pytest.approx(pages.seconds, rel=0.05)

@@ -469,7 +469,7 @@ def test_the_demo_does_not_take_the_place_of_other_rows(letters: Letters, world:
 
 
 def test_demo_takes_a_file(letters: Letters, begin: Begin, tmp_path: Path) -> None:
-    """And can be run again into the same one."""
+    """`letters demo` can load into a given file, again and again."""
     begin(Emulator(0, 0))
     for contacts in (5, 3):
         assert letters("demo", "--contacts", contacts, "--to", tmp_path / "here.duckdb").code == 0
@@ -569,7 +569,7 @@ def test_errors_name_the_option(letters: Letters, world: World, arguments: tuple
 
 @pytest.mark.parametrize("command", ["load --account-id 7", "check --account-id 8"])
 def test_an_account_is_named_once(letters: Letters, world: World, command: str) -> None:
-    """Another account was probably meant, so nothing is requested."""
+    """An account named twice is a usage error, and nothing is requested."""
     name, *options = command.split()
     done = letters(name, *options, *options)
     line = f"option --account-id names {options[1]} more than once. See letters {name} --help."

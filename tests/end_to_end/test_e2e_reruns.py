@@ -22,7 +22,7 @@ def loads(world: World) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_loading_twice_gives_the_same_rows(begin: Begin, kind: Kind) -> None:
-    """Nothing doubles; the audit has two rows more."""
+    """A second load leaves the tables as they were, and adds its rows to the audit."""
     world = begin(Emulator(30, 7), kind)
     first = world.load()
     once = world.tables()
@@ -122,7 +122,7 @@ def test_an_unknown_listing_is_refused(begin: Begin) -> None:
 
 
 def test_a_later_load_leaves_nothing_in_staging(begin: Begin) -> None:
-    """Where rows are replaced, the new ones wait in a dataset of their own, which is emptied."""
+    """The staging tables of replaced rows are empty after a load."""
     world = begin(Emulator(30, 7))
     world.load()
     world.load()
@@ -154,7 +154,7 @@ def comments(world: World) -> set[tuple[str, ...]]:
 
 
 def test_a_failed_load_is_followed_by_a_good_one(begin: Begin) -> None:
-    """What stopped a load leaves nothing that stops the next."""
+    """A load succeeds after one that failed because the tokens were refused."""
     world = begin(Emulator(30, 7))
     good, world.emulator.refresh_token = world.emulator.refresh_token, "another"
     with pytest.raises(NotAuthorised, match="refused the tokens"):

@@ -48,7 +48,7 @@ def failure(kind: str, message: str, exit_code: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("destination", ["duckdb", "parquet"])
 def test_a_verified_load_is_one_object(letters: Letters, world: World, schema: Any, destination: str) -> None:
-    """Where it went, the rows of each table, and the rows of the audit; messages are on stderr."""
+    """`letters load --json` prints one object: destination, rows of each table and audits; messages go to stderr."""
     done = letters("load", "--json", "--destination", destination)
     place = Path(f"letters{'.duckdb' if destination == 'duckdb' else '_parquet'}").absolute()
     tables = read_tables(place)
@@ -66,7 +66,7 @@ def test_a_verified_load_is_one_object(letters: Letters, world: World, schema: A
 
 
 def test_filters_and_undocumented_fields_are_objects(letters: Letters, world: World, schema: Any) -> None:
-    """Not text that holds JSON."""
+    """Filters and privacy policies in the result are objects, not text that holds JSON."""
     found = read(letters("load", "--json", "--only", "contacts", "--tag", "4", "--pii", "mask").out, schema)
     [audit] = found["listings"]
     assert audit["filters"] == {"tags": ["4"]}
@@ -74,7 +74,7 @@ def test_filters_and_undocumented_fields_are_objects(letters: Letters, world: Wo
 
 
 def test_a_failed_load_has_an_error(letters: Letters, world: World, schema: Any) -> None:
-    """Its class, its message, and the exit code; the line on stderr is the same as ever."""
+    """The result of a failed load has the error's class, message and exit code; stderr has its one line."""
     world.emulator.access_token = "another"
     done = letters("load", "--json", "--quiet")
     found = read(done.out, schema)
@@ -97,7 +97,7 @@ def test_a_failed_load_has_an_error(letters: Letters, world: World, schema: Any)
 def test_wrong_settings_are_an_object_too(
     letters: Letters, world: World, schema: Any, options: tuple[str, ...], begins: str
 ) -> None:
-    """Whatever is wrong once the command line is understood."""
+    """The result has an error object for wrong settings, options and places too."""
     done = letters("load", "--json", *options)
     error = read(done.out, schema)["error"]
     assert (done.code, error["exit_code"], world.emulator.hits) == (2, 2, [])
@@ -122,7 +122,7 @@ def test_an_interrupted_load_is_an_object_too(letters: Letters, world: World, sc
 
 
 def test_an_unexpected_error_is_an_object_too(begin: Begin, monkeypatch: pytest.MonkeyPatch, schema: Any) -> None:
-    """Here dlt does not know a level."""
+    """The result has an error object for an unexpected error too, here dlt's for an unknown log level."""
     begin(Emulator(0, 0)).configure(monkeypatch)
     monkeypatch.setenv("RUNTIME__LOG_LEVEL", "NONSENSE")
     done = run_command("load", "--json")
@@ -143,7 +143,7 @@ def test_several_accounts_are_one_object(letters: Letters, world: World, schema:
 
 
 def test_an_account_that_fails_is_told_beside_those_before_it(letters: Letters, world: World, schema: Any) -> None:
-    """Its error is the command's; those behind it were not started."""
+    """The result has the loaded account and the failed one, whose error is the command's, and none after it."""
     # the first pages of the three are compared, then the first account is loaded by a request for each listing
     world.emulator.canned.always(When("templates", number=9), Reply.of({"message": "unknown account"}, 404))
     accounts = ("--account-id", "501", "--account-id", "502", "--account-id", "503")
@@ -174,7 +174,7 @@ def test_on_failure_needs_no_json(letters: Letters, world: World, schema: Any) -
 
 
 def test_on_failure_is_not_called_after_a_good_load(letters: Letters, world: World) -> None:
-    """There is nothing to tell."""
+    """The command of `--on-failure` does not run after a successful load."""
     assert letters("load", "--quiet", "--on-failure", "cat > failure.json") == Outcome(0, "", "")
     assert not Path("failure.json").exists()
 
@@ -189,7 +189,7 @@ def test_a_command_for_failures_that_fails_changes_nothing(letters: Letters, wor
 
 
 def test_what_the_command_for_failures_prints_is_not_in_the_result(world: World, schema: Any) -> None:
-    """Its stdout goes to stderr."""
+    """The stdout of the command of `--on-failure` goes to stderr."""
     world.emulator.access_token = "another"
     done = run_command("load", "--json", "--quiet", "--on-failure", "echo called")
     assert read(done.out, schema)["error"]["exit_code"] == 3
@@ -197,13 +197,13 @@ def test_what_the_command_for_failures_prints_is_not_in_the_result(world: World,
 
 
 def test_a_command_for_failures_has_limited_time() -> None:
-    """Then it is stopped with all that it started: its stderr, which they share, is closed."""
+    """The command of `--on-failure` is stopped after a time limit, with all processes that it started."""
     code = "from letters_source.cli.outcomes import call; call('sleep 1000 & sleep 1000', b'{}', 0.5)"
     assert run_python("-c", code) == Outcome(0, "", "letters: the --on-failure command was stopped after 0.5 s\n")
 
 
 def test_the_schema_is_about_the_audit_s_columns(schema: Any) -> None:
-    """Each has its description."""
+    """The schema of results has the columns of the audit with their descriptions."""
     listing = schema["$defs"]["Listing"]
     described = {name: field["description"] for name, field in listing["properties"].items()}
     assert described == {column.name: column.description for column in LISTING_AUDIT.columns}

@@ -113,7 +113,7 @@ def test_a_destination_in_use_is_listed(letters: Letters, world: World) -> None:
 
 
 def test_accounts_are_runs_of_their_own(letters: Letters, world: World) -> None:
-    """One for each account; that their views failed is one more."""
+    """The ledger has a run for each account, and one more for views that could not be made."""
     accounts = ("--account-id", "501", "--account-id", "502")
     letters("load", "--quiet", *accounts)
     assert [each["dataset"] for each in listed(letters)] == ["letters_data_502", "letters_data_501"]
@@ -147,7 +147,7 @@ def test_the_ledger_holds_no_secret_and_no_personal_data(letters: Letters, world
 
 
 def test_a_ledger_that_cannot_be_written_fails_no_load(letters: Letters, world: World) -> None:
-    """One warning says so."""
+    """A load succeeds with one warning if the ledger cannot be written."""
     ledger().mkdir(parents=True)
     assert letters("load", "--quiet") == Outcome(
         0, "", f"WARNING The run was not recorded in {ledger()}: [Errno 21] Is a directory: '{ledger()}'\n"
@@ -156,7 +156,7 @@ def test_a_ledger_that_cannot_be_written_fails_no_load(letters: Letters, world: 
 
 
 def test_an_interrupted_run_is_listed(letters: Letters, world: World) -> None:
-    """As any that did not end well."""
+    """The ledger has a run that Ctrl-C interrupted, with exit code 130."""
 
     def interrupt(_: Emulator, number: int) -> None:
         """Ctrl-C, as the second request comes in."""

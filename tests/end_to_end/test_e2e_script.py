@@ -45,7 +45,7 @@ def test_the_script_loads_where_it_is_told(
 def test_the_script_ends_with_the_error_s_exit_code(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line on stderr says what happened."""
+    """The script prints one line on stderr and exits with the error's code."""
     world.emulator.access_token = "another"
     assert run_script(monkeypatch) == 3
     line = (
@@ -57,7 +57,7 @@ def test_the_script_ends_with_the_error_s_exit_code(
 
 
 def test_a_good_load_has_nothing_to_warn_of(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also as dlt is set up where nobody has set its log."""
+    """Two successful loads in a row print nothing on stderr at dlt's default log level."""
     monkeypatch.setenv("RUNTIME__LOG_LEVEL", "WARNING")
     for _ in range(2):
         done = run_python(SCRIPT)

@@ -136,7 +136,7 @@ def test_a_plain_pipeline_refuses_too(full: World) -> None:
 
 
 def test_rows_may_be_looked_at_whatever_the_dataset_holds(full: World) -> None:
-    """What is not loaded cannot be mixed with what is there."""
+    """A resource can be read without loading, whatever choice the dataset was loaded with."""
     filters = ContactFilters(search="a")
     resource = letters_source.letters(**full.settings, contact_filters=filters, history=True).resources["contacts"]
     assert sum(table.num_rows for table in resource) > 0
@@ -221,7 +221,7 @@ def test_what_stays_of_a_first_load_that_was_killed_is_not_mixed_with_others(
 
 
 def test_a_first_load_of_which_no_rows_are_there_may_be_followed_by_another_choice(begin: Begin) -> None:
-    """Its audit alone came in, which nothing is mixed with."""
+    """A load with other filters is accepted if the load before wrote only its audit."""
     world = begin(Emulator(30, 3))
     world.load(only=("contacts",), history=True)
     for table in ("contacts", "contacts__contact_labels", "_dlt_loads"):
@@ -231,7 +231,7 @@ def test_a_first_load_of_which_no_rows_are_there_may_be_followed_by_another_choi
 
 
 def test_rows_that_are_written_anew_may_follow_any_load_that_was_killed(begin: Begin) -> None:
-    """Nothing of it is left."""
+    """A load that replaces all rows is accepted after a killed load with other filters."""
     world = begin(Emulator(30, 3))
     world.load(contact_filters=ContactFilters(address_status=("Failed",)))
     change(world.place, "delete from letters_data._dlt_loads")
@@ -261,7 +261,7 @@ def test_an_environment_that_is_not_named_is_any(begin: Begin) -> None:
 
 
 def test_another_dataset_takes_the_other_choice(begin: Begin) -> None:
-    """In the same file."""
+    """A load with other filters and mode is accepted into another dataset of the same file."""
     world = begin(Emulator(30, 7))
     world.load()
     other = letters_source.make_pipeline("duckdb", world.place, dataset="smiths")
@@ -272,7 +272,7 @@ def test_another_dataset_takes_the_other_choice(begin: Begin) -> None:
 
 
 def test_a_lost_working_folder_forgets_nothing(begin: Begin) -> None:
-    """What is remembered lies in the dataset, not in dlt's own folder."""
+    """The dataset itself remembers the account, so that dlt's working folder may be lost."""
     for kind in ("duckdb", "parquet"):
         world = begin(Emulator(3, 2), kind)
         world.load(account_id="501")
@@ -281,7 +281,7 @@ def test_a_lost_working_folder_forgets_nothing(begin: Begin) -> None:
 
 
 def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -> None:
-    """Nothing was loaded, so there is nothing to be kept apart, and no trace of the other mode."""
+    """A load refused as incomplete has no effect on what later loads may choose."""
     world = begin(Emulator(9, 2))
     world.load(only=("templates",))
     world.emulator.behavior = Behavior(ignore_page=True)
@@ -294,7 +294,7 @@ def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -
 
 
 def test_a_load_that_broke_off_is_not_remembered(begin: Begin) -> None:
-    """What it wrote is replaced by the next, whatever that chooses."""
+    """A load whose transaction failed has no effect on what later loads may choose."""
     world = begin(Emulator(9, 2))
     world.load(only=("templates",))
     for row_id in world.emulator.contacts.ids():
@@ -312,7 +312,7 @@ def test_a_load_that_broke_off_is_not_remembered(begin: Begin) -> None:
 
 
 def test_an_audit_of_an_unfinished_load_does_not_count(begin: Begin) -> None:
-    """What dlt does not list as finished may have left some tables unwritten, the audit among those that were."""
+    """The audit of a load that dlt does not list as finished has no effect on later loads."""
     world = begin(Emulator(9, 2))
     world.load(environment="demo")
     change(world.place, "update letters_data._dlt_loads set status = 1")
@@ -321,7 +321,7 @@ def test_an_audit_of_an_unfinished_load_does_not_count(begin: Begin) -> None:
 
 
 def test_a_dataset_of_the_first_release_is_loaded_on(begin: Begin) -> None:
-    """Its audit has no mode, and all was replaced."""
+    """A dataset whose audit has no mode counts as loaded in mode replace."""
     world = begin(Emulator(3, 2))
     world.load()
     change(world.place, "update letters_data.listing_audit set mode = null")
@@ -353,7 +353,7 @@ def test_a_destination_without_sql_has_nothing_to_ask(begin: Begin) -> None:
 
 
 def test_rows_can_be_extracted_without_a_destination(begin: Begin) -> None:
-    """As dlt allows; there is no dataset yet."""
+    """A pipeline without a destination can extract the source."""
     world = begin(Emulator(3, 2))
     pipeline = dlt.pipeline("nowhere")
     pipeline.extract(letters_source.letters(**world.settings, contact_filters=ContactFilters(search="a")))

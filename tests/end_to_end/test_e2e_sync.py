@@ -110,7 +110,7 @@ def test_the_tables_are_those_of_a_replacement_and_only_changes_are_written(worl
 
 
 def test_a_change_in_what_is_undocumented_is_written(world: World) -> None:
-    """It is a column as others are; so it is in children."""
+    """Sync writes rows whose undocumented fields changed, in child tables too."""
     label, creator = NOTES | {"colour": "red"}, {"id": "7", "fullName": "Ada"}
     amend(world.emulator.contacts, "1", ContactLabels=[label])
     amend(world.emulator.templates, "1", creator=creator)
@@ -136,7 +136,7 @@ def test_loading_the_same_again_writes_the_audit_alone(world: World) -> None:
 
 
 def test_the_hash_is_the_only_column_besides(world: World) -> None:
-    """It comes last; there are no views."""
+    """Sync adds `row_hash` as the last column of each table, and no views."""
     world.load(sync=True)
     columns = "select column_name, data_type from duckdb_columns() where schema_name = 'letters_data' and table_name = "
     found = {table: query(world.place, f"{columns}'{table}' order by column_index") for table in LISTED}
@@ -165,7 +165,7 @@ def test_facets_are_synced_too(world: World) -> None:
 
 
 def test_an_account_that_became_empty_leaves_empty_tables(world: World) -> None:
-    """And is filled again."""
+    """Sync empties the tables of an account that became empty, and fills them again."""
     rows = world.emulator.contacts.rows()
     world.load(sync=True)
     clear(world.emulator.contacts)
@@ -194,7 +194,7 @@ def test_with_filters_what_is_no_longer_found_is_deleted(begin: Begin) -> None:
 
 
 def test_a_load_that_broke_off_is_mended_by_the_next(world: World) -> None:
-    """As one table could not be written, none was."""
+    """A sync that fails at one table changes none, and the next load repairs all."""
     contacts = world.emulator.contacts
     for row_id in contacts.ids():
         amend(contacts, row_id, ContactLabels=[NOTES])
@@ -213,7 +213,7 @@ def test_a_load_that_broke_off_is_mended_by_the_next(world: World) -> None:
 
 @pytest.mark.parametrize("mode", ["sync", "history"])
 def test_rows_of_a_load_that_never_finished_become_those_of_the_next(world: World, mode: str) -> None:
-    """It was ended when its rows were there, before dlt noted that it was: dlt's table of loads has every load."""
+    """The next load takes over rows of a load that dlt's table of loads does not have."""
     world.load(**{mode: True})
     for table in ("contacts", "templates__product"):
         change(world.place, f"update letters_data.{table} set _dlt_load_id = '1.5'")
@@ -223,7 +223,7 @@ def test_rows_of_a_load_that_never_finished_become_those_of_the_next(world: Worl
 
 
 def test_history_and_sync_exclude_each_other(world: World) -> None:
-    """One line says why; the service is not asked."""
+    """`history` and `sync` together are an error that says why, before any request."""
     with pytest.raises(SettingsError) as caught:
         world.load(history=True, sync=True)
     assert str(caught.value) == (

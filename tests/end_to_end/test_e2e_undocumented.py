@@ -32,7 +32,7 @@ def surprising(emulator: Emulator) -> None:
 
 
 def test_undocumented_fields_can_be_asked_for(begin: Begin) -> None:
-    """They are JSON in the column `undocumented`, whatever their type, and other columns are as ever."""
+    """Undocumented fields of any type are JSON in the column `undocumented`, and change no other column."""
     fields = {"x": "7", "score": 1.5, "tags": ["a", {"b": None}], "weird name": True, "_dlt_id": "mine"}
     world = begin(Emulator(30, 7, behavior=Behavior(extra_fields=fields)))
     world.load()
@@ -51,7 +51,7 @@ def test_undocumented_fields_can_be_asked_for(begin: Begin) -> None:
 def test_undocumented_fields_are_counted_and_warned_of_once_each(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line a field and listing, however many rows hold it."""
+    """Each undocumented field has one warning per listing, and its count of rows in the audit."""
     world = begin(Emulator(30, 7, behavior=Behavior(extra_fields={"x": "7", "score": 1.5})))
     world.load(page_size=10)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
@@ -82,7 +82,7 @@ def test_a_contract_that_the_service_breaks_stops_the_load(begin: Begin) -> None
 
 
 def test_names_that_no_field_has_are_not_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """They may be values, or move the cursor of a terminal; the rows keep them."""
+    """Warnings and audit leave out names that may be values or control characters; the rows keep them."""
     fields = {"someone@example.org": 1, "a\nletters: all good": 2, "x": 3}
     world = begin(Emulator(30, 0, behavior=Behavior(extra_fields=fields)))
     world.load(only=("contacts",))
@@ -96,7 +96,7 @@ def test_names_that_no_field_has_are_not_told(begin: Begin, caplog: pytest.LogCa
 
 
 def test_of_many_names_a_few_are_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """Where each row has fields of its own, which are kept all the same."""
+    """Warnings and audit name at most `MOST_NAMES` undocumented fields; the rows keep all."""
     world = begin(Emulator(0, 0))
     for number in range(60):
         world.emulator.contacts.insert({"id": str(number), **{f"f{number}_{field}": field for field in range(10)}})
@@ -138,7 +138,7 @@ def test_values_that_do_not_fit_are_kept_beside_a_null(begin: Begin, kind: Kind)
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_rows_without_a_usable_id_are_kept_whole(begin: Begin, kind: Kind) -> None:
-    """They are in `rejected_rows`, and nowhere else; the audit counts them."""
+    """Rows without a usable id are in `rejected_rows` and nowhere else, and the audit counts them."""
     world = begin(Emulator(3, 1), kind)
     surprising(world.emulator)
     result = world.load()
@@ -159,7 +159,7 @@ def test_rows_without_a_usable_id_are_kept_whole(begin: Begin, kind: Kind) -> No
 
 
 def test_each_load_adds_its_own_rejected_rows(begin: Begin) -> None:
-    """They are a log, as the audit is, and each load is checked against its own."""
+    """Rejected rows of earlier loads stay, and each load adds its own."""
     world = begin(Emulator(3, 1))
     world.emulator.contacts.insert({"firstName": "No id"})
     loads = [world.load().load_id, world.load().load_id]
@@ -189,7 +189,7 @@ def test_numbers_for_texts_are_warned_of(begin: Begin, caplog: pytest.LogCapture
 
 
 def test_rows_without_a_usable_id_are_warned_of(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """One line a listing; the line of figures tells the rows that were loaded."""
+    """Rows without a usable id have one warning per listing, and are not among the loaded rows of its summary."""
     world = begin(Emulator(3, 1))
     surprising(world.emulator)
     with caplog.at_level(logging.INFO, "letters_source"):
@@ -205,7 +205,7 @@ def test_rows_without_a_usable_id_are_warned_of(begin: Begin, caplog: pytest.Log
 
 
 def test_what_undocumented_labels_hold_is_kept_in_the_label(begin: Begin) -> None:
-    """Where all elements are objects the contact keeps nothing; a misfit is null in its column."""
+    """Undocumented fields and misfits of a label stay in the label's row, not in the contact's."""
     world = begin(Emulator(0, 1))
     labels = [{"id": "4", "title": ["office"], "colour": "red"}, {"id": "5", "title": "house"}]
     world.emulator.contacts.insert({"id": "1", "ContactLabels": labels})

@@ -35,7 +35,7 @@ def test_a_second_copy_takes_the_place_of_the_first(begin: Begin, tmp_path: Path
 
 
 def test_an_account_that_was_never_loaded_cannot_be_copied(begin: Begin, tmp_path: Path) -> None:
-    """What is in the file already stays."""
+    """Copying an account that was never loaded fails, and the file keeps the other accounts."""
     world, to = begin(Emulator(60, 3)), tmp_path / "accounts.duckdb"
     rows = load(world, "501", to)
     with pytest.raises(LoadFailed, match=r"^502 is not loaded: .*accounts_502\.duckdb does not exist\.$"):

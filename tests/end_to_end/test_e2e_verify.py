@@ -63,7 +63,7 @@ def test_a_load_without_an_audit_is_noticed(loaded: tuple[World, Result]) -> Non
 
 
 def test_an_audit_of_another_load_is_none_of_this_one(loaded: tuple[World, Result]) -> None:
-    """It is of another listing, or has another load's id."""
+    """Verification fails unless the audit has exactly the load's listings under the load's id."""
     world, result = loaded
     with pytest.raises(LoadFailed) as caught:
         verify(world.pipeline, "1.5", BOTH)
@@ -105,7 +105,7 @@ def test_a_child_without_its_parent_is_noticed(loaded: tuple[World, Result]) -> 
 
 
 def test_a_lost_rejected_row_is_noticed(loaded: tuple[World, Result]) -> None:
-    """What the service sent without an id is counted as well."""
+    """Verification fails if a rejected row is missing."""
     assert complaint(loaded, "delete from letters_data.rejected_rows where position = 30") == (
         "rejected_rows: 2 rows of contacts were rejected, but the destination holds 1; load again."
     )
@@ -117,7 +117,7 @@ def test_a_destination_that_fails_is_a_failed_load(loaded: tuple[World, Result])
 
 
 def test_an_audit_that_cannot_be_read_is_a_failed_load(loaded: tuple[World, Result]) -> None:
-    """What the dataset was loaded with cannot be told then, and the service is not asked."""
+    """A load fails before any request if the dataset's audit cannot be read."""
     asked = len(loaded[0].emulator.hits)
     assert failure(loaded, "listing_audit").startswith("extract: ")
     assert loaded[0].emulator.hits[asked:] == []

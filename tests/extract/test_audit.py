@@ -78,5 +78,5 @@ def test_nothing_is_refused_otherwise(settings: dict[str, Any]) -> None:
 
 
 def test_nested_fields_are_named_after_their_object() -> None:
-    """As the decoder names them."""
+    """Documented fields of nested objects have the object's name in front, as in the decoder's notes."""
     assert set(documented_fields("contacts")) > {"zip", "isVerified", "ContactLabels", "ContactLabels.id"}

@@ -26,7 +26,7 @@ def test_windows_of_one_day_are_the_days() -> None:
 
 
 def test_windows_of_seven_days_begin_on_one_weekday() -> None:
-    """They begin on a Sunday, whichever day is first; the last one ends after the last day."""
+    """Windows of seven days begin on a Sunday, whichever day is first, and the last one may end after the last day."""
     weeks = [Window(date(2024, 2, 25), date(2024, 3, 2)), Window(date(2024, 3, 3), date(2024, 3, 9))]
     assert plan_windows(date(2024, 2, 25), date(2024, 3, 4), 7) == weeks
     assert plan_windows(date(2024, 3, 2), date(2024, 3, 4), 7) == weeks

@@ -56,7 +56,7 @@ def try_all(listing: str, settings: Settings, count: Count) -> dict[str, Verdict
     ],
 )
 def test_a_filter_s_effect_shows_in_the_count(whole: int, counts: tuple[int, ...], verdict: Verdict) -> None:
-    """Some value that gives another count is enough; of an empty listing nothing can be told, and nothing is asked."""
+    """A filter is honored if one of its values changes the count; an empty listing cannot tell, and is not asked."""
     trials, count = trials_of(*counts)
     assert effect_of(trials, whole, count).verdict == verdict
     assert whole or next(trials, None) is not None
@@ -73,7 +73,7 @@ def test_a_filter_s_effect_shows_in_the_count(whole: int, counts: tuple[int, ...
     ],
 )
 def test_a_probe_that_fails_is_a_result(error: LettersError, effect: Effect, cell: str) -> None:
-    """It tells what the service answered, in the cell and in full."""
+    """The result of a failed probe has the status and message; its cell has the status."""
 
     def count(params: Mapping[str, str]) -> int:
         raise error
@@ -124,7 +124,7 @@ def test_free_texts_are_tried_with_what_nobody_has() -> None:
 
 
 def test_filters_are_tried_on_top_of_the_configured_ones() -> None:
-    """Some services require filters."""
+    """Each probe also sends the configured filters and the account, because some services require them."""
     chosen = replace(SETTINGS, template_filters=TemplateFilters(search=1, product_types=("Personal Letters",)))
     asked: list[Mapping[str, str]] = []
 
@@ -140,7 +140,7 @@ def test_filters_are_tried_on_top_of_the_configured_ones() -> None:
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 250, 1_000, 5_000])
 @pytest.mark.parametrize("limit", [1, 2, 37, 99, 100, 101, 128, 199, 200, 201, 777, 5_000, 100_000])
 def test_the_largest_page_is_found_where_larger_ones_are_clamped_or_refused(count: int, limit: int) -> None:
-    """It is the limit, or the whole listing if that is smaller, found in a few requests."""
+    """The largest page is the limit or the whole listing, and takes at most 20 requests to find."""
     asked: list[int] = []
 
     def clamp(size: int) -> int:

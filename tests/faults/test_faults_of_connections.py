@@ -148,7 +148,7 @@ def test_f24_a_byte_order_mark_is_passed_over(world: World) -> None:
 
 
 def test_f27_f29_f30_no_redirect_reaches_its_target(world: World) -> None:
-    """Another host gets no request, and so no token; tests/service/test_client.py has other places and statuses."""
+    """The host to which the service redirects gets no request, and the error names the redirect."""
     with record(answer(ONE)) as target:
         address = f"http://localhost:{target.port}/api/v1/contacts"
         moved = answer(ONE, "307 Moved", Location=address, Content_Type="application/json")
@@ -219,7 +219,7 @@ def test_f33_f34_neither_a_netrc_nor_a_proxy_of_the_environment_is_used(
     ("key", "token"), [("access_token", "canary\r\nHost: elsewhere"), ("refresh_token", "c\xe4nary")]
 )
 def test_f35_a_token_that_no_header_can_hold_is_refused_unquoted(world: World, key: str, token: str) -> None:
-    """Such a token ends the load before any request, in an error that names the key and quotes nothing."""
+    """A token that no header can hold ends the load before any request, in an error that does not quote it."""
     asked = len(world.emulator.hits)
     message = str(refused(world, SettingsError, **{key: token}))
     assert message == (

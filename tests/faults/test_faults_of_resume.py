@@ -113,7 +113,7 @@ def test_a_continued_listing_is_continuous_since_its_first_page(world: World, ca
 
 
 def test_saved_pages_are_private(world: World) -> None:
-    """Only their owner can read them; there are no tokens in them, and no values that a privacy policy drops."""
+    """Saved pages are readable only by their owner, and hold no tokens and no values that a policy drops."""
     name = world.emulator.contacts.rows()[0].document["lastName"].encode()
     world.settings["pii"] = "drop"
     stop(world)
@@ -156,7 +156,7 @@ def damage_start(world: World) -> None:
 def test_all_is_read_again_if_saved_pages_may_be_wrong(
     world: World, caplog: pytest.LogCaptureFixture, change: Callable[[World], None], reason: str
 ) -> None:
-    """Nothing that was saved is used if the listing, the settings, or the file changed, or after `resume_for`."""
+    """Saved pages are not used after a change of listing, settings or file, or after `resume_for`."""
     stop(world)
     change(world)
     assert load_again(world, caplog) == reason

@@ -233,7 +233,7 @@ def test_the_package_registers_the_component() -> None:
 
 
 def test_dg_scaffolds_and_lists_the_component(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `dg scaffold` writes is valid as it is, and `dg list` shows its assets, but no token."""
+    """`dg scaffold` writes a valid component, and `dg list` shows its assets and schedule, but no token."""
     project = world.place.parent / "project"
     (project / "mailroom/defs").mkdir(parents=True)
     (project / "dg.toml").write_text('directory_type = "project"\n\n[project]\nroot_module = "mailroom"\n')

@@ -123,7 +123,7 @@ def test_an_account_is_a_partition(spark: SparkSession, world: World) -> None:
 
 
 def test_accounts_that_share_ids_fail(spark: SparkSession, world: World) -> None:
-    """As they would if the service ignored the account."""
+    """Reading two accounts fails if they have the same ids, as where the service ignores the account."""
     world.emulator.behavior = Behavior(ignore_account=True)
     assert failure(read_table(spark, world, "contacts", accounts="A,B")) == SHARED
 
@@ -258,7 +258,7 @@ def test_a_listing_whose_rows_jump_is_refused(spark: SparkSession, pages: World,
 
 
 def test_a_task_that_fails_is_read_again(spark: SparkSession, pages: World, tmp_path: Path) -> None:
-    """What attempts leave that Spark does not commit is neither published nor kept."""
+    """A snapshot with a task that failed once has every row once, and files of lost attempts are removed."""
 
     def leave(served: Emulator, number: int) -> None:
         """Leave a file beside those of the ranges."""
@@ -318,7 +318,7 @@ def test_the_format_is_not_written_otherwise(spark: SparkSession) -> None:
 
 
 def test_secrets_and_unknown_listings_are_refused(spark: SparkSession, pages: World, tmp_path: Path) -> None:
-    """As when a table is read."""
+    """A snapshot refuses secrets and unknown listings, and reading one fails if its manifest is missing."""
     with pytest.raises(SettingsError, match="access_token"):
         take(spark, pages, tmp_path, access_token=ACCESS)
     with pytest.raises(SettingsError, match=r"^listing must be one of templates, contacts, got 'letters'\.$"):

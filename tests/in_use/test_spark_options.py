@@ -43,7 +43,7 @@ USEFUL = {
 
 
 def test_columns_have_their_descriptions() -> None:
-    """As comments, which catalogs keep, and keys are never null."""
+    """The columns of a DataFrame have their descriptions as comments, and keys are never null."""
     columns = LettersDataSource({"table": "contacts"}).schema()
     assert {one.name: one.metadata for one in columns} == {
         one.name: {"comment": one.description} for one in CONTACTS.columns
@@ -81,7 +81,7 @@ def test_every_other_setting_is_an_option() -> None:
     ("slots", "accounts", "at_once"), [(None, "A,B,C", 3), (2, "A,B,C", 2), (8, "A,B,C", 3), (8, "A", 1)]
 )
 def test_tasks_at_once_are_partitions_that_fit_the_cores(slots: int | None, accounts: str, at_once: int) -> None:
-    """Where cores are unknown, all partitions may run at once."""
+    """As many partitions are read at once as there are cores, or all where cores are unknown."""
     reader = LettersReader(selection_of({"table": "contacts", "accounts": accounts}), slots)
     assert reader.partitions() == [ListingPartition("contacts", account, at_once) for account in accounts.split(",")]
 

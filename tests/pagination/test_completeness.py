@@ -87,7 +87,7 @@ def test_rows_without_an_id_count_one_each() -> None:
 
 
 def test_a_row_without_an_id_that_two_pages_show_takes_two_equal_walks() -> None:
-    """It may have moved from one page to the other while another row moved back."""
+    """A row without an id on two pages makes a walk unstable without an equal walk before, as it may have moved."""
     walk = [reading(["a", NUL + "{}"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
     moved = [reading(["a", "c"], 4, 0), reading([NUL + "{}", "b"], 4, 2, page=1)]
     assert not is_stable(walk, [])
@@ -211,7 +211,7 @@ def test_no_response_that_proves_a_set_is_left_out(readings: list[Reading]) -> N
 @settings(deadline=None, max_examples=150)
 @given(histories())
 def test_a_certificate_is_that_of_plain_sets(readings: list[Reading]) -> None:
-    """It is the newest proof, and each member comes once, from its last reading."""
+    """A certificate is the newest proof, and keeps the last reading of each member, as plain sets find them."""
     certificate = certify(readings)
     newest = max(proofs(readings), key=lambda index: readings[index].answered, default=None)
     assert (certificate and certificate.at) == newest

@@ -35,7 +35,7 @@ def test_a_plan_has_ranges_of_whole_pages_that_overlap(
 
 
 def test_plans_and_evidence_are_json() -> None:
-    """They are the same after a way through another process."""
+    """Plans and evidence are the same after they were encoded as JSON and decoded."""
     service, reader = opened(Weather("insert", "front", 0.2), seed=1)
     plan = plan_ranges(len(service.rows), 50, 3)
     assert msgspec.json.decode(msgspec.json.encode(plan), type=list[Range]) == plan
@@ -44,7 +44,7 @@ def test_plans_and_evidence_are_json() -> None:
 
 
 def test_evidence_does_not_hold_the_texts_of_rows_without_an_id() -> None:
-    """Such a text may be personal: a digest stands for it."""
+    """Evidence has a digest instead of the text of a row without an id, which may be personal."""
     text = NUL + '{"name": "Ada"}'
 
     def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
@@ -111,7 +111,7 @@ def test_a_row_that_is_in_ranges_far_apart_has_moved() -> None:
 
 
 def test_ranges_without_shared_rows_are_mended() -> None:
-    """What lies between them is read, as far as their rows may have moved by their counts."""
+    """Ranges that share no rows are linked by reading the rows between them, and as far as rows may have moved."""
     asked: list[Range] = []
 
     def read(ranges: Sequence[Range]) -> list[Evidence]:
@@ -182,7 +182,7 @@ def fault_of(evidence: Sequence[Evidence], shown: dict[Evidence, list[Reading]])
     ],
 )
 def test_ranges_read_in_any_order_hold_every_row_that_stayed(kind: Kind, place: Place) -> None:
-    """Where they are accepted; a listing that does not change always is."""
+    """Accepted ranges hold every row that stayed, and a listing that does not change is always accepted."""
     for rate, seeds in ((0, 1), (0.02, 2), (0.1, 2), (0.25, 2)):
         for seed in range(seeds):
             service, _ = opened(Weather(kind, place, rate), seed)

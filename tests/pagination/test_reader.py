@@ -116,7 +116,7 @@ def test_what_must_not_be_written_never_reaches_the_spool() -> None:
 
 
 def test_a_reader_without_a_spool_keeps_no_rows() -> None:
-    """Only keys and notes are kept; nothing is treated or serialized."""
+    """A reader without a spool keeps keys and notes, and neither treats nor serializes rows."""
 
     def never(rows: pa.RecordBatch) -> pa.RecordBatch:
         raise AssertionError
@@ -151,7 +151,7 @@ def test_a_reading_tells_what_the_page_proves() -> None:
 
 
 def test_no_pages_are_no_readings() -> None:
-    """Nothing is requested."""
+    """A reader that is asked for no pages returns no readings."""
     with reader(fetch, 3) as read:
         assert list(read.read(pages(), 1)) == []
 
@@ -195,7 +195,7 @@ def test_a_page_number_is_taken_only_when_a_worker_is_free() -> None:
 
 
 def test_a_failing_page_ends_the_reading() -> None:
-    """Its own error is raised, and no further page is requested."""
+    """The error of a failing page is raised, and no further page is requested."""
     asked: list[int] = []
 
     def third_fails(page: int) -> Page:
@@ -220,7 +220,7 @@ def test_rows_are_told_apart_by_id_or_by_their_whole_text() -> None:
 
 
 def test_rejected_rows_are_counted_in_their_reading() -> None:
-    """They count as rows of the listing."""
+    """A reading counts rejected rows both as rejected and as rows of the listing."""
     with reader(lambda page: decode_page(page_of({"id": "1"}, {"id": None}), "contacts", page), 1) as read:
         (reading,) = read.read(pages(0), 1)
     assert (reading.rejected, len(reading.keys), reading.count) == (1, 2, 2)

@@ -92,7 +92,7 @@ def test_a_load_killed_after_nine_tenths_of_its_responses_continues_with_15_perc
 
 
 def test_the_sample_has_the_first_and_the_last_window_and_equal_steps() -> None:
-    """Its size does not grow with the listing."""
+    """A sample of windows has the first, the last, and eight at equal steps between them."""
     windows = [Window(page, 500) for page in range(270)]
     assert [window.page for window in sample(reversed(windows))] == [0, 33, 66, 99, 132, 165, 198, 231, 264, 269]
     assert sample(windows[:1]) == windows[:1]
@@ -110,7 +110,7 @@ def test_a_listing_whose_count_changed_is_read_again(kind: Kind, place: Place) -
 
 
 def test_windows_saved_while_rows_came_are_read_again() -> None:
-    """Their counts differ."""
+    """Saved windows with different counts are read again."""
     killed = load(pages=20)
     killed.kill(15)
     window, reading = next(iter(killed.readings.items()))

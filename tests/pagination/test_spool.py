@@ -36,7 +36,7 @@ def test_wanted_rows_come_back_in_the_order_asked_for() -> None:
 
 @pytest.mark.parametrize("batches", [[], [batch()], [batch(1)]])
 def test_nothing_wanted_is_one_empty_table(batches: list[pa.RecordBatch]) -> None:
-    """It has the spool's types, so that the destination's table is created."""
+    """A spool of which no rows are wanted yields one empty table with its schema."""
     assert spooled(batches, []) == [SCHEMA.empty_table()]
 
 
@@ -63,7 +63,7 @@ def test_large_rows_are_gathered_into_smaller_tables() -> None:
 
 
 def test_the_spool_has_no_name_in_its_folder(tmp_path: Path) -> None:
-    """Nothing is left behind, however the process ends."""
+    """The spool's file has no name in its folder, while it is open and afterwards."""
     with Spool(SCHEMA, tmp_path) as spool:
         spool.append(batch(1).serialize())
         assert list(tmp_path.iterdir()) == []
@@ -72,7 +72,7 @@ def test_the_spool_has_no_name_in_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_batch_is_read_by_its_number() -> None:
-    """It can be read any number of times and in any order."""
+    """Batches can be read by number, any number of times and in any order."""
     batches = [batch(1, 2, 3), batch(), batch(4)]
     with Spool(SCHEMA) as spool:
         for each in batches:
@@ -89,7 +89,7 @@ def test_a_batch_that_was_not_added_cannot_be_read() -> None:
 
 
 def test_a_batch_of_another_schema_does_not_come_back() -> None:
-    """Its bytes are stored unchecked, and fail when they are read."""
+    """A batch of another schema is stored unchecked, and reading it fails."""
     with Spool(SCHEMA) as spool:
         spool.append(pa.record_batch({"other": [1]}).serialize())
         with pytest.raises(pa.ArrowInvalid):

@@ -296,7 +296,7 @@ def test_a_service_that_repeats_a_page_does_not_keep_a_walk_going(
 
 
 def test_rows_without_an_id_may_be_the_same_on_any_number_of_pages() -> None:
-    """Each counts as one row, and the listing is complete."""
+    """Equal rows without an id on many pages all count as rows of a complete listing."""
     rows = [*ids(20), *[f"{NUL}null"] * (10 * MOST_REPEATS + 200), *ids(20, 20)]
     assert quiet(rows).walk().rows == len(rows)
 
@@ -345,7 +345,7 @@ def test_a_walk_after_an_empty_last_page_may_find_all() -> None:
 def test_the_first_empty_page_is_the_one_with_the_lowest_number(
     pages: tuple[tuple[int, str], ...], first_empty: float
 ) -> None:
-    """Whatever the order in which pages come."""
+    """The first empty page is the one with the lowest number, in whatever order pages arrive."""
     walk = Walk("contacts", 1)
     for tick, (page, keys) in enumerate(pages):
         walk.add(Reading(page, 1, 10, pa.array(list(keys), pa.string()), 0, 2 * tick, 2 * tick + 1))
@@ -450,7 +450,7 @@ def test_a_certificate_for_a_quiet_listing_takes_two_walks() -> None:
 
 
 def test_a_certificate_is_not_replaced_by_a_fence() -> None:
-    """Where it was asked for and one walk is allowed, a quiet listing of several pages is refused."""
+    """A listing of several pages is refused if proof `exact` is asked for and only one walk is allowed."""
     reader = quiet(ids(50))
     with pytest.raises(IncompleteListing) as caught:
         reader.walk("exact", max_walks=1)
@@ -521,7 +521,7 @@ def test_a_page_with_rows_without_an_id_needs_one_request(second: str, proof: Pr
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("proof", ["continuous", "exact"])
 def test_an_unstable_order_is_refused(proof: Proof, seed: int) -> None:
-    """Where every response has an order of its own, some rows stay unseen and some come twice."""
+    """A listing whose order changes with every response is refused."""
     rng = random.Random(seed)
     reader = Reader(lambda page, _: (320, cut(rng.sample(ids(320), 320), page)))
     with pytest.raises(IncompleteListing, match="do not add up"):

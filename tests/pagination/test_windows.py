@@ -184,7 +184,7 @@ def test_no_row_that_stayed_is_missed(kind: Kind, place: Place) -> None:
 
 @pytest.mark.parametrize(("kind", "place"), [pair for pair in ORDERED if pair[0] != "swap"])
 def test_a_listing_that_changes_ten_times_is_not_refused(kind: Kind, place: Place) -> None:
-    """It takes fewer requests than reading it twice."""
+    """A listing with ten changes is accepted with fewer requests than two passes take."""
     ended = outcomes(kind, place, (0.25,))
     assert {one.ending for one in ended} == {"continuous"}
     assert max(one.requests for one in ended) < 2 * 40
@@ -321,14 +321,14 @@ def test_a_count_that_is_too_low_is_refused_with_large_pages() -> None:
 
 @pytest.mark.parametrize("kind", [Rounding, Picky])
 def test_fixed_page_sizes_are_read_as_ever(kind: type[SimulatedService]) -> None:
-    """Such a service returns no windows, so whole passes are read."""
+    """A service with fixed page sizes is read in whole passes, because it returns no windows."""
     service, verdict = walk(kind, Weather("insert", "end", 0.1), max_walks=6)
     assert verdict.name != "continuous"
     assert service.stayed <= set(accepted_rows(verdict))
 
 
 def test_rows_without_an_id_come_once() -> None:
-    """This holds also for rows that two windows show."""
+    """Rows without an id that two windows show are accepted once."""
     scenario, rng = Scenario(Weather("insert", "front", 0.2), "continuous", 3, 1, 500, 50), random.Random(3)
     service, clock = SimulatedService(scenario, rng), count()
     service.fill(scenario.rows)

@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_every_table_and_column_is_there(file: Path) -> None:
-    """What was not loaded is empty, and of the type that it would have."""
+    """Tables and columns that were not loaded are empty, with their declared types."""
     with open_tables(file) as connection:
         counts = {each.name: connection.sql(f"FROM {each.name}").shape[0] for each in TABLES}
         assert counts == {each.name: int(each.name == "contacts") for each in TABLES}
@@ -33,7 +33,7 @@ def test_every_table_and_column_is_there(file: Path) -> None:
 
 
 def test_nothing_can_be_written(file: Path) -> None:
-    """Neither tables nor the file."""
+    """Statements that write into the opened file are refused."""
     with open_tables(file) as connection:
         for statement in ("DELETE FROM stored.letters_data.contacts", "CREATE TABLE stored.letters_data.mine (id INT)"):
             with pytest.raises(duckdb.InvalidInputException, match="read-only"):
@@ -41,7 +41,7 @@ def test_nothing_can_be_written(file: Path) -> None:
 
 
 def test_former_versions_are_left_out(file: Path) -> None:
-    """Where a table keeps them."""
+    """A table with history shows only the current versions of its rows."""
     with duckdb.connect(str(file)) as connection:
         connection.execute("ALTER TABLE letters_data.contacts ADD COLUMN _dlt_valid_to TIMESTAMPTZ")
         connection.execute("INSERT INTO letters_data.contacts SELECT '1', 'Guam', false, now()")
@@ -50,7 +50,7 @@ def test_former_versions_are_left_out(file: Path) -> None:
 
 
 def test_staging_is_no_dataset_to_choose(file: Path) -> None:
-    """It is not offered."""
+    """The staging schema is not offered as a dataset."""
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE SCHEMA letters_data_staging")
         connection.execute("CREATE TABLE letters_data_staging.contacts (id VARCHAR)")
@@ -59,7 +59,7 @@ def test_staging_is_no_dataset_to_choose(file: Path) -> None:
 
 
 def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
-    """None is offered."""
+    """The error for an empty folder says that no dataset was found."""
     with pytest.raises(SettingsError, match=r"no dataset letters_data; .* \(found: none\)"):
         open_tables(tmp_path)
 

@@ -262,7 +262,7 @@ def test_a_refused_request_is_not_sent_again(
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_refused_tokens_are_read_again_once(client: Client, emulator: Emulator, status: int) -> None:
-    """Nothing is sent again if the secrets hold the same tokens as before."""
+    """A refused request is not sent again if the secrets still hold the refused tokens."""
     emulator.canned.always(When(), Reply.of({"message": "token revoked"}, status))
     assert problem(client, NotAuthorised) == (
         f"contacts page 0: the service refused the tokens ({status}): token revoked; "

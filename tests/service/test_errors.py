@@ -61,7 +61,7 @@ def test_the_tree_in_the_docstring_is_that_of_the_classes() -> None:
 )
 @pytest.mark.parametrize("protocol", [0, pickle.HIGHEST_PROTOCOL])
 def test_an_error_of_another_process_is_the_same(error: LettersError, protocol: int) -> None:
-    """Its class, message and attributes arrive as they were, and a copy has them too."""
+    """A pickled or copied error keeps its class, message and attributes."""
     for other in (pickle.loads(pickle.dumps(error, protocol)), copy(error)):  # noqa: S301 -- what was just written
         assert type(other) is type(error)
         assert (str(other), vars(other)) == (str(error), vars(error))

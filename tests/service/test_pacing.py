@@ -22,7 +22,7 @@ def read_pages(limit: ConcurrencyLimit, pages: int, served: int, now: float = 0)
 
 
 def test_the_limit_grows_while_throughput_grows() -> None:
-    """It doubles up to the ceiling if the service answers as fast as before."""
+    """The limit doubles up to the ceiling if the service answers as fast as before."""
     limit = ConcurrencyLimit(16)
     assert read_pages(limit, 200, served=64)[1] == [FIRST_LIMIT, 8, 16]
 
@@ -94,7 +94,7 @@ def test_after_a_refusal_the_limit_grows_by_one_for_each_round() -> None:
 
 
 def test_another_listing_keeps_the_limit_and_is_measured_anew() -> None:
-    """Its pages are not compared with those of the listing before; a limit on trial is taken back."""
+    """A new listing keeps the limit without the one on trial, and is not compared with the listing before."""
     limit = ConcurrencyLimit(64)
     now, tried = read_pages(limit, 60, served=64)
     limit.restart(now)

@@ -152,7 +152,7 @@ def test_a_redirect_to_nowhere_is_still_a_redirect(location: str) -> None:
 
 
 def test_a_redirect_without_a_location_stays_where_it_is() -> None:
-    """It counts as a redirect to the same host, like one to a path."""
+    """A redirect without a location counts as one to the same host."""
     assert redirect_host("") == "the same host"
     assert str(meaning(302)) == (
         "contacts page 7: the service redirects (302) to the same host; redirects are not followed. Check base_url."

@@ -101,7 +101,7 @@ def test_a_push_back_halves_the_limit_once_for_a_burst() -> None:
 
 
 def test_a_push_back_parks_every_worker() -> None:
-    """Nothing starts until the longest requested wait is over."""
+    """No request starts until the longest requested wait is over."""
     throttle = Throttle(4)
     throttle.push_back(monotonic(), LONG)
     until = throttle.rate.pushed_back + LONG
@@ -159,7 +159,7 @@ def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: in
 
 
 def test_parking_concludes_nothing() -> None:
-    """Nothing starts until the longest pause is over; limit, rate and last push-back do not change."""
+    """No request starts until the longest pause is over; limit, rate and last push-back do not change."""
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
@@ -228,7 +228,7 @@ def test_successes_of_earlier_seconds_tell_no_rate() -> None:
 
 
 def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
-    """It halves the limit and parks every worker; a learned rate stays."""
+    """A push-back that tells no rate halves the limit, parks every worker, and keeps a learned rate."""
     throttle = Throttle(8)
     for _ in range(10):
         throttle.succeeded()
