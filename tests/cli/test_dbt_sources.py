@@ -121,7 +121,7 @@ def names_tested(test: str) -> set[tuple[str, str]]:
 
 
 def test_sources_are_exact() -> None:
-    """Of small tables: what they depend on, their age, keys, types, what is personal, and meanings."""
+    """dbt's sources of small tables have exactly the expected conditions, freshness, tests, types and descriptions."""
     assert render("dbt", (CAMPS, NOTES)) == HEADER + SOURCES
 
 
@@ -137,7 +137,7 @@ def test_every_table_and_column_has_its_description() -> None:
 
 
 def test_every_key_is_tested() -> None:
-    """Of one column by itself, of several as one text."""
+    """Every key has a test that it is unique, on its column or on the text of several columns."""
     keys = {table.name: table.key for table in TABLES if table.key}
     assert names_tested("unique") == {(name, key[0]) for name, key in keys.items() if len(key) == 1}
     assert {
@@ -148,14 +148,14 @@ def test_every_key_is_tested() -> None:
 
 
 def test_every_column_that_is_never_null_is_tested() -> None:
-    """Keys and the load's id among them."""
+    """Every column that is never null has a test for it."""
     assert names_tested("not_null") == {
         (table.name, column.name) for table in TABLES for column in table.loaded if not column.nullable
     }
 
 
 def test_every_reference_is_tested() -> None:
-    """A parent that may be gone or too new is only warned of."""
+    """Every reference has a test, which only warns in tables of facets and mailings."""
     found = {
         (table["name"], column["name"]): checks_of(column)["relationships"]
         for table in parsed_tables(*TABLES)
@@ -182,7 +182,7 @@ def test_a_facet_needs_its_listing_and_facets() -> None:
 
 
 def test_the_age_of_each_table_is_that_of_its_own_audits() -> None:
-    """Objects and lists come with their listing."""
+    """Tables of listings, facets and mailings have freshness, by the audits of their own listing."""
     assert {
         table["name"]: table["config"]["loaded_at_query"].partition(" where ")[2]
         for table in parsed_tables(*TABLES)

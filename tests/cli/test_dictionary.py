@@ -181,7 +181,7 @@ def fields(text: str, opening: str, pattern: re.Pattern[str]) -> list[tuple[str,
     ],
 )
 def test_a_form_is_exact(form: Form, tables: tuple[Table, ...], expected: str) -> None:
-    """Keys, types, what is personal, meanings and references of small tables; what would end a text is escaped."""
+    """Each format of small tables is exactly the expected text, with special characters escaped."""
     assert render(form, tables) == expected
 
 
@@ -191,7 +191,7 @@ def test_an_undescribed_diagram_marks_what_is_personal() -> None:
 
 
 def test_json_says_everything() -> None:
-    """The version, all there is about each column, and the references."""
+    """The JSON has the version, every property of each column, and the references."""
     reference = {
         "child": "camps__tents",
         "column": "camp_id",
@@ -210,7 +210,7 @@ def test_json_says_everything() -> None:
 
 
 def test_json_becomes_the_tables_again() -> None:
-    """All columns, but for the load's, have everything that they were made of."""
+    """The JSON has the properties of every table, column and reference of the schema."""
     read = json.loads(render("json"))
     assert [
         (table["name"], table["description"], [tuple(column.values()) for column in table["columns"]])
@@ -227,7 +227,7 @@ def test_json_becomes_the_tables_again() -> None:
 
 
 def test_every_child_names_its_parent() -> None:
-    """The tables of a listing name its own table; of a key that is the parent's alone there is one row at most."""
+    """Each child table refers to its parent, and a reference is single where the parent's key is the child's key."""
     assert {(r.child, r.column, r.parent, r.parent_column, r.single) for r in find_references(TABLES)} == {
         ("templates__creator", "template_id", "templates", "id", True),
         ("templates__product", "template_id", "templates", "id", True),
@@ -278,7 +278,7 @@ def test_dbml_has_every_table_column_and_reference_once() -> None:
     ],
 )
 def test_lists_have_every_column_and_mark_what_is_personal(form: Form, heading: str, line: str) -> None:
-    """Below the name of its table, in order."""
+    """The text and the Markdown list every column below its table, in order, and mark personal ones."""
     name, found = "", []
     for text in render(form).splitlines():
         if title := re.fullmatch(heading, text):

@@ -18,12 +18,12 @@ def _without_uv(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_clone_that_the_package_comes_from_is_found() -> None:
-    """Extras are installed from there: the package is on no index."""
+    """`installed_from` finds the folder of the clone, which extras are installed from."""
     assert (Path(installed_from()) / "letters_source").is_dir()
 
 
 def test_an_extra_is_installed_into_the_running_environment() -> None:
-    """By its own pip, or by uv where it has none."""
+    """Advice installs an extra by the pip of the running environment, or by uv if it has no pip."""
     what = shlex.quote(f"{installed_from()}[report]")
     assert how_to_add_extra("report") in (
         f"{PYTHON} -m pip install {what}",
@@ -41,7 +41,7 @@ def test_under_uv_an_extra_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_under_uv_the_clone_is_named_outside_of_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Elsewhere `uv run` would not find the project."""
+    """Outside of the clone, advice for `uv run` names the project, which uv would not find."""
     monkeypatch.setenv("UV", "/usr/bin/uv")
     monkeypatch.chdir(tmp_path)
     clone = shlex.quote(installed_from())

@@ -12,7 +12,7 @@ from letters_source.telemetry import PHASES
 
 @pytest.mark.parametrize("width", [40, 60, 100])
 def test_phases_that_are_replaced_leave_bars_alone(width: int) -> None:
-    """Each phase takes the place of the one before it, and its number in rich's list of tasks."""
+    """Progress bars reach their totals after phases have replaced one another."""
     out = io.StringIO()
     screen = Console(file=out, force_terminal=True, width=width)
     with progress_on(screen, "rows") as watch:

@@ -73,7 +73,7 @@ LABELS = dictionary(CONTACT_ID, POSITION, TITLE, LOAD_ID)
     ],
 )
 def test_what_breaks_a_query_is_told(present: Dictionary, expected: list[str]) -> None:
-    """A table or column that is gone, another type or key, and nulls where there were none."""
+    """A missing table or column, another type or key, and new nulls are breaking changes."""
     assert breaking_changes(LABELS, present) == expected
 
 
@@ -94,7 +94,7 @@ def test_what_breaks_nothing_is_not_told(present: Dictionary) -> None:
 
 
 def test_every_table_and_column_is_compared() -> None:
-    """Without any one of them, the released dictionary is broken."""
+    """A dictionary without any one table or column of the released one has a breaking change."""
     released = json.loads(RELEASED)
     for place, table in enumerate(released["tables"]):
         without = deepcopy(released)

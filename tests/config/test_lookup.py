@@ -69,13 +69,13 @@ def problem(key: str, value: Any, kind: Any) -> str:
     ],
 )
 def test_a_list_is_one_of_toml_of_json_or_has_commas(value: object, expected: Texts) -> None:
-    """Variables and options are text; a value with a comma in it requires TOML or JSON."""
+    """A list may be a TOML list, JSON, or text with commas; a value with a comma requires TOML or JSON."""
     assert convert("sources.letters.contacts", key_of("tags", Texts), value) == expected
 
 
 @pytest.mark.parametrize("value", ['["Failed"', "[Failed]", " [4", "[4]x", 4, True, date(2024, 1, 31), b"ab"])
 def test_what_is_no_list_is_named(value: object) -> None:
-    """Text that begins like JSON must be JSON; a number or a day is not a list."""
+    """Text that begins like JSON must be JSON, and a number or a day is not a list."""
     assert problem("contacts.tags", value, Texts) == f"a list of texts, got {value!r}"
 
 
@@ -101,14 +101,14 @@ def test_a_list_of_anything_but_texts_and_whole_numbers_is_named(value: object) 
     ],
 )
 def test_a_day_is_one_of_toml_or_of_iso_8601(value: object, expected: date) -> None:
-    """TOML times count as their day; the result has no time."""
+    """A day may be a TOML day, a TOML time, or ISO 8601 text, and the result has no time."""
     found = convert("sources.letters", key_of("mailings_since", date), value)
     assert (found, isinstance(found, datetime)) == (expected, False)
 
 
 @pytest.mark.parametrize("value", ["31-01-2024", "2024-02-30", "2024-01-31T00:00:00", "yesterday", "", 2024, True])
 def test_what_is_no_day_is_named(value: object) -> None:
-    """Requests may write the day first, but settings may not: 01-02-2024 is ambiguous."""
+    """Text that is not a day in ISO 8601 is an error, also with the day first, which is ambiguous."""
     assert problem("mailings_since", value, date) == f"a day such as 2024-01-31, got {value!r}"
 
 
@@ -140,12 +140,12 @@ def test_other_values_become_their_types(value: object, hint: Any, expected: obj
     ],
 )
 def test_a_value_of_another_type_is_named(value: object, hint: Any, expected: str) -> None:
-    """The error says what was expected and what came."""
+    """The error for a value of another type says what was expected and what came."""
     assert problem("x", value, hint) == expected
 
 
 def test_secrets_are_text_without_blanks_around() -> None:
-    """Numbers become text too, and no error quotes a secret."""
+    """Secrets are stripped of white space, and numbers among them become text."""
     for key in ("access_token", "refresh_token", "pii_key"):
         assert [convert("sources.letters", key_of(key, str), value) for value in (" a\n", 7)] == ["a", "7"]
 

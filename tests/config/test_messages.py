@@ -30,7 +30,7 @@ def test_variables_of_a_section_that_is_almost_ours_are_reported(
     variable: str,
     right: str | None,
 ) -> None:
-    """With the right name, which has the same key."""
+    """A variable with almost our section and one of our keys is reported with the right name."""
     monkeypatch.setenv(variable, "canary")
     report_misspelled_sections(present_providers())
     assert caplog.messages == ([f"{variable} is not used; did you mean {right}?"] if right else [])

@@ -57,7 +57,7 @@ def problem(base_url: str = URL, **network: Any) -> str:
      f"http://user:{'canary'}@proxy:3128", f"http://user:{'%40%3A%2F%C3%9F'}@[::1]:3128", f"http://user:{''}@proxy"],
 )  # fmt: skip
 def test_proxies_that_requests_may_go_through(proxy: str) -> None:
-    """By http or https, with or without a user and a password."""
+    """A proxy may be http or https, with or without a user and a password."""
     check_proxy(proxy, URL)
 
 
@@ -75,7 +75,7 @@ def test_proxies_that_cannot_be_used_are_refused(proxy: str) -> None:
 
 @pytest.mark.parametrize("proxy", ["http://proxy.example.org:3128", "https://10.0.0.1:3128"])
 def test_tokens_go_in_clear_to_no_other_machine(proxy: str) -> None:
-    """Through a proxy of this machine they may, where the service is on it too."""
+    """A service over http accepts only a proxy on this machine, because the proxy sees the tokens."""
     assert problem("http://127.0.0.1:8000/api/v1", proxy=proxy) == (
         f"sources.letters.proxy must be on this machine where base_url is http, since it would see the tokens: {SECRET}"
     )
@@ -83,14 +83,14 @@ def test_tokens_go_in_clear_to_no_other_machine(proxy: str) -> None:
 
 
 def test_files_of_certificates_may_be_trusted(authority: Authority) -> None:
-    """A bundle, or a folder where they have their hashes for names."""
+    """Trusted certificates may be a bundle, or a folder of files named by their hashes."""
     check_network(URL, Network(ca_bundle=str(authority.bundle)))
     authority.bundle.rename(authority.folder / "0a1b2c3d.0")
     check_network(URL, Network(ca_bundle=str(authority.folder)))
 
 
 def test_a_bundle_that_is_missing_or_has_no_certificate_is_named(authority: Authority, tmp_path: Path) -> None:
-    """Before the first request, with the path and the reason."""
+    """The error for unusable certificates names the path and the reason."""
     missing, empty, key, folder = (tmp_path / name for name in ("missing.pem", "empty.pem", "key.pem", "folder"))
     empty.touch()
     key.write_bytes(pem_of(new_key()))
@@ -141,7 +141,7 @@ def test_a_client_certificate_may_have_its_key_in_another_file(authority: Author
 
 
 def test_a_key_with_a_passphrase_is_refused_without_a_question(authority: Authority, tmp_path: Path) -> None:
-    """OpenSSL would ask at the terminal, in the middle of a load."""
+    """A key with a passphrase is refused, because OpenSSL would ask at the terminal during a load."""
     both, locked = authority.issue("client"), tmp_path / "locked.pem"
     key = serialization.load_pem_private_key(both.read_bytes(), None)
     encryption = serialization.BestAvailableEncryption(b"canary")
@@ -167,7 +167,7 @@ def resolve(**values: str) -> Settings:
 
 
 def test_settings_say_how_to_reach_the_service(authority: Authority) -> None:
-    """By themselves directly; an empty text is as good as none."""
+    """The settings of the network are those given, and an empty text counts as not set."""
     assert resolve().network == Network()
     assert resolve(proxy="", ca_bundle="", client_cert="", client_key="").network == Network()
     client = str(authority.issue("client"))
@@ -188,7 +188,7 @@ def test_a_proxy_is_not_represented() -> None:
 
 
 def test_a_secret_in_config_toml_is_an_error(project: Path) -> None:
-    """Secrets are not read from it, so the proxy would not be used; a secret that is set elsewhere is."""
+    """A proxy in config.toml is an error, because secrets there are ignored, unless it is set elsewhere."""
     required = f'base_url = "{URL}"\naccess_token = "a"\nrefresh_token = "r"\n'
     (project / ".dlt/secrets.toml").write_text(f"[sources.letters]\n{required}")
     (project / ".dlt/config.toml").write_text(f'[sources.letters]\nproxy = "http://user:{"canary"}@proxy:3128"\n')
@@ -205,7 +205,7 @@ def test_a_secret_in_config_toml_is_an_error(project: Path) -> None:
      "http://127.0.0.1:8000/api/v1", "http://127.8.9.10", "http://[::1]:8000"],
 )  # fmt: skip
 def test_addresses_that_tokens_may_go_to(base_url: str) -> None:
-    """Everything over https, and this machine over http."""
+    """The address may be https anywhere, and http on this machine."""
     check_base_url(base_url)
 
 
@@ -215,7 +215,7 @@ def test_addresses_that_tokens_may_go_to(base_url: str) -> None:
      "http://10.0.0.1", "http://127.1"],
 )  # fmt: skip
 def test_plain_http_stays_on_this_machine(base_url: str) -> None:
-    """Names that merely look like this machine's do not count."""
+    """An http address of another machine is refused, also if its name looks like this machine's."""
     with pytest.raises(SettingsError) as caught:
         check_base_url(base_url)
     assert str(caught.value) == (
@@ -232,7 +232,7 @@ def test_plain_http_stays_on_this_machine(base_url: str) -> None:
      "https://h:port", "https://[::1"],
 )  # fmt: skip
 def test_addresses_that_are_not_plain_are_refused(base_url: str) -> None:
-    """User information, a query, a fragment, no host, or another scheme."""
+    """An address with a user, query, fragment, bad port, other scheme, or without a host is refused."""
     with pytest.raises(SettingsError) as caught:
         check_base_url(base_url)
     assert str(caught.value) == (
@@ -247,7 +247,7 @@ def test_addresses_that_are_not_plain_are_refused(base_url: str) -> None:
      "https://lett\ners.example.org", "https://letters.example.org\u2028", "https://letters.example.org\x00"],
 )  # fmt: skip
 def test_addresses_with_blanks_or_empty_parts_are_refused(base_url: str) -> None:
-    """An empty query or fragment swallows the path that follows, and a blank makes another host."""
+    """An address with white space, control characters, or an empty user, query or fragment is refused."""
     with pytest.raises(
         SettingsError, match=r"^sources\.letters\.base_url must be an address such as https://host/api/v1"
     ):

@@ -96,7 +96,7 @@ def searched(file: str = "config") -> str:
 
 
 def test_files_come_before_defaults(resolve: Resolve) -> None:
-    """Settings that the files lack have their default."""
+    """Settings come from the files, and have their default if the files lack them."""
     assert resolve() == Settings(
         base_url=URL, access_token="file-access", refresh_token="file-refresh", environment=None, account_id="77",
         page_size=50, max_workers=16, requests_per_second=None, max_walks=4, proof="continuous", retry_budget=120.0,
@@ -108,7 +108,7 @@ def test_files_come_before_defaults(resolve: Resolve) -> None:
 
 
 def test_the_page_size_may_be_a_word(resolve: Resolve) -> None:
-    """`auto` lets the load find the size, and takes precedence like a number."""
+    """The page size may be `auto`, with the same precedence as a number."""
     assert resolve(PAGE_SIZE="auto").page_size == "auto"
     assert resolve({"page_size": "auto"}, PAGE_SIZE="7").page_size == "auto"
     assert resolve({"page_size": "12"}, PAGE_SIZE="auto").page_size == 12
@@ -129,7 +129,7 @@ def test_an_environment_s_section_may_leave_settings_to_the_general_one(resolve:
 
 
 def test_an_environment_without_a_section_is_an_error(resolve: Resolve) -> None:
-    """The message names the section; wherever the environment is named."""
+    """An environment without a section is an error that names the section."""
     section = "sources.letters.production"
     expected = (
         f"environment is production, but the section [{section}] does not exist or is empty: "
@@ -141,13 +141,13 @@ def test_an_environment_without_a_section_is_an_error(resolve: Resolve) -> None:
 
 
 def test_an_environment_whose_service_is_given_needs_no_section(resolve: Resolve) -> None:
-    """Address and tokens are then not those of the general section."""
+    """An environment needs no section if arguments give the address and both tokens."""
     given: Overrides = {"environment": "production", "base_url": URL, "access_token": "a", "refresh_token": "r"}
     assert resolve(given).environment == "production"
 
 
 def test_variables_come_before_files_of_their_section(resolve: Resolve) -> None:
-    """A general variable does not override the environment's own section, a variable for that section does."""
+    """A variable overrides files of its own section, but a general one does not override an environment's section."""
     assert resolve(PAGE_SIZE="7").page_size == 7
     assert resolve(ENVIRONMENT="demo", PAGE_SIZE="7").page_size == 60
     assert resolve(ENVIRONMENT="demo", PAGE_SIZE="7", DEMO__PAGE_SIZE="8").page_size == 8
@@ -188,7 +188,7 @@ def test_arguments_become_their_types(resolve: Resolve) -> None:
     ],
 )
 def test_an_argument_of_another_type_is_an_error(key: str, value: object, expected: str, resolve: Resolve) -> None:
-    """The error names the argument, and does not quote an address, which may contain a password."""
+    """The error for an argument of another type names it, and does not quote an address."""
     given: Any = {key: value}
     assert problem(resolve, given) == f"argument {key} must be {expected}."
 
@@ -202,7 +202,7 @@ def test_a_secret_that_is_no_text_is_an_error(key: str, value: object, resolve: 
 
 
 def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
-    """The configuration, or else the default, applies to each key."""
+    """None as an argument leaves its setting to the configuration, or else to the default."""
     nothing: Any = dict.fromkeys(Overrides.__annotations__)
     assert resolve(nothing) == resolve()
     variables = {
@@ -223,14 +223,14 @@ def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
 
 
 def test_none_for_a_key_that_is_nowhere_set_is_named(project: Path) -> None:
-    """The error is the same as without the argument."""
+    """None as an argument for a missing setting gives the error of a missing setting."""
     nothing: Any = dict.fromkeys(Overrides.__annotations__)
     expected = f"sources.letters.base_url is not set: {where('base_url')}{searched()}"
     assert problem(resolve_settings, nothing) == expected
 
 
 def test_a_certificate_takes_two_walks_at_least(resolve: Resolve) -> None:
-    """One walk cannot prove more than one page exact, wherever the two settings come from."""
+    """Proof `exact` with one walk is an error, wherever the two settings come from."""
     expected = "sources.letters.max_walks must be at least 2 with proof exact, which takes two passes, got 1: " + where(
         "max_walks"
     )
@@ -242,7 +242,7 @@ def test_a_certificate_takes_two_walks_at_least(resolve: Resolve) -> None:
 
 
 def test_variables_become_their_types(resolve: Resolve) -> None:
-    """Numbers, choices and texts that look like numbers."""
+    """Variables become numbers, choices and texts, and a text that looks like a number stays text."""
     settings = resolve(
         PAGE_SIZE=" 5 ", MAX_WORKERS="3", REQUESTS_PER_SECOND="0.5", MAX_WALKS="2", RETRY_BUDGET="7",
         PROOF="exact", ACCOUNT_ID="007", ACCESS_TOKEN=" 0123\n",
@@ -256,7 +256,7 @@ def test_variables_become_their_types(resolve: Resolve) -> None:
     "name", ["{}", "LETTERS__{}", "SOURCES__{}", "SOURCES__LETTERS__LETTERS__{}", "SOURCES__LETTERS__PRODUCTION__{}"]
 )
 def test_other_variables_are_not_used(resolve: Resolve, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """A bare ACCESS_TOKEN or ENVIRONMENT is meant for something else."""
+    """Variables without the section's whole name, or of an environment not in use, change nothing."""
     expected = resolve()
     for key in ("ACCESS_TOKEN", "REFRESH_TOKEN", "ENVIRONMENT", "BASE_URL", "PAGE_SIZE", "ACCOUNT_ID", "SEARCH"):
         monkeypatch.setenv(name.format(key), "demo")
@@ -277,7 +277,7 @@ def test_a_missing_setting_is_named(project: Path, key: str, file: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "  "])
 def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
-    """An unset secret of a container is an empty variable."""
+    """A variable with an empty token, as from an unset secret of a container, counts as not set."""
     expected = f"sources.letters.access_token is not set: {where('access_token', file='secrets')}{searched('secrets')}"
     assert problem(resolve, ACCESS_TOKEN=value) == expected
 
@@ -324,13 +324,13 @@ def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
     ],
 )
 def test_a_wrong_value_is_named(resolve: Resolve, key: str, value: str, expected: str) -> None:
-    """The error names the variable, what was expected, and what came."""
+    """The error for a wrong value names the variable, what was expected, and what came."""
     variable = f"SOURCES__LETTERS__{key.upper()}"
     assert problem(resolve, {}, **{key.upper(): value}) == f"{variable} in the environment must be {expected}."
 
 
 def test_a_wrong_value_in_an_environments_section_is_named_there(resolve: Resolve) -> None:
-    """The message names the variable or the section whose value it is."""
+    """The error for a wrong value of an environment's section names the variable of that section."""
     message = problem(resolve, ENVIRONMENT="demo", DEMO__PAGE_SIZE="many")
     assert message == (
         "SOURCES__LETTERS__DEMO__PAGE_SIZE in the environment must be a whole number from 1 to 1000000 or auto, "
@@ -339,7 +339,7 @@ def test_a_wrong_value_in_an_environments_section_is_named_there(resolve: Resolv
 
 
 def test_a_wrong_type_in_a_file_is_named(resolve: Resolve, project: Path) -> None:
-    """The error names its section and its file; true is not a whole number."""
+    """The error for a wrong type in a file names the section and the file."""
     (project / ".dlt/config.toml").write_text("[sources.letters]\nmax_workers = true\n")
     Container()[PluggableRunContext].reload_providers()
     with pytest.raises(SettingsError) as caught:
@@ -352,7 +352,7 @@ def test_a_wrong_type_in_a_file_is_named(resolve: Resolve, project: Path) -> Non
 
 
 def test_a_wrong_value_in_the_file_for_all_projects_is_named_there(project: Path) -> None:
-    """dlt has such a file in its own folder."""
+    """The error for a wrong value names dlt's file for all projects if the value is there."""
     (project / "all").mkdir()
     (project / ".dlt/config.toml").write_text("[sources.letters]\nmax_workers = 2\n")
     (project / "all/config.toml").write_text("[sources.letters]\nmax_walks = 0\n")
@@ -382,7 +382,7 @@ def test_a_wrong_choice_given_as_an_argument_is_named(resolve: Resolve, given: O
 
 
 def test_an_empty_base_url_is_not_set(resolve: Resolve) -> None:
-    """An unset variable of a container is empty; an empty argument counts as unset, too."""
+    """An empty address, as a variable or an argument, counts as not set."""
     expected = f"sources.letters.base_url is not set: {where('base_url')}{searched()}"
     assert problem(resolve, BASE_URL="") == expected
     assert problem(resolve, {"base_url": ""}) == expected
@@ -398,13 +398,13 @@ def test_an_empty_token_given_as_an_argument_is_not_set(resolve: Resolve) -> Non
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
 def test_a_base_url_may_end_in_a_slash(resolve: Resolve, slashes: str) -> None:
-    """Paths begin with a slash, so trailing ones are removed."""
+    """Slashes at the end of the address are removed, because paths begin with one."""
     assert resolve({"base_url": URL + slashes}).base_url == URL
     assert resolve(BASE_URL=URL + slashes).base_url == URL
 
 
 def test_the_tokens_of_the_settings_are_both_tokens(resolve: Resolve) -> None:
-    """Blanks around configured ones are left out."""
+    """The tokens of the settings are the configured ones without white space around them."""
     assert resolve().tokens == Tokens("file-access", "file-refresh")
     assert resolve(ACCESS_TOKEN=" a ", REFRESH_TOKEN="\tr\n").tokens == Tokens("a", "r")
 
@@ -427,7 +427,7 @@ def test_settings_are_looked_for_where_the_caller_says(resolve: Resolve) -> None
 
 
 def test_the_filters_of_templates_have_their_own_section(resolve: Resolve) -> None:
-    """Files and variables as for the others; what is not set is not sent."""
+    """Filters of templates come from files and variables of the section `templates`."""
     assert resolve().template_filters == CONFIGURED
     changed = resolve(TEMPLATES__IS_SHARED="true", TEMPLATES__CREATOR="7", TEMPLATES__PRODUCT_TYPES="Personal Letters")
     assert changed.template_filters == TemplateFilters(
@@ -454,7 +454,7 @@ def test_the_filters_of_contacts_have_their_own_section(resolve: Resolve) -> Non
 
 
 def test_filters_in_a_file_have_toml_s_own_types(resolve: Resolve, project: Path) -> None:
-    """Lists, days and booleans as TOML writes them; identifiers may be numbers."""
+    """Filters in a file may be TOML lists, days and booleans, and identifiers may be numbers."""
     (project / ".dlt/config.toml").write_text(
         "[sources.letters.contacts]\n"
         'address_status = ["Verified"]\n'
@@ -472,7 +472,7 @@ def test_filters_in_a_file_have_toml_s_own_types(resolve: Resolve, project: Path
 
 
 def test_an_environment_s_filters_come_before_the_general_ones(resolve: Resolve) -> None:
-    """Filter by filter, as the other settings; variables too."""
+    """An environment's filters override the general ones, filter by filter, in files and in variables."""
     assert resolve({"environment": "demo"}).template_filters == CONFIGURED_DEMO
     assert resolve({"environment": "production"}, PRODUCTION__PAGE_SIZE="7").template_filters == CONFIGURED
     variables = {"CONTACTS__SEARCH": "all", "CONTACTS__TAGS": "4", "DEMO__CONTACTS__SEARCH": "some"}
@@ -513,7 +513,7 @@ def test_filters_given_as_arguments_become_their_types(resolve: Resolve) -> None
 def test_filters_given_as_arguments_of_another_type_are_refused(
     resolve: Resolve, filters: dict[str, Any], message: str
 ) -> None:
-    """Our own error names them before the first request."""
+    """The error for a filter of another type names the argument and what was expected."""
     assert problem(resolve, {"contact_filters": ContactFilters(**filters)}) == message
 
 
@@ -554,7 +554,7 @@ def test_filters_of_a_listing_have_an_account(resolve: Resolve) -> None:
     ],
 )
 def test_a_wrong_filter_is_named(resolve: Resolve, listing: str, key: str, value: str, expected: str) -> None:
-    """The error names its variable, of the environment's section if that has it."""
+    """The error for a wrong filter names its variable, of the general or the environment's section."""
     for section in (f"sources.letters.{listing}", f"sources.letters.production.{listing}"):
         variable = f"{section}.{key}".removeprefix("sources.letters.").replace(".", "__").upper()
         variables = {"PRODUCTION__PAGE_SIZE": "7", variable: value}
@@ -587,7 +587,7 @@ def test_a_wrong_filter_is_named(resolve: Resolve, listing: str, key: str, value
 def test_a_filter_that_the_interface_does_not_know_is_named(
     resolve: Resolve, variables: dict[str, str], expected: str
 ) -> None:
-    """The error lists the known values."""
+    """The error for values that the interface does not know lists the known ones, and days must go in pairs."""
     assert problem(resolve, None, **variables) == f"sources.letters.{expected}"
 
 
@@ -648,7 +648,7 @@ def test_a_setting_that_is_misspelled_in_a_file_is_named(resolve: Resolve, proje
 
 
 def test_a_section_in_capitals_is_named(resolve: Resolve, project: Path) -> None:
-    """A file would ignore it, and personal values would be loaded in clear."""
+    """A section in capitals is an error, because ignoring it would load personal values in clear."""
     with (project / ".dlt/config.toml").open("a") as config:
         config.write("[sources.letters.PII]\nall = 'drop'\n")
     Container()[PluggableRunContext].reload_providers()
@@ -656,14 +656,14 @@ def test_a_section_in_capitals_is_named(resolve: Resolve, project: Path) -> None
 
 
 def test_any_last_mailed_status_may_be_asked_for(resolve: Resolve) -> None:
-    """The interface leaves the list open."""
+    """Any status of the last mailing is accepted, because the interface leaves the list open."""
     assert resolve(CONTACTS__LAST_MAILED_STATUS="Returned").contact_filters.last_mailed_status == ("Returned",)
     assert resolve({"last_mailed_statuses": ("Returned",)}).last_mailed_statuses == ("Returned",)
     assert resolve({"last_mailed_statuses": "In Transit"}).last_mailed_statuses == ("In Transit",)
 
 
 def test_history_and_sync_exclude_each_other(resolve: Resolve) -> None:
-    """Wherever the two come from."""
+    """`history` and `sync` together are an error, whether they are arguments or variables."""
     expected = "sources.letters.history and sync exclude each other: history keeps what sync would delete; set one."
     assert problem(resolve, {"history": True, "sync": True}) == expected
     assert problem(resolve, {"sync": True}, HISTORY="true") == expected
@@ -673,18 +673,18 @@ def test_history_and_sync_exclude_each_other(resolve: Resolve) -> None:
 
 @pytest.mark.parametrize(("given", "mode"), [({}, "replace"), ({"history": True}, "history"), ({"sync": True}, "sync")])
 def test_a_load_has_one_mode(resolve: Resolve, given: Overrides, mode: Mode) -> None:
-    """Rows are replaced unless something else is set."""
+    """The mode is `replace` unless `history` or `sync` is set."""
     assert resolve(given).mode == mode
 
 
 def test_an_argument_that_is_no_setting_is_named(resolve: Resolve) -> None:
-    """With the settings that there are."""
+    """The error for an argument that is no setting suggests the closest one."""
     misspelled: Any = {"pagesize": 100, "page_size": 10}
     assert problem(resolve, misspelled) == "unknown setting sources.letters.pagesize; did you mean page_size?"
 
 
 def test_a_policy_alone_is_that_of_all(resolve: Resolve) -> None:
-    """The command's option has this form."""
+    """A policy that is one word applies to all personal columns."""
     assert resolve({"pii": "mask"}).privacy == resolve({"pii": {"all": "mask"}}).privacy
     assert resolve({"pii": "mask"}).privacy.policies["email"] == "mask"
     for policy in ("blur", ""):
@@ -695,7 +695,7 @@ def test_a_policy_alone_is_that_of_all(resolve: Resolve) -> None:
 
 @pytest.mark.parametrize("name", ["all", "email", "undocumented"])
 def test_an_empty_policy_is_none(resolve: Resolve, name: str) -> None:
-    """An empty variable must not keep values in clear."""
+    """An empty policy is an error, because it must not keep values in clear."""
     variable = f"PII__{name.upper()}"
     policies = "keep or drop" if name == "undocumented" else "keep or hash or mask or drop"
     expected = f"SOURCES__LETTERS__{variable} in the environment must be {policies}, got ''."
@@ -728,13 +728,13 @@ def test_a_false_argument_is_an_argument(resolve: Resolve) -> None:
 
 
 def test_settings_know_how_requests_write_filters(resolve: Resolve) -> None:
-    """The format of days, and the encoding of lists."""
+    """The settings give the format of days and the encoding of lists in requests."""
     assert resolve().form == Form("%Y-%m-%d", "json")
     assert resolve(DATE_FORMAT="%d-%m-%Y", FILTER_ENCODING="compact").form == Form("%d-%m-%Y", "compact")
 
 
 def test_mailings_reach_back_and_are_asked_for_in_windows(resolve: Resolve) -> None:
-    """The smallest values are a lag of no day and a window of one."""
+    """The lag of mailings is at least 0 days, and their window at least 1 day."""
     settings = resolve({"mailings_lag": 0, "mailings_window": 1, "mailings_since": date(2024, 1, 31)})
     assert (settings.mailings_lag, settings.mailings_window) == (0, 1)
     assert settings.mailings_since == date(2024, 1, 31)
@@ -746,7 +746,7 @@ def test_mailings_reach_back_and_are_asked_for_in_windows(resolve: Resolve) -> N
 
 
 def test_tokens_are_read_again_from_the_files(resolve: Resolve, project: Path) -> None:
-    """A rotated secret is used without a new process; arguments stay as they are."""
+    """Rotated tokens are read from the files without a new process, and arguments stay as they are."""
     settings, demo = resolve(), resolve({"environment": "demo"})
     assert read_tokens_again(demo, {"environment": "demo"}) == Tokens("demo-access", "file-refresh")
     (project / ".dlt/secrets.toml").write_text(SECRETS.replace("file", "new"))
@@ -764,14 +764,14 @@ def test_tokens_are_read_again_from_the_variables(resolve: Resolve, monkeypatch:
 
 
 def test_nothing_but_tokens_is_read_again(resolve: Resolve, project: Path) -> None:
-    """Other settings that are wrong or missing in the file by now do not matter."""
+    """Reading tokens again ignores other settings that have become wrong or missing in the file."""
     settings = resolve({"environment": "demo"})
     (project / ".dlt/config.toml").write_text('[sources.letters]\npage_size = "many"\nenvironment = "staging"\n')
     assert read_tokens_again(settings, {}) == Tokens("demo-access", "file-refresh")
 
 
 def test_reading_tokens_again_leaves_the_run_its_settings(resolve: Resolve, project: Path) -> None:
-    """Values and providers set in code stay, and dlt keeps using the files as it read them."""
+    """Reading tokens again changes neither values set in code, nor providers, nor what dlt read from files."""
     dlt.config["sources.letters.page_size"] = 33
     dlt.config["sources.letters.demo.max_walks"] = 9
     dlt.secrets["sources.letters.refresh_token"] = "by-hand"
@@ -788,7 +788,7 @@ def test_reading_tokens_again_leaves_the_run_its_settings(resolve: Resolve, proj
 
 
 def test_tokens_are_read_again_from_providers_that_were_added(resolve: Resolve) -> None:
-    """A vault added by the user still comes after the files."""
+    """Tokens that are read again come from a vault that the user added if the files lack them."""
     values = {"sources": {"letters": {"access_token": "vault", "production": {"access_token": "vault-production"}}}}
     vault = CustomLoaderDocProvider("vault", lambda: values, supports_secrets=True)
     Container()[PluggableRunContext].providers.add_provider(vault)
@@ -803,7 +803,7 @@ def test_tokens_are_read_again_from_providers_that_were_added(resolve: Resolve) 
 def test_a_token_that_is_gone_cannot_be_read_again(
     resolve: Resolve, project: Path, left: str | None, given: Overrides
 ) -> None:
-    """The file, the key or all but whitespace may be gone; the run keeps its tokens."""
+    """Reading a missing or blank token again is an error, and the run keeps its tokens."""
     settings = resolve()
     (project / ".dlt/secrets.toml").unlink()
     if left is not None:
@@ -819,7 +819,7 @@ def test_a_token_that_is_gone_cannot_be_read_again(
 def test_files_that_cannot_be_parsed_cannot_be_read_again(
     resolve: Resolve, project: Path, file: str, content: bytes
 ) -> None:
-    """A file that is being written causes our own error, which quotes nothing of it."""
+    """Reading tokens again from a malformed file is an error that quotes nothing of the file."""
     settings = resolve()
     (project / ".dlt" / file).write_bytes(content)
     with pytest.raises(SettingsError) as caught:
@@ -831,7 +831,7 @@ def test_files_that_cannot_be_parsed_cannot_be_read_again(
 
 
 def test_tokens_are_read_again_for_the_environment_of_the_run(resolve: Resolve) -> None:
-    """Tokens of another environment must not go to this one's address."""
+    """Tokens are read again for the environment of the run, even if another is configured by now."""
     dlt.config["sources.letters.environment"] = "demo"
     settings = resolve()
     assert settings.tokens == Tokens("demo-access", "file-refresh")
@@ -841,7 +841,7 @@ def test_tokens_are_read_again_for_the_environment_of_the_run(resolve: Resolve) 
 
 
 def test_tokens_are_read_again_where_the_address_was_set_by_hand(project: Path) -> None:
-    """The address is in no file, but the tokens are."""
+    """Tokens are read again from the files even if no file has the address."""
     (project / ".dlt/secrets.toml").write_text(SECRETS)
     Container()[PluggableRunContext].reload_providers()
     dlt.config["sources.letters.base_url"] = URL

@@ -11,7 +11,7 @@ from letters_source.service.listings import ContactFilters, TemplateFilters
 
 
 def test_texts_become_what_their_settings_are() -> None:
-    """Numbers, switches and lists, sections by a dot."""
+    """Texts become numbers, switches, lists and days, and a dot in a name leads to a section."""
     texts = {
         "page_size": "auto",
         "max_walks": "3",
@@ -40,7 +40,7 @@ def test_texts_become_what_their_settings_are() -> None:
 
 
 def test_no_texts_are_no_arguments() -> None:
-    """Everything is then as configured."""
+    """No options give no arguments."""
     assert to_overrides({}) == {}
 
 
@@ -69,7 +69,7 @@ def test_secrets_are_refused(secret: str) -> None:
     ],
 )
 def test_unusable_texts_are_refused(name: str, text: str, error: str) -> None:
-    """The error says what was expected, and of which option."""
+    """The error for an unusable option names it and says what was expected."""
     with pytest.raises(SettingsError) as caught:
         to_overrides({name: text})
     assert str(caught.value) == error

@@ -63,7 +63,7 @@ def refusal(check: Callable[[], object]) -> str:
     ],
 )
 def test_pipelines_go_to_the_working_directory(work: Path, kind: Kind, name: str, destination: str, place: str) -> None:
-    """Each kind has its default place and, as dlt keeps one destination a name, a name of its own; nothing is made."""
+    """Each kind of destination has a pipeline name and a default place in the working directory, which is not made."""
     pipeline = make_pipeline(kind)
     assert (pipeline.pipeline_name, pipeline.dataset_name) == (name, "letters_data")
     assert pipeline.destination.destination_name == destination
@@ -74,7 +74,7 @@ def test_pipelines_go_to_the_working_directory(work: Path, kind: Kind, name: str
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 @pytest.mark.parametrize("to", ["some/where.x", Path("some/where.x")])
 def test_pipelines_go_where_they_are_told(work: Path, kind: Kind, to: Path | str) -> None:
-    """A relative place is meant from the working directory of the call, whatever that is later."""
+    """A relative place is resolved from the working directory of the call, even if that changes later."""
     pipeline = make_pipeline(kind, to, name="other")
     os.chdir(work / ".dlt")
     assert place_of(pipeline) == work / "some/where.x"
@@ -83,7 +83,7 @@ def test_pipelines_go_where_they_are_told(work: Path, kind: Kind, to: Path | str
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_a_dataset_of_its_own_has_a_pipeline_of_its_own(work: Path, kind: Kind) -> None:
-    """dlt keeps one dataset a name, so another one than the usual is part of it."""
+    """A pipeline's name includes a dataset other than the default, because dlt keeps one dataset a name."""
     found = make_pipeline(kind, "there", "letters_2024"), make_pipeline(kind, "there", "letters_2024", "other")
     names = {"duckdb": ["letters_letters_2024", "other_letters_2024"]}
     names["parquet"] = [f"{name}_parquet" for name in names["duckdb"]]
@@ -100,7 +100,7 @@ def test_a_dataset_of_its_own_has_a_pipeline_of_its_own(work: Path, kind: Kind) 
     ],
 )  # fmt: skip
 def test_a_dataset_s_name_is_of_words_with_single_underscores_between_them(work: Path, dataset: str) -> None:
-    """Any other would be renamed by dlt, or refused by an engine; nothing is made."""
+    """A dataset name that dlt would rename or an engine refuse is an error, and nothing is made."""
     before = sorted(work.iterdir())
     for kind in get_args(Kind):
         assert refusal(partial(make_pipeline, kind, "there", dataset)) == (
@@ -112,7 +112,7 @@ def test_a_dataset_s_name_is_of_words_with_single_underscores_between_them(work:
 
 @pytest.mark.parametrize("dataset", ["letters_data_staging", "a_staging"])
 def test_a_dataset_named_as_dlt_s_own_is_refused(dataset: str) -> None:
-    """dlt empties it, and takes its tables for its own."""
+    """A dataset named like dlt's staging dataset is refused, because dlt empties that."""
     for kind in get_args(Kind):
         assert refusal(partial(make_pipeline, kind, "there", dataset)) == (
             f"{dataset} ends in _staging, like dlt's staging datasets: choose another dataset."
@@ -129,7 +129,7 @@ def test_a_dataset_s_name_is_the_one_that_dlt_writes(work: Path, dataset: str) -
 
 
 def test_each_account_has_a_pipeline_into_a_dataset_of_its_own(work: Path) -> None:
-    """Named after the account, in small letters and digits, with single underscores between them."""
+    """Each account has a pipeline into its own dataset, named by its letters and digits in lowercase."""
     found = account_pipelines("duckdb", "all.duckdb", "letters_data", ["501", "Main  Street", "_502!"])
     assert {account: (pipeline.dataset_name, pipeline.pipeline_name) for account, pipeline in found.items()} == {
         "501": ("letters_data_501", "letters_letters_data_501"),
@@ -167,7 +167,7 @@ def test_an_account_that_no_dataset_can_be_named_after_is_refused(account: str, 
     ],
 )
 def test_no_account_and_no_file_is_named_as_the_views_that_unite_accounts(accounts: list[str], to: str) -> None:
-    """DuckDB could not tell them apart."""
+    """An account or file named like the dataset of the views over accounts is refused."""
     assert refusal(lambda: account_pipelines("duckdb", to, "letters_data", accounts)) == (
         "letters_data_all is reserved for views over accounts: no account or file can use this name."
     )
@@ -175,14 +175,14 @@ def test_no_account_and_no_file_is_named_as_the_views_that_unite_accounts(accoun
 
 
 def test_accounts_may_be_numbers(work: Path) -> None:
-    """Schedulers read them from JSON."""
+    """Accounts may be numbers, as schedulers read them from JSON."""
     numbers: Any = [501, 502]
     found = account_pipelines("duckdb", None, "letters_data", numbers)
     assert [pipeline.dataset_name for pipeline in found.values()] == ["letters_data_501", "letters_data_502"]
 
 
 def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
-    """With settings that keep memory flat."""
+    """The default destination is DuckDB, with settings that limit its memory."""
     pipeline = make_pipeline()
     config: Any = pipeline.destination_client().config
     assert duckdb_file(pipeline) == work / "letters.duckdb"
@@ -190,7 +190,7 @@ def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
 
 
 def test_duckdb_takes_no_more_threads_than_its_memory_is_enough_for(work: Path) -> None:
-    """However many the machine has: a million contacts would fail on a server's eight."""
+    """DuckDB uses one thread on a machine of eight, because its memory limit is too small for more."""
     with duckdb.connect(str(work / "letters.duckdb")) as machine:
         machine.execute("SET threads = 8")
         with make_pipeline().sql_client() as client:
@@ -198,14 +198,14 @@ def test_duckdb_takes_no_more_threads_than_its_memory_is_enough_for(work: Path) 
 
 
 def test_duckdb_takes_no_more_files_at_once_than_its_memory_is_enough_for(work: Path) -> None:
-    """dlt would load twenty: it breaks off, or DuckDB does, where 500,000 contacts come in files of 40,000."""
+    """A load copies two files at once; with dlt's default of 20, 500,000 contacts in files of 40,000 failed."""
     destination = for_loading(make_pipeline().destination, "insert-from-staging")
     assert destination.capabilities().max_parallel_load_jobs == 2
 
 
 @pytest.mark.parametrize("kind", ["oracle", "DuckDB", ""])
 def test_an_unknown_kind_of_destination_is_refused(work: Path, kind: Any) -> None:
-    """Wherever it is to go; the message names those that there are."""
+    """The error for an unknown kind of destination lists the known ones, and nothing is made."""
     before = sorted(work.iterdir())
     for to in (None, "there"):
         assert refusal(partial(make_pipeline, kind, to)) == (
@@ -222,7 +222,7 @@ def test_an_unknown_kind_of_destination_is_refused(work: Path, kind: Any) -> Non
     ],
 )  # fmt: skip
 def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
-    """DuckDB could not tell the two apart, whatever the case; a folder of Parquet files may have that name."""
+    """A DuckDB file named like its dataset, in any case, is refused; a Parquet folder may have that name."""
     assert refusal(lambda: make_pipeline("duckdb", name)) == (
         f"A DuckDB file named {Path(name).name} cannot hold the dataset letters_data: rename one."
     )
@@ -238,7 +238,7 @@ def test_schemas_that_are_taken_are_no_datasets(name: str) -> None:
 
 
 def test_a_duckdb_file_named_as_another_dataset_is_refused() -> None:
-    """The dataset that is asked for counts, not the usual one."""
+    """A DuckDB file named like the requested dataset is refused, and one named like the default is accepted."""
     assert refusal(lambda: make_pipeline("duckdb", "mine.duckdb", "mine")) == (
         "A DuckDB file named mine.duckdb cannot hold the dataset mine: rename one."
     )
@@ -246,7 +246,7 @@ def test_a_duckdb_file_named_as_another_dataset_is_refused() -> None:
 
 
 def test_the_file_of_a_duckdb_destination_is_known(work: Path) -> None:
-    """By dlt's name, relative, absolute, or open already."""
+    """`duckdb_file` returns the file of a default, relative, absolute, named or opened DuckDB destination."""
     assert duckdb_file(pipeline_to("duckdb")) == work / "mine.duckdb"
     assert duckdb_file(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == work / "new.duckdb"
     assert duckdb_file(pipeline_to(dlt.destinations.duckdb(str(work / "a b.db")))) == work / "a b.db"
@@ -265,7 +265,7 @@ def test_the_file_of_ours_is_known_without_dlts_configuration(work: Path, monkey
 
 
 def test_links_are_followed(work: Path) -> None:
-    """One file has one name: DuckDB would open it twice, and keep its log where nobody finds it."""
+    """Symbolic links are resolved, because DuckDB would open a file of two names twice."""
     (work / "disk").mkdir()
     for link, target in (("letters.duckdb", "disk/real.duckdb"), ("letters_parquet", "disk/real")):
         (work / link).symlink_to(work / target)
@@ -275,7 +275,7 @@ def test_links_are_followed(work: Path) -> None:
 
 @pytest.mark.parametrize("name", ["circle.duckdb", "nowhere.duckdb", "a" * 300])
 def test_a_place_where_no_file_can_be_is_refused(work: Path, name: str) -> None:
-    """Links of a user's own pipeline are not followed, nor those in a circle."""
+    """A broken or circular link and a name that is too long are refused as DuckDB files."""
     (work / "circle.duckdb").symlink_to("circle.duckdb")
     (work / "nowhere.duckdb").symlink_to("missing")
     with pytest.raises(DestinationError, match=r"cannot be reached: .+; choose another --to"):
@@ -284,7 +284,7 @@ def test_a_place_where_no_file_can_be_is_refused(work: Path, name: str) -> None:
 
 @pytest.mark.parametrize("taken", ["dlt", "dlt/pipelines/letters/state.json"])
 def test_a_working_folder_that_cannot_be_used_is_named(work: Path, taken: str) -> None:
-    """dlt makes it when it makes a pipeline."""
+    """The error for an unusable working folder of dlt names it and DLT_DATA_DIR."""
     place = work / taken
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(place)
@@ -295,7 +295,7 @@ def test_a_working_folder_that_cannot_be_used_is_named(work: Path, taken: str) -
 
 
 def test_a_working_folder_with_a_file_that_was_cut_off_is_named(work: Path) -> None:
-    """A machine that lost its power may leave one."""
+    """The error for a truncated file in dlt's working folder, as after a power failure, says what to remove."""
     state = work / "dlt/pipelines/letters/state.json"
     make_pipeline()
     state.write_bytes(b"")
@@ -315,7 +315,7 @@ def test_a_folder_that_dlt_would_take_for_a_pattern_is_refused(work: Path, sign:
 
 @pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])
 def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
-    """Folders, buckets and what is no place at all."""
+    """`duckdb_file` returns None for folders, buckets and dummies."""
     place = destination if destination == "dummy" else dlt.destinations.filesystem(destination)
     assert duckdb_file(pipeline_to(place)) is None
 
@@ -380,7 +380,7 @@ def test_a_new_duckdb_file_is_removed_with_its_log(work: Path, statements: tuple
 
 
 def test_a_new_duckdb_file_stays_where_somebody_else_filled_it_too(work: Path) -> None:
-    """Loads side by side in one process share it: the one that fails leaves it to the other."""
+    """A failed load keeps a new DuckDB file in which somebody else has made a table."""
     leave_log("CREATE SCHEMA another", "CREATE TABLE another.kept AS SELECT 1 AS n")
     with duckdb.connect(str(work / "letters.duckdb")) as connection:
         assert connection.sql("FROM another.kept").fetchall() == [(1,)]
@@ -393,7 +393,7 @@ def test_a_file_that_is_removed_while_it_is_loaded_is_a_failed_load(work: Path) 
 
 
 def test_a_duckdb_file_that_was_there_stays_when_a_load_fails(work: Path) -> None:
-    """The file keeps its tables."""
+    """A failed load keeps an existing DuckDB file with its tables."""
     file = work / "letters.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
@@ -404,7 +404,7 @@ def test_a_duckdb_file_that_was_there_stays_when_a_load_fails(work: Path) -> Non
 
 
 def test_a_new_file_that_another_process_made_first_is_not_removed(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two loads may begin at once: the one that cannot open the file must leave it to the other."""
+    """A load that cannot open a new file does not remove it, because another process has made it."""
     pipeline, file = make_pipeline(), work / "letters.duckdb"
 
     def lose() -> None:
@@ -431,7 +431,7 @@ def test_other_destinations_are_not_held(work: Path, destination: str) -> None:
 
 
 def test_files_are_replaced_without_staging(work: Path) -> None:
-    """dlt knows none for plain files, be the folder new, old or a bucket; Delta and Iceberg replace in one commit."""
+    """Plain files are replaced without staging; Delta and Iceberg replace in one commit."""
     (work / "letters_parquet").mkdir()
     for kind in ("delta", "iceberg"):
         assert replace_strategy(make_pipeline(kind)) == "insert-from-staging"
@@ -441,14 +441,14 @@ def test_files_are_replaced_without_staging(work: Path) -> None:
 
 
 def test_other_databases_keep_their_old_rows_until_all_new_ones_are_there() -> None:
-    """Whether they hold any is not asked."""
+    """Other databases insert from staging tables, which are emptied afterwards."""
     pipeline = pipeline_to("dummy")
     assert replace_strategy(pipeline) == "insert-from-staging"
     assert load_config(pipeline) == {"load": {**FAILING, "truncate_staging_dataset": True}}
 
 
 def test_local_places_that_can_be_written_pass_and_stay_as_they_are(work: Path) -> None:
-    """A new file and a new folder are not made, and a file that is there is not changed."""
+    """The check accepts writable places, makes no file or folder, and changes none."""
     before = sorted(work.iterdir())
     places: tuple[tuple[Kind, str], ...] = (("duckdb", "letters.duckdb"), ("parquet", "some/folder"), ("parquet", "."))
     for kind, to in places:
@@ -462,7 +462,7 @@ def test_local_places_that_can_be_written_pass_and_stay_as_they_are(work: Path) 
 
 
 def test_local_places_of_the_users_own_pipelines_are_looked_at_too(work: Path) -> None:
-    """Under whatever name."""
+    """The check also refuses unusable files and folders of a pipeline that the user made."""
     (work / "notes.txt").write_text("notes")
     folder = pipeline_to(dlt.destinations.filesystem((work / "notes.txt").as_uri()))
     assert refusal(lambda: check_destination(folder)) == (
@@ -499,7 +499,7 @@ def test_a_duckdb_file_in_a_missing_folder_is_refused(work: Path) -> None:
 
 
 def test_what_duckdb_cannot_open_is_refused_in_one_line(work: Path) -> None:
-    """With its reason, and without its kind and its link; the file stays as it is."""
+    """A file or folder that DuckDB cannot open is refused in one line, and the file stays as it is."""
     (work / "notes.duckdb").write_text("These are notes.\n" * 1000)
     (work / "folder.duckdb").mkdir()
     for name in ("notes.duckdb", "folder.duckdb"):
@@ -512,7 +512,7 @@ def test_what_duckdb_cannot_open_is_refused_in_one_line(work: Path) -> None:
 
 @pytest.mark.parametrize("below", ["", "new", "new/deep/down"])
 def test_the_nearest_folder_that_exists_must_be_a_folder(work: Path, below: str) -> None:
-    """New folders are made by the load, not by the check; a file can hold none."""
+    """The check accepts a folder that does not exist without making it, and refuses one below a file."""
     check_folder(work / below)
     assert not (work / "new").exists()
     (work / "notes.txt").touch()
@@ -527,7 +527,7 @@ def test_the_nearest_folder_that_exists_must_be_a_folder(work: Path, below: str)
 def test_a_folder_that_cannot_be_written_is_refused(
     unwritable: Path, check: Callable[[Path], None], below: str
 ) -> None:
-    """The message says what the operating system says."""
+    """A folder that cannot be written is refused with the message of the operating system."""
     assert (
         refusal(lambda: check(unwritable / below))
         == f"{unwritable} cannot be written: Permission denied; " + "make it writable, or choose another --to."

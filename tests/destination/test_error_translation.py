@@ -38,7 +38,7 @@ def test_what_a_database_says_of_a_value_is_left_out(statement: str, words: str)
 
 
 def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
-    """However long the statement would have taken."""
+    """Ctrl-C during a statement of DuckDB raises KeyboardInterrupt."""
     under_way = Event()
 
     def begin(number: int) -> int:
@@ -72,7 +72,7 @@ def fail_hiding_why() -> None:
 
 
 def test_what_an_error_hides_on_purpose_is_not_told() -> None:
-    """Nor taken for what came first."""
+    """The reason of a failed load leaves out a cause that the error hides with `from None`."""
     with pytest.raises(LoadFailed, match=r"^what matters$"):
         plain_errors(fail_hiding_why)()
 
@@ -101,7 +101,7 @@ def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
     ],
 )
 def test_errors_tell_whether_trying_again_may_help(error: type[LettersError], *, may_pass: bool) -> None:
-    """Airflow and Dagster retry a task, or not, accordingly."""
+    """`may_pass` says of each error whether Airflow and Dagster should retry."""
     assert error.may_pass is may_pass
 
 

@@ -7,7 +7,7 @@ from letters_source.tables import CONTACTS, CONTACTS__CONTACT_LABELS, TEMPLATES_
 
 
 def test_each_mode_is_written_in_its_way() -> None:
-    """History and sync both go by the hash; sync leaves a row alone whose hash is the same."""
+    """History and sync are merged by the row hash, and sync skips rows with the same hash."""
     hashed = {"disposition": "merge", "row_version_column_name": "row_hash"}
     assert write_disposition(CONTACTS, "replace") == {"disposition": "replace"}
     assert write_disposition(CONTACTS, "history") == {**hashed, "strategy": "scd2"}
@@ -18,7 +18,7 @@ def test_each_mode_is_written_in_its_way() -> None:
     ("table", "key"), [(CONTACTS, "id"), (CONTACTS__CONTACT_LABELS, "contact_id"), (TEMPLATES__SHARED, "template_id")]
 )
 def test_history_with_filters_ends_versions_of_what_is_listed(table: Table, key: str) -> None:
-    """Rows that only tell what is listed are in the staging table alone."""
+    """With filters, history ends only versions of contacts and templates that the staging table lists."""
     assert write_disposition(table, "history", filtered=True) == {
         "disposition": "merge",
         "strategy": "scd2",

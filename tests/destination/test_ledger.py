@@ -53,7 +53,7 @@ def make_run(number: int = 0, dataset: str = "letters_data") -> Run:
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Oldest first."""
+    """Runs are read as they were written, oldest first."""
     written = [make_run(number) for number in range(3)]
     for run in written:
         append_run(tmp_path / LEDGER, run)
@@ -72,7 +72,7 @@ def test_a_large_ledger_keeps_the_newest_runs(tmp_path: Path) -> None:
 
 
 def test_processes_append_at_once(tmp_path: Path) -> None:
-    """No line is lost or torn, also while one of them shortens the ledger."""
+    """Processes that append at once lose and tear no line, also while the ledger is shortened."""
     file = tmp_path / LEDGER
     # so long that the ledger is shortened again and again
     append_run(file, make_run(dataset="d" * (2 * LARGEST_BYTES // KEPT_RUNS)))

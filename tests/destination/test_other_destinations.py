@@ -54,7 +54,7 @@ def refusal(destination: AnyDestination_CO) -> str:
 @pytest.mark.usefixtures("work")
 @pytest.mark.parametrize("name", ["dummy", "lance", "lancedb", "qdrant", "weaviate", "sink"])
 def test_a_destination_without_staging_tables_is_refused(name: str) -> None:
-    """A load could neither replace its tables nor verify them, whether its driver is installed or not."""
+    """A destination without staging tables is refused, whether its driver is installed or not."""
     make: Any = getattr(dlt.destinations, name, partial(dlt.destination, forget, name="sink"))
     assert refusal(make()) == (
         f"{name} has no staging tables, which run() needs to replace tables and to verify them with SQL: choose "
@@ -77,7 +77,7 @@ def test_a_destination_without_staging_tables_is_refused(name: str) -> None:
     ],
 )
 def test_a_mode_that_dlt_cannot_merge_is_refused(name: str, mode: str, words: str) -> None:
-    """The sentence names the setting, and the error has its key."""
+    """The error for a mode that dlt cannot merge names the setting, and has its key."""
     pipeline = dlt.pipeline("mine", destination=DESTINATIONS[name], dataset_name="my_data")
     with pytest.raises(SettingsError) as caught:
         check_mode(pipeline, "contacts", mode)
@@ -87,7 +87,7 @@ def test_a_mode_that_dlt_cannot_merge_is_refused(name: str, mode: str, words: st
 
 @pytest.mark.usefixtures("work")
 def test_names_that_unquoted_sql_would_not_find_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snowflake reads unquoted names in upper case, and a case-sensitive naming convention keeps them in lower case."""
+    """Snowflake with a case-sensitive naming convention is refused, as unquoted SQL would not find its names."""
     monkeypatch.setenv("SCHEMA__NAMING", "sql_cs_v1")
     assert refusal(dlt.destinations.snowflake()) == (
         "snowflake reads unquoted names in upper case, and the naming convention sql_cs_v1 creates them in lower case: "
@@ -106,14 +106,14 @@ def test_names_that_unquoted_sql_would_not_find_are_refused(monkeypatch: pytest.
     ],
 )
 def test_missing_credentials_are_named(destination: AnyDestination_CO, key: str) -> None:
-    """With the variable of the environment that sets them; the bucket of a destination has its own."""
+    """The error for missing credentials names the environment variable that sets them."""
     kind = destination.destination_type.rpartition(".")[2]
     assert refusal(destination) == f"The destination {kind} is not configured: set {key}."
 
 
 @pytest.mark.usefixtures("work")
 def test_credentials_of_a_server_are_not_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server has no --to."""
+    """The error for unusable credentials of a server names their variable, and not --to."""
     monkeypatch.setenv("DESTINATION__DATABRICKS__CREDENTIALS__CATALOG", "main")
     assert refusal(dlt.destinations.databricks()) == (
         "The destination cannot be used: Authentication failed: No valid authentication method detected. Provide "
@@ -131,7 +131,7 @@ def test_credentials_of_a_server_are_not_a_place(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, name: str, credentials: str, driver: str) -> None:
-    """With the command that installs it."""
+    """The error for a missing driver has the command that installs it."""
     # an import of it fails, also where it is installed
     monkeypatch.setitem(sys.modules, driver, None)
     monkeypatch.setenv(f"DESTINATION__{name.upper()}__CREDENTIALS", credentials)
@@ -140,13 +140,13 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, name: str, c
 
 
 def test_dlt_has_an_extra_for_each_driver_that_is_advised() -> None:
-    """Of the destination's name."""
+    """dlt has an extra with the name of each destination."""
     named = {made.destination_name for made in DESTINATIONS.values()}
     assert named - set(metadata("dlt").get_all("Provides-Extra", [])) == set()
 
 
 def test_a_missing_extension_of_duckdb_is_named(work: Path) -> None:
-    """DuckLake's is not in DuckDB's package; here the place to get it from does not answer."""
+    """The error for a missing extension of DuckDB that cannot be downloaded says how to install it."""
     credentials = DuckLakeCredentials("lake", catalog=f"sqlite:///{work}/lake.sqlite", storage=str(work / "lake"))
     nowhere = "http://127.0.0.1:1"
     credentials.global_config = {"extension_directory": str(work), "custom_extension_repository": nowhere}
@@ -161,7 +161,7 @@ def test_a_missing_extension_of_duckdb_is_named(work: Path) -> None:
 
 @pytest.mark.parametrize("name", DATABASES)
 def test_every_type_of_column_can_be_loaded(name: str) -> None:
-    """By dlt's word, in the format of the files that a load writes for the destination."""
+    """Every database accepts each type of our columns in the file format of a load."""
     capabilities = DATABASES[name].capabilities()
     formats = capabilities.supported_loader_file_formats or []
     default = resolve_best_writer_spec("arrow", formats, capabilities.preferred_loader_file_format).file_format
@@ -178,7 +178,7 @@ def test_every_type_of_column_can_be_loaded(name: str) -> None:
 
 @pytest.mark.parametrize("name", DATABASES)
 def test_every_name_fits_and_is_unique_in_any_case(name: str) -> None:
-    """dlt would shorten a longer one, and refuse two that differ in case alone."""
+    """Names of tables and columns fit every database, and those of columns are lowercase and unique."""
     capabilities = DATABASES[name].capabilities()
     assert max(len(table.name) for table in TABLES) <= capabilities.max_identifier_length
     for table in TABLES:
@@ -194,7 +194,7 @@ def test_every_name_fits_and_is_unique_in_any_case(name: str) -> None:
 def test_tables_change_in_transactions_where_dlt_has_them(
     name: str, *, transactions: bool | None, truncates: bool
 ) -> None:
-    """Without TRUNCATE, which ends the transaction in some databases, and empties the table for readers in others."""
+    """Loads do not use TRUNCATE where dlt has transactions."""
     capabilities = for_loading(DATABASES[name], "insert-from-staging").capabilities()
     assert (capabilities.supports_transactions, capabilities.supports_truncate_command) == (transactions, truncates)
 
@@ -212,7 +212,7 @@ def test_audits_are_read_alike_from_all_databases(text: str, time: datetime | st
 
 
 def test_a_database_of_dlts_is_loaded_again_and_again(begin: Begin) -> None:
-    """SQLite, for example: each load replaces the rows, keeps its audit, and is verified; other filters are refused."""
+    """Loads into SQLite replace rows and keep each audit, and other filters are refused."""
     world = begin(Emulator(9, 3))
     file = world.place.with_name("letters.sqlite")
     destination = dlt.destinations.sqlalchemy(f"sqlite:///{file}")

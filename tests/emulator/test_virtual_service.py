@@ -11,7 +11,7 @@ from virtual_service import QUIET, Profile, VirtualReader, VirtualService, fixed
 
 @pytest.mark.parametrize(("workers", "at_once", "rounds"), [(1, 64, 98), (10, 64, 10), (10, 5, 20), (98, 64, 2)])
 def test_a_walk_takes_as_many_rounds_as_requests_fit(workers: int, at_once: int, rounds: int) -> None:
-    """A hundred pages of a second each: the first, the last, those between side by side, and both ends again."""
+    """A walk over a hundred pages takes as many seconds as there are rounds of simultaneous requests."""
     profile = Profile(latency=1, at_once=at_once, rows=10_000)
     walk = time_walk(profile, fixed_pace(100, workers))
     fence = 2 if workers == 1 else 1
@@ -26,13 +26,13 @@ def test_rows_take_their_time() -> None:
 
 
 def test_pages_are_decoded_one_at_a_time() -> None:
-    """However many come at once."""
+    """Decoding takes the sum of the pages' times, however many pages arrive at once."""
     walk = time_walk(Profile(latency=0, rows=10_000), fixed_pace(100, 50))
     assert walk.seconds == pytest.approx(102 * (0.0012 + 100 * 0.000004), rel=0.02)
 
 
 def test_a_limit_of_requests_is_kept() -> None:
-    """Ten requests are there at the start, then ten come each second; refused ones are sent again."""
+    """A walk is not faster than the rate limit allows, and sends refused requests again."""
     profile = Profile(latency=0.01, rows=10_000, rate_limit=10, retry_after=1)
     walk = time_walk(profile, fixed_pace(100, 8))
     assert walk.seconds >= (102 - 10) / 10

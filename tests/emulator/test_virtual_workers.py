@@ -25,7 +25,7 @@ FREE = Costs(0, 0)
     ],
 )
 def test_the_narrowest_limit_sets_the_time(fleet: Fleet, seconds: float, bottleneck: str) -> None:
-    """A hundred thousand rows are about 104 windows and the front."""
+    """The narrowest limit sets the time of a run and is named as its bottleneck."""
     run = count_pages(fleet)
     assert run.seconds == pytest.approx(seconds, rel=0.05)
     assert (run.refused, run.fault) == (0, None)
@@ -42,7 +42,7 @@ def test_pages_without_keys_take_as_long_as_rows() -> None:
 
 
 def test_few_changes_are_mended_and_many_refused() -> None:
-    """Rows between two ranges may shift by as many pages as are read between them."""
+    """Ranges with few shifted rows are linked by further requests, and those with many are refused."""
     profile = Profile(latency=0.1, rows=3_000, weather=Weather("swap", "end", 0))
     still, few, many = (
         read_rows(Fleet(profile=profile, workers=2, page_size=50, at_once=1, changes=changes))
@@ -54,6 +54,6 @@ def test_few_changes_are_mended_and_many_refused() -> None:
 
 
 def test_workers_that_are_refused_for_too_long_give_up() -> None:
-    """Three hundred workers cannot share a request a second."""
+    """Three hundred workers that share one request a second give up."""
     profile = Profile(latency=0.1, rows=300_000, rate_limit=1, retry_after=1)
     assert count_pages(Fleet(profile=profile, workers=300)).fault == "gave up after 120 s"

@@ -429,7 +429,7 @@ def test_check_knows_that_a_certificate_takes_two_readings(
 
 
 def test_demo_loads_a_stand_in(letters: Letters, begin: Begin) -> None:
-    """No setting is needed; the tables hold what today's emulator holds, facets and mailings of the last weeks too."""
+    """The demo needs no setting, and its tables hold what today's emulator holds, facets and mailings included."""
     begin(Emulator(0, 0))
     held = emulator.Emulator(120)
     done = letters("demo", "--contacts", 120)
@@ -577,7 +577,7 @@ def test_an_account_is_named_once(letters: Letters, world: World, command: str) 
 
 
 def test_a_listing_that_shrank_names_the_options_that_accept_it(letters: Letters, world: World) -> None:
-    """A flag without a value, and a share with one."""
+    """The error for a listing that shrank names the option and value that accept it."""
     letters("load", "--quiet")
     for _ in range(36):
         world.emulator.contacts.delete(0)
@@ -989,7 +989,7 @@ def test_an_output_that_cannot_be_written_is_a_line(
 
 @pytest.mark.parametrize("arguments", ["", "--json", "--account-id 501 --account-id 502"])
 def test_a_verified_load_whose_output_cannot_be_written_has_not_failed(world: World, arguments: str) -> None:
-    """The line says so, and nobody is alerted."""
+    """A verified load whose output cannot be written says so, and does not run the command of `--on-failure`."""
     load = f"{COMMAND} load --only templates {arguments} --on-failure 'touch failed'"
     ended = run_process("bash", "-c", f"{load} > /dev/full 2> >(grep -v INFO >&2)")
     line = "letters: the load is verified, but its result cannot be written: No space left on device.\n"

@@ -295,7 +295,7 @@ def without(filters: Filters) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_filter_is_sent_as_documented_and_its_rows_are_loaded(world: World, name: str) -> None:
-    """No other row, and all parts of each; the audit tells the filter; one row is asked for without it, if told."""
+    """A filter is sent as documented and audited, and exactly its rows are loaded, children included."""
     case = CASES[name]
     result = world.load(only=(case.listing,), **case.settings)
     expected = matching_tables(world, case)

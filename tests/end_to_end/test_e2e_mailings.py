@@ -305,7 +305,7 @@ def test_days_that_are_heeded_by_half_make_no_mailings(
 def test_contacts_that_go_or_are_mailed_meanwhile_are_no_days_left_out(
     begin: Begin, today: date, counts: tuple[int, ...]
 ) -> None:
-    """Deleted ones are missing in a second count, too; those that were mailed again are in two windows, or in none."""
+    """Contacts that are deleted or mailed again while days are compared are no missing days."""
     world = begin(Emulator(0, 0))
     world.emulator.canned.once(When("contacts"), *counted(*counts))
     world.load(only=ONLY, mailings=True, mailings_since=today - timedelta(days=2), page_size=10)

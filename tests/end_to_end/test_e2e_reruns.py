@@ -36,7 +36,7 @@ def test_loading_twice_gives_the_same_rows(begin: Begin, kind: Kind) -> None:
 def test_rows_that_dlt_is_told_to_write_into_several_files_are_all_loaded(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Straight into a new file, and through staging into one that holds them already."""
+    """Rows in several files are all loaded, straight into a new file and then through staging."""
     monkeypatch.setenv("DATA_WRITER__FILE_MAX_ITEMS", "1")
     world = begin(Emulator(100_000, 7))
     for _ in range(2):
@@ -49,7 +49,7 @@ def test_rows_that_dlt_is_told_to_write_into_several_files_are_all_loaded(
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_changed_new_and_deleted_rows_are_seen(begin: Begin, kind: Kind) -> None:
-    """The tables follow the service, children too."""
+    """A second load applies changed, new and deleted rows, in child tables too."""
     world = begin(Emulator(120, 7), kind)
     world.load()
     contacts, templates = world.emulator.contacts, world.emulator.templates
@@ -68,7 +68,7 @@ def test_changed_new_and_deleted_rows_are_seen(begin: Begin, kind: Kind) -> None
 
 
 def test_all_rows_gone_are_gone_from_duckdb(begin: Begin) -> None:
-    """A label that no contact has any more leaves its table."""
+    """A second load empties the table of labels if no contact has a label anymore."""
     world = begin(Emulator(30, 7))
     world.load()
     for row in world.emulator.contacts.rows():
@@ -82,7 +82,7 @@ def test_all_rows_gone_are_gone_from_duckdb(begin: Begin) -> None:
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_only_contacts_leaves_templates_as_they_are(begin: Begin, kind: Kind) -> None:
-    """Templates are not asked for, not replaced, and have no new row in the audit."""
+    """A load of contacts alone neither requests nor changes templates, and has no audit of them."""
     world = begin(Emulator(30, 7), kind)
     world.load()
     before = world.tables()
@@ -101,7 +101,7 @@ def test_only_contacts_leaves_templates_as_they_are(begin: Begin, kind: Kind) ->
 
 
 def test_a_first_load_of_one_listing_makes_the_tables_of_that_listing(begin: Begin) -> None:
-    """The other listing's tables come with its own first load."""
+    """A first load of one listing makes the tables of that listing only."""
     world = begin(Emulator(30, 7))
     world.load(only=("templates",))
     own = {"templates", "templates__creator", "templates__product"}
@@ -112,7 +112,7 @@ def test_a_first_load_of_one_listing_makes_the_tables_of_that_listing(begin: Beg
 
 
 def test_an_unknown_listing_is_refused(begin: Begin) -> None:
-    """The message names those that there are; the service is not asked."""
+    """The error for an unknown listing lists the known ones, before any request."""
     world = begin(Emulator(1, 1))
     with pytest.raises(SettingsError) as caught:
         world.load(only=("contacts", "letters", "campaigns"))
@@ -133,7 +133,7 @@ def test_a_later_load_leaves_nothing_in_staging(begin: Begin) -> None:
 
 
 def test_a_comment_that_somebody_changed_is_written_again(begin: Begin) -> None:
-    """The descriptions follow tables.py."""
+    """A load restores comments of tables and columns that somebody has changed."""
     world = begin(Emulator(3, 1))
     world.load()
     found = comments(world)

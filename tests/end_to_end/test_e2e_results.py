@@ -106,7 +106,7 @@ def test_wrong_settings_are_an_object_too(
 
 
 def test_an_interrupted_load_is_an_object_too(letters: Letters, world: World, schema: Any) -> None:
-    """Ctrl-C ends it with 130; the command for failures is not called, as somebody was there."""
+    """The result of a load that Ctrl-C ended has an error, and the command of `--on-failure` does not run."""
 
     def interrupt(_: Emulator, number: int) -> None:
         """Ctrl-C, as the second request comes in."""
@@ -132,7 +132,7 @@ def test_an_unexpected_error_is_an_object_too(begin: Begin, monkeypatch: pytest.
 
 
 def test_several_accounts_are_one_object(letters: Letters, world: World, schema: Any) -> None:
-    """A result for each account, into its own dataset."""
+    """The result of several accounts has one object for each, with its own dataset."""
     found = read(letters("load", "--json", "--quiet", "--account-id", "501", "--account-id", "502").out, schema)
     assert set(found) == {"accounts", "seconds"}
     assert {account: load["dataset"] for account, load in found["accounts"].items()} == {
@@ -157,7 +157,7 @@ def test_an_account_that_fails_is_told_beside_those_before_it(letters: Letters, 
 
 
 def test_on_failure_gets_the_object_once(letters: Letters, world: World, schema: Any) -> None:
-    """On stdin of a shell command, which may be a pipeline; the object on stdout is the same."""
+    """The command of `--on-failure`, which may be a pipeline, gets on stdin the object that stdout has."""
     world.emulator.access_token = "another"
     done = letters("load", "--json", "--quiet", "--on-failure", "cat | tee -a failures.jsonl >&2")
     told = Path("failures.jsonl").read_text()
@@ -167,7 +167,7 @@ def test_on_failure_gets_the_object_once(letters: Letters, world: World, schema:
 
 
 def test_on_failure_needs_no_json(letters: Letters, world: World, schema: Any) -> None:
-    """Without --json, stdout stays empty."""
+    """The command of `--on-failure` gets the result also without `--json`, when stdout stays empty."""
     world.emulator.access_token = "another"
     assert letters("load", "--quiet", "--on-failure", "cat > failure.json").out == ""
     assert read(Path("failure.json").read_text() + "\n", schema)["error"]["kind"] == "NotAuthorised"
@@ -181,7 +181,7 @@ def test_on_failure_is_not_called_after_a_good_load(letters: Letters, world: Wor
 
 @pytest.mark.parametrize("command", ["exit 7", "no-such-command-7 2>/dev/null || exit 7"])
 def test_a_command_for_failures_that_fails_changes_nothing(letters: Letters, world: World, command: str) -> None:
-    """A line says so; the exit code is the load's. It need not read what it is given."""
+    """A failing command of `--on-failure` adds a line to stderr and does not change the exit code."""
     world.emulator.access_token = "another"
     assert letters("load", "--quiet", "--on-failure", command) == Outcome(
         3, "", f"letters: the --on-failure command ended with exit code 7\nletters: {REFUSED}\n"

@@ -40,7 +40,7 @@ def ending(run: Any) -> Any:
 
 
 def test_the_ledger_lists_good_and_failed_runs(letters: Letters, world: World) -> None:
-    """Three of each, the newest first: when, into what, the verdicts or the error, rows, and duration."""
+    """The ledger lists good and failed runs, newest first, with place, verdicts or error, rows and duration."""
     begun = datetime.now(UTC)
     for number in range(3):
         world.emulator.access_token = ACCESS
@@ -62,7 +62,7 @@ def test_the_ledger_lists_good_and_failed_runs(letters: Letters, world: World) -
 
 
 def test_the_table_shows_a_line_for_each_run(world: World) -> None:
-    """Rows and verdicts, or the error."""
+    """`letters runs` shows a line for each run, with its rows and verdict, or its error."""
     run_command("load", "--quiet")
     world.emulator.access_token = "another"
     run_command("load", "--quiet", "--dataset", "spring")
@@ -77,7 +77,7 @@ def test_the_table_shows_a_line_for_each_run(world: World) -> None:
 
 
 def test_runs_can_be_selected(letters: Letters, world: World) -> None:
-    """By place, by dataset, and by number."""
+    """`letters runs` can select runs by place, by dataset, and by number."""
     letters("load", "--quiet", "--only", "templates")
     letters("load", "--quiet", "--only", "templates", "--dataset", "spring")
     letters("load", "--quiet", "--only", "templates", "--destination", "parquet", "--to", "folder")
@@ -90,12 +90,12 @@ def test_runs_can_be_selected(letters: Letters, world: World) -> None:
 
 @pytest.mark.usefixtures("project")
 def test_before_the_first_run_there_are_none(letters: Letters) -> None:
-    """An empty list."""
+    """`letters runs --json` prints an empty list before the first run."""
     assert letters("runs", "--json") == Outcome(0, "[]\n", "")
 
 
 def test_a_run_that_fails_before_it_begins_is_listed(letters: Letters, world: World) -> None:
-    """The settings were wrong, and nothing could be opened."""
+    """The ledger has runs that failed because of wrong options, before anything was opened."""
     letters("load", "--quiet", "--dataset", "Spring")
     letters("load", "--quiet", "--only", "contacts", "--shared")
     assert [(ending(each), each["place"], each["dataset"]) for each in listed(letters)] == [
@@ -105,7 +105,7 @@ def test_a_run_that_fails_before_it_begins_is_listed(letters: Letters, world: Wo
 
 
 def test_a_destination_in_use_is_listed(letters: Letters, world: World) -> None:
-    """The ledger is not in the destination, which cannot be written then."""
+    """The ledger has a run whose destination was in use."""
     world.load()
     with world.pipeline.sql_client():
         assert run_command("load", "--quiet").code == 6
@@ -124,7 +124,7 @@ def test_accounts_are_runs_of_their_own(letters: Letters, world: World) -> None:
 
 
 def test_run_from_python_is_listed(world: World) -> None:
-    """With the class of its error; the command is one of several that call it."""
+    """The ledger has the runs of `run` in Python, with the class of their error."""
     run(make_pipeline(), **world.settings)
     with pytest.raises(LettersError):
         run(make_pipeline(), **{**world.settings, "page_size": -1})
@@ -135,7 +135,7 @@ def test_run_from_python_is_listed(world: World) -> None:
 
 
 def test_the_ledger_holds_no_secret_and_no_personal_data(letters: Letters, world: World) -> None:
-    """No token, no filter, no row and no message, which can quote them; and only its owner may read it."""
+    """The ledger holds no token, filter or message of the service, and only its owner can read it."""
     letters("load", "--quiet", "--only", "contacts", "--search", CANARY)
     assert CANARY in letters("load", "--quiet").err
     world.emulator.canned.always(When("templates"), Reply.of({"message": f"{CANARY} is unknown"}, 404))
@@ -170,7 +170,7 @@ def test_an_interrupted_run_is_listed(letters: Letters, world: World) -> None:
 
 @pytest.mark.usefixtures("project")
 def test_settings_that_cannot_be_read_are_one_error() -> None:
-    """dlt's configuration tells where the ledger is: the load's error is shown, and `runs` has the same."""
+    """A malformed settings file ends `letters load` and `letters runs` with one line that names it."""
     Path(".dlt/config.toml").write_text("[sources.letters\nbase_url = 1\n")
     for command in ("load", "runs"):
         done = run_command(command)
@@ -178,7 +178,7 @@ def test_settings_that_cannot_be_read_are_one_error() -> None:
 
 
 def test_a_destination_that_cannot_be_opened_is_listed_without_its_place(letters: Letters, world: World) -> None:
-    """The error is the load's own."""
+    """The ledger has a run without a place if its destination could not be opened."""
     with pytest.raises(DestinationError):
         run(dlt.pipeline("letters", destination="postgres", dataset_name="spring"), **world.settings)
     [failed] = listed(letters)

@@ -34,7 +34,7 @@ def test_the_script_loads_where_it_is_told(
     arguments: tuple[str, ...],
     place: str,
 ) -> None:
-    """DuckDB, Parquet or a place of one's own; it prints how many rows each table holds."""
+    """The script loads into DuckDB, Parquet or a given file, and prints the number of rows of each table."""
     assert run_script(monkeypatch, *arguments) == 0
     tables = read_tables(Path(place))
     assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
@@ -65,7 +65,7 @@ def test_a_good_load_has_nothing_to_warn_of(world: World, monkeypatch: pytest.Mo
 
 
 def test_the_script_is_a_process_like_any_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a setting it ends with 2 and a line, no traceback."""
+    """The script without a required setting exits with code 2 and one line, without a traceback."""
     monkeypatch.delenv("SOURCES__LETTERS__BASE_URL")
     done = run_python(SCRIPT, "parquet")
     assert (done.code, done.out) == (2, "")

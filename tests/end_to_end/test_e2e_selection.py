@@ -90,7 +90,7 @@ OTHERS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_rows_of_another_choice_are_refused(full: World, name: str) -> None:
-    """The line says what differs, of both loads, and what to do; the service is not asked."""
+    """A load with another choice is refused before any request, with both choices and a remedy."""
     changes, before, words = OTHERS[name]
     asked = len(full.emulator.hits)
     message = refused(full, **{"environment": "demo", **changes})
@@ -104,7 +104,7 @@ def test_rows_of_another_choice_are_refused(full: World, name: str) -> None:
 
 @pytest.mark.parametrize(("first", "then"), [("contacts", "mailings"), ("mailings", "contacts")])
 def test_mailings_are_of_the_account_of_the_contacts(begin: Begin, first: str, then: str) -> None:
-    """Whichever of them the dataset holds."""
+    """Contacts and mailings of a dataset must be of one account, whichever was loaded first."""
     world = begin(Emulator(60, 3))
     settings: dict[str, Any] = {"mailings_since": date(2024, 6, 1), "mailings_window": 365}
     world.load(only=(first,), account_id="501", **settings)
@@ -117,14 +117,14 @@ def test_mailings_are_of_the_account_of_the_contacts(begin: Begin, first: str, t
 
 
 def test_no_listing_is_asked_for_where_one_is_refused(full: World) -> None:
-    """Templates could be loaded, contacts could not; so the service is not asked for either."""
+    """No listing is requested if one of them is refused."""
     asked = len(full.emulator.hits)
     assert refused(full, environment="demo", contact_filters=ContactFilters(search="smith")).startswith("contacts: ")
     assert full.emulator.hits[asked:] == []
 
 
 def test_a_plain_pipeline_refuses_too(full: World) -> None:
-    """The error lies inside dlt's own; extracting is undone."""
+    """A plain pipeline refuses another choice during extraction, and nothing is pending or changed."""
     before = contents(full.place)
     with pytest.raises(PipelineStepFailed) as caught:
         full.pipeline.run(letters_source.letters(**full.settings, account_id="502"))
@@ -144,7 +144,7 @@ def test_rows_may_be_looked_at_whatever_the_dataset_holds(full: World) -> None:
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_the_same_again_is_loaded(begin: Begin, kind: Kind) -> None:
-    """Filters, account and environment are those of the load before; lists are the same in any order."""
+    """A load with the same filters, in any order of their lists, account and environment is accepted."""
     world = begin(Emulator(30, 7), kind)
     templates = TemplateFilters(product_types=("Professional Letters", "Personal Letters"), creator="", search=1)
     turned = TemplateFilters(product_types=("Personal Letters", "Professional Letters"), creator="", search=1)
@@ -165,7 +165,7 @@ def test_the_same_again_is_loaded(begin: Begin, kind: Kind) -> None:
 
 
 def test_files_refuse_too(begin: Begin) -> None:
-    """Other filters, another account, another environment: the folder stays as it is, byte for byte."""
+    """A folder of Parquet files refuses other filters, accounts, environments and modes before any request."""
     world = begin(Emulator(30, 7), "parquet")
     world.load(environment="demo")
     asked = len(world.emulator.hits)
@@ -185,7 +185,7 @@ def test_files_refuse_too(begin: Begin) -> None:
 
 @pytest.mark.parametrize(("mode", "other"), [("history", {}), ("history", {"sync": True}), ("sync", {})])
 def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
-    """Replacing would lose what history keeps, and neither knows the columns of the other."""
+    """A dataset loaded with history or sync refuses loads in another mode."""
     world = begin(Emulator(3, 2))
     world.load(**{mode: True})
     wanted = next(iter(other), "replace")
@@ -207,7 +207,7 @@ def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
 def test_what_stays_of_a_first_load_that_was_killed_is_not_mixed_with_others(
     begin: Begin, settings: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    """Killed when its rows were there, and dlt had not noted it: such rows are kept, and would be of two choices."""
+    """Kept rows of a killed first load refuse loads with other filters, policies or accounts."""
     world = begin(Emulator(30, 3))
     world.load(**{"only": ("contacts",), **settings})
     change(world.place, "delete from letters_data._dlt_loads")
@@ -240,7 +240,7 @@ def test_rows_that_are_written_anew_may_follow_any_load_that_was_killed(begin: B
 
 
 def test_a_part_is_remembered_for_itself(begin: Begin) -> None:
-    """Filters of one listing do not bind the other, and a listing that was never loaded is free."""
+    """Each listing remembers its own filters, and one that was never loaded accepts any."""
     world = begin(Emulator(30, 7))
     world.load(only=("templates",), template_filters=TemplateFilters(is_shared=True))
     world.load(only=("contacts",), contact_filters=ContactFilters(search="a"))
@@ -249,7 +249,7 @@ def test_a_part_is_remembered_for_itself(begin: Begin) -> None:
 
 
 def test_an_environment_that_is_not_named_is_any(begin: Begin) -> None:
-    """Once one is named, no other can be, whatever comes between."""
+    """A dataset refuses a second environment once one was named, even after loads without any."""
     world = begin(Emulator(3, 2))
     world.load()
     world.load(environment="demo")
@@ -334,7 +334,7 @@ def test_a_dataset_of_the_first_release_is_loaded_on(begin: Begin) -> None:
 
 
 def test_a_destination_without_sql_has_nothing_to_ask(begin: Begin) -> None:
-    """A function of one's own takes every load, whatever the load before."""
+    """A destination without SQL, such as a function, accepts loads with any filters."""
     world, taken = begin(Emulator(3, 2)), []
 
     def take(items: Any, table: Any) -> None:
@@ -361,7 +361,7 @@ def test_rows_can_be_extracted_without_a_destination(begin: Begin) -> None:
 
 
 def test_the_command_refuses_in_one_line(letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 2, naming --dataset; with it, both are there."""
+    """The command refuses other filters with exit code 2 and one line, and loads them into another dataset."""
     world = begin(Emulator(30, 7))
     world.configure(monkeypatch)
     assert letters("load", "--quiet").code == 0

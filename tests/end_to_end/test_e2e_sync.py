@@ -63,7 +63,7 @@ def written(place: Path, load_id: str) -> dict[str, set[str]]:
 
 
 def test_the_tables_are_those_of_a_replacement_and_only_changes_are_written(world: World) -> None:
-    """Load by load: `_dlt_load_id` is new where a row is new or changed, and old where it stayed the same."""
+    """Sync gives the tables that replacing gives, and changes `_dlt_load_id` only of new and changed rows."""
     contacts, templates = world.emulator.contacts, world.emulator.templates
     for row_id in ("1", "2", "3", "4", "5", "6", "7"):
         amend(contacts, row_id, city="Hoboken", address2=None, ContactLabels=[NOTES])
@@ -126,7 +126,7 @@ def test_a_change_in_what_is_undocumented_is_written(world: World) -> None:
 
 
 def test_loading_the_same_again_writes_the_audit_alone(world: World) -> None:
-    """Every row keeps its load, and its hash."""
+    """Syncing unchanged rows writes only the audit."""
     world.load(sync=True, facets=True)
     before = {table: set(query(world.place, f"from {DATASET}.{table}")) for table in (*LISTED, *FACETS)}
     again = world.load(sync=True, facets=True)
@@ -145,7 +145,7 @@ def test_the_hash_is_the_only_column_besides(world: World) -> None:
 
 
 def test_facets_are_synced_too(world: World) -> None:
-    """A status that a contact has no more is deleted, as is all of a contact that is gone."""
+    """Sync deletes a status that a contact no longer has, and all facets of a deleted contact."""
     contacts = world.emulator.contacts
     refill(contacts, [type(row)(row.id, row.wire, Traits()) for row in contacts.rows()])
     for row_id in ("1", "2", "3"):
@@ -178,7 +178,7 @@ def test_an_account_that_became_empty_leaves_empty_tables(world: World) -> None:
 
 
 def test_with_filters_what_is_no_longer_found_is_deleted(begin: Begin) -> None:
-    """The tables hold what the filters find, as replaced ones would."""
+    """Sync with filters deletes rows that the filters no longer find."""
     world = begin(Emulator(0, 0))
     contacts = world.emulator.contacts
     for row_id, name in (("1", "Smith"), ("2", "Jones"), ("3", "Smith")):
@@ -234,7 +234,7 @@ def test_history_and_sync_exclude_each_other(world: World) -> None:
 
 
 def test_the_command_syncs(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--sync`, load by load."""
+    """`letters load --sync` writes only the changed row in its second load."""
     world.configure(monkeypatch)
     assert letters("load", "--quiet", "--sync") == Outcome(0, "", "")
     amend(world.emulator.contacts, "1", city="Elsewhere")

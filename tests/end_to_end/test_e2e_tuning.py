@@ -46,7 +46,7 @@ def memory(pipeline: dlt.Pipeline, file: Path, **settings: Any) -> str:
 
 
 def test_large_rows_get_more_memory(world: World) -> None:
-    """Two dozen megabytes in six rows do not fit into the limit that millions of small rows need."""
+    """A load of large rows raises DuckDB's memory limit, and succeeds."""
     assert memory(world.pipeline, world.place, **world.settings) == USUAL
     for number, template in enumerate(world.emulator.templates.ids()[:6]):
         amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": f"{number} " * 2_000_000}})
@@ -59,7 +59,7 @@ def test_large_rows_get_more_memory(world: World) -> None:
 
 
 def test_large_rows_are_published(world: World) -> None:
-    """A copy takes the memory that it needs, here for a table of the user's own."""
+    """A published copy holds large rows of a user's own table."""
     world.load()
     rows = "select n, repeat(md5(n::text), 131072) as text from range(48) numbers(n)"
     change(world.place, f"create table {DATASET}.designs as {rows}")
@@ -70,7 +70,7 @@ def test_large_rows_are_published(world: World) -> None:
 
 @pytest.mark.parametrize(("limit", "shown"), [("120MB", USUAL), ("1GB", "953.6 MiB")], ids=["as ours", "another"])
 def test_a_limit_of_users_own_stays(world: World, tmp_path: Path, limit: str, shown: str) -> None:
-    """Theirs is neither raised nor lowered: they know what else their machine has to do."""
+    """A load keeps a memory limit that the user has set, even for large rows."""
     for template in world.emulator.templates.ids():
         amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": "x" * 1_000_000}})
     credentials = DuckDbCredentials(str(tmp_path / "mine.duckdb"))
@@ -85,7 +85,7 @@ def test_a_limit_of_users_own_stays(world: World, tmp_path: Path, limit: str, sh
     [(1, 0, 120), (100_000, 300, 120), (100_000, 1000, 120), (40_000, 2000, 432), (ROW_GROUP * 2, 1100, 200)],
 )
 def test_memory_fits_large_rows(tmp_path: Path, rows: int, row_bytes: int, limit: int) -> None:
-    """The usual limit is for rows of up to 1,024 bytes; DuckDB holds a row group of larger rows."""
+    """The memory limit grows for rows larger than 1,024 bytes, because DuckDB holds a whole row group."""
     file = tmp_path / "rows.parquet"
     texts = [f"{number:0{row_bytes}}" for number in range(rows)]
     pq.write_table(pa.table({"text": texts}), file, row_group_size=40_000, use_dictionary=False)

@@ -67,7 +67,7 @@ def test_undocumented_fields_are_counted_and_warned_of_once_each(
 
 
 def test_a_contract_that_the_service_breaks_stops_the_load(begin: Begin) -> None:
-    """The old tables stay, and naming the field is enough."""
+    """With `on_undocumented` fail, a new field fails the load and keeps the tables, unless it is a known field."""
     world = begin(Emulator(30, 7))
     world.load()
     before = world.tables()
@@ -111,7 +111,7 @@ def test_of_many_names_a_few_are_told(begin: Begin, caplog: pytest.LogCaptureFix
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_values_that_do_not_fit_are_kept_beside_a_null(begin: Begin, kind: Kind) -> None:
-    """A typed column is null where its value is another's; a number becomes a text's text."""
+    """Values of another type are null in their column and kept in `undocumented`; numbers become text."""
     world = begin(Emulator(3, 1), kind)
     surprising(world.emulator)
     world.load()
@@ -168,7 +168,7 @@ def test_each_load_adds_its_own_rejected_rows(begin: Begin) -> None:
 
 
 def test_rejected_rows_of_several_pages_are_kept_where_they_lay(begin: Begin) -> None:
-    """Two rows alike on two pages are two rows."""
+    """Two equal rejected rows on two pages are kept as two rows, with page and position."""
     world = begin(Emulator(8, 1))
     world.emulator.contacts.insert({"firstName": "No id"}, at=2)
     world.emulator.contacts.insert({"firstName": "No id"}, at=6)
@@ -179,7 +179,7 @@ def test_rejected_rows_of_several_pages_are_kept_where_they_lay(begin: Begin) ->
 
 
 def test_numbers_for_texts_are_warned_of(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
-    """A zip code as a number has lost its zeros."""
+    """A number in place of a text, such as a zip code, causes a warning."""
     world: World = begin(Emulator(0, 1))
     world.emulator.contacts.insert({"id": "1", "zip": 7030})
     world.load(only=("contacts",))
@@ -224,7 +224,7 @@ def test_what_undocumented_labels_hold_is_kept_in_the_label(begin: Begin) -> Non
 def test_each_value_is_counted_once_however_often_it_was_read(
     begin: Begin, caplog: pytest.LogCaptureFixture, proof: str, verdict: str, walks: int
 ) -> None:
-    """A quiet listing reads pages again to prove itself; only those whose rows are loaded are counted."""
+    """Misfits and undocumented fields are counted once, even if their page is read again."""
     world = begin(Emulator(36, 1, behavior=Behavior(extra_fields={"x": "7"})))
     for at in (2, 15, 33):
         world.emulator.contacts.insert({"id": f"odd-{at}", "isVerified": "yes", "zip": 7030}, at=at)

@@ -21,7 +21,7 @@ def load(world: World, account: str, to: Path) -> int:
 
 
 def test_a_second_copy_takes_the_place_of_the_first(begin: Begin, tmp_path: Path) -> None:
-    """The other account keeps its rows, the views show both, and tables keep their comments."""
+    """A second copy of an account replaces its first; other accounts, views and comments stay."""
     world, to = begin(Emulator(60, 3)), tmp_path / "accounts.duckdb"
     first = {account: load(world, account, to) for account in ACCOUNTS}
     gone = next(row.id for row in world.emulator.contacts.rows() if row.traits.account_id == "501")
@@ -44,6 +44,6 @@ def test_an_account_that_was_never_loaded_cannot_be_copied(begin: Begin, tmp_pat
 
 
 def test_accounts_that_would_share_a_dataset_are_refused(tmp_path: Path) -> None:
-    """Before anything is loaded."""
+    """`own_pipeline` refuses accounts that would share a dataset."""
     with pytest.raises(DestinationError, match="would share a dataset"):
         own_pipeline(tmp_path / "accounts.duckdb", "a-b", ("a-b", "a_b"))

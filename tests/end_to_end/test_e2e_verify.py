@@ -45,7 +45,7 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
 
 
 def test_a_sound_load_is_verified(loaded: tuple[World, Result]) -> None:
-    """The audit's rows of the load come back."""
+    """Verification of a complete load returns its audits."""
     world, result = loaded
     assert verify(world.pipeline, result.load_id, BOTH) == result.audits
     assert [(audit["listing"], audit["_dlt_load_id"]) for audit in result.audits] == [
@@ -55,7 +55,7 @@ def test_a_sound_load_is_verified(loaded: tuple[World, Result]) -> None:
 
 
 def test_a_load_without_an_audit_is_noticed(loaded: tuple[World, Result]) -> None:
-    """Whether all of it is gone, or of one listing; the message says which were expected, and which are there."""
+    """Verification fails if audits are missing, and says which were expected and found."""
     expected = "listing_audit: expected a row for ['contacts', 'templates'], got {}; load again."
     assert complaint(loaded, "delete from letters_data.listing_audit") == expected.format("[]")
     one = "delete from letters_data.listing_audit where listing = 'contacts'"
@@ -76,21 +76,21 @@ def test_an_audit_of_another_load_is_none_of_this_one(loaded: tuple[World, Resul
 
 
 def test_a_lost_row_is_noticed(loaded: tuple[World, Result]) -> None:
-    """The message says how many were read, and how many are there."""
+    """Verification fails if a row is missing, and gives both numbers."""
     assert complaint(loaded, "delete from letters_data.contacts where id = '7'") == (
         "contacts: read 30 rows, but the destination holds 29 with 29 ids; load again."
     )
 
 
 def test_a_doubled_row_is_noticed(loaded: tuple[World, Result]) -> None:
-    """More rows than ids."""
+    """Verification fails if a row is there twice."""
     assert complaint(loaded, "insert into letters_data.templates from letters_data.templates where id = '3'") == (
         "templates: read 7 rows, but the destination holds 8 with 7 ids; load again."
     )
 
 
 def test_a_replaced_row_is_noticed(loaded: tuple[World, Result]) -> None:
-    """The number of rows alone does not tell."""
+    """Verification fails if an id is there twice and another is missing, although the number of rows is right."""
     double = "update letters_data.contacts set id = '1' where id = '2'"
     assert complaint(loaded, "delete from letters_data.contacts__contact_labels", double) == (
         "contacts: read 30 rows, but the destination holds 30 with 29 ids; load again."
@@ -98,7 +98,7 @@ def test_a_replaced_row_is_noticed(loaded: tuple[World, Result]) -> None:
 
 
 def test_a_child_without_its_parent_is_noticed(loaded: tuple[World, Result]) -> None:
-    """The message names both tables."""
+    """Verification fails if a row of a child table has no parent, and names both tables."""
     _, result = loaded
     orphan = f"insert into letters_data.contacts__contact_labels values ('none', 0, '1', 'x', null, '{result.load_id}')"
     assert complaint(loaded, orphan) == ("contacts__contact_labels: 1 row without a row in contacts; load again.")
@@ -112,7 +112,7 @@ def test_a_lost_rejected_row_is_noticed(loaded: tuple[World, Result]) -> None:
 
 
 def test_a_destination_that_fails_is_a_failed_load(loaded: tuple[World, Result]) -> None:
-    """A view in the place of a table stops dlt; the first cause is told in one line, and nothing is pending."""
+    """A load fails with its first cause if a view is in the place of a table."""
     assert failure(loaded, "contacts").startswith(("load: ", "sync: "))
 
 
@@ -140,7 +140,7 @@ def failure(loaded: tuple[World, Result], table: str) -> str:
 
 
 def test_a_child_that_is_there_twice_is_noticed_in_files(tmp_path: Path) -> None:
-    """Two machines may load into one bucket at the same time, where nothing keeps them apart."""
+    """Verification fails if keys are repeated in Parquet files, as by two machines that load at the same time."""
     with serve_world(tmp_path, "parquet", emulator=Emulator(9, 3)) as world:
         result = world.load()
         labels = world.place / "letters_data/contacts__contact_labels"
@@ -152,7 +152,7 @@ def test_a_child_that_is_there_twice_is_noticed_in_files(tmp_path: Path) -> None
 
 
 def test_mailings_that_are_there_twice_are_noticed_whichever_load_brought_them(tmp_path: Path) -> None:
-    """The last load may have brought none."""
+    """Verification finds repeated mailings, even if an earlier load brought them."""
     with serve_world(tmp_path, emulator=Emulator(60, 3)) as world:
         settings: dict[str, Any] = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365}
         world.load(only=("mailings",), **settings)

@@ -36,7 +36,7 @@ def told(caplog: pytest.LogCaptureFixture, *audits: dict[str, Any], **settings: 
 
 
 def test_a_field_that_no_audit_names_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Each kind in its own words."""
+    """New fields, misfits and numbers that became text are each a warning."""
     assert told(caplog) == [
         "WARNING contacts: new field ContactLabels.shade in 1 row, kept in the column undocumented",
         "WARNING contacts: new field countryCode in 5 rows, kept in the column undocumented",
@@ -47,20 +47,20 @@ def test_a_field_that_no_audit_names_is_a_warning(caplog: pytest.LogCaptureFixtu
 
 
 def test_what_the_settings_or_an_audit_know_is_information(caplog: pytest.LogCaptureFixture) -> None:
-    """Audits of older versions lack a column."""
+    """Fields that the settings or an earlier audit name are logged as information."""
     audits: list[dict[str, Any]] = [{"undocumented_fields": {"countryCode": 1}}, {"converted_fields": {"zip": 1}}, {}]
     levels = [line.partition(" ")[0] for line in told(caplog, *audits, known_fields=("ContactLabels.shade",))]
     assert levels == ["INFO", "INFO", "WARNING", "INFO", "INFO"]
 
 
 def test_keep_warns_of_no_field(caplog: pytest.LogCaptureFixture) -> None:
-    """Numbers that became text are no undocumented fields."""
+    """With `on_undocumented` keep, fields are logged as information, but numbers that became text are a warning."""
     levels = [line.partition(" ")[0] for line in told(caplog, on_undocumented="keep")]
     assert levels == ["INFO", "INFO", "INFO", "INFO", "WARNING"]
 
 
 def test_fail_refuses_what_is_not_known() -> None:
-    """The error names each field, and the two settings that accept it."""
+    """With `on_undocumented` fail, the error names each unknown field and the two settings that accept it."""
     with pytest.raises(UndocumentedFields) as caught:
         check_fields(contacts(on_undocumented="fail", known_fields=("countryCode", OTHERS)), NOTES)
     assert str(caught.value) == (
@@ -73,7 +73,7 @@ def test_fail_refuses_what_is_not_known() -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"on_undocumented": "keep"}])
 def test_nothing_is_refused_otherwise(settings: dict[str, Any]) -> None:
-    """Fields are kept."""
+    """With `on_undocumented` warn or keep, no field is refused."""
     check_fields(contacts(**settings), NOTES)
 
 

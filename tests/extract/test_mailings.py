@@ -20,7 +20,7 @@ def days_of(window: Window) -> list[date]:
 
 
 def test_windows_of_one_day_are_the_days() -> None:
-    """From the start until before the end, also across months."""
+    """Windows of one day are the days from the start until before the end, also across months."""
     days = [date(2024, 2, 28), date(2024, 2, 29), date(2024, 3, 1)]
     assert plan_windows(date(2024, 2, 28), date(2024, 3, 2), 1) == [Window(day, day) for day in days]
 

@@ -84,7 +84,7 @@ def test_a_probe_that_fails_is_a_result(error: LettersError, effect: Effect, cel
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 def test_every_filter_is_tried_within_the_account(listing: str) -> None:
-    """Each value until one makes a difference; some filters may match every row."""
+    """Every value of every filter is tried within the account; filters that may match every row make no difference."""
     asked: list[Mapping[str, str]] = []
 
     def count(params: Mapping[str, str]) -> int:
@@ -99,7 +99,7 @@ def test_every_filter_is_tried_within_the_account(listing: str) -> None:
 
 
 def test_every_filter_has_its_trials() -> None:
-    """The two days are tried together; other accounts are not tried."""
+    """Every filter except the account has values to try, and the two days are tried together."""
     contacts = {*ContactFilters.__dataclass_fields__, "last_mailed_date"} - {
         "last_mailed_from",
         "last_mailed_to",
@@ -110,7 +110,7 @@ def test_every_filter_has_its_trials() -> None:
 
 
 def test_free_texts_are_tried_with_what_nobody_has() -> None:
-    """Days are tried with one before the service existed."""
+    """Searches and labels are tried with a text that nobody has, and days with one before the service existed."""
     asked: list[Mapping[str, str]] = []
 
     def count(params: Mapping[str, str]) -> int:
@@ -172,7 +172,7 @@ def test_no_larger_page_is_asked_for_than_makes_sense() -> None:
 
 
 def test_a_service_that_refuses_every_page_has_no_largest() -> None:
-    """Smaller and smaller pages are requested, then no more."""
+    """The largest page of a service that refuses every page is 0."""
 
     def refuse(size: int) -> int:
         raise ServiceRejected("refused")
@@ -182,7 +182,7 @@ def test_a_service_that_refuses_every_page_has_no_largest() -> None:
 
 @pytest.mark.parametrize("error", [ServiceUnreachable(""), MalformedResponse(""), NotAuthorised("")])
 def test_the_search_for_the_largest_page_ends_at_a_failure(error: LettersError) -> None:
-    """The largest that was returned before is the result, since each try could take as long as the retry budget."""
+    """The search for the largest page ends at a failure with the largest page returned before."""
 
     def give(size: int) -> int:
         if size > 300:

@@ -103,19 +103,19 @@ def test_rows_are_those_of_a_load(spark: SparkSession, world: World, table: str)
 
 @pytest.mark.parametrize("table", KEYS)
 def test_columns_have_the_types_of_a_load(spark: SparkSession, world: World, table: str) -> None:
-    """JSON is text, and moments are moments."""
+    """The columns of each table have the types of a load, with JSON as text."""
     expected = [(name, SPARK_TYPES[kind]) for name, kind in typed_columns(table) if name != "_dlt_load_id"]
     assert read_table(spark, world, table).dtypes == expected
 
 
 def test_audits_are_those_of_the_reading(spark: SparkSession, world: World) -> None:
-    """The table listing_audit reads both listings to say how that went."""
+    """The table `listing_audit` has the verdicts and row counts of reading both listings."""
     audits = read_table(spark, world, "listing_audit").select("listing", "rows_yielded", "rows_rejected", "verdict")
     assert sorted(map(tuple, audits.collect())) == [("contacts", 35, 1, "stable"), ("templates", 5, 0, "exact")]
 
 
 def test_an_account_is_a_partition(spark: SparkSession, world: World) -> None:
-    """Rows of several accounts begin with their account."""
+    """Each account is a partition of its own, and `account_id` is the first column."""
     contacts = read_table(spark, world, "contacts", accounts="A, B")
     assert contacts.columns[:2] == ["account_id", "id"]
     counts = contacts.groupBy(spark_partition_id(), "account_id").count().collect()
@@ -129,7 +129,7 @@ def test_accounts_that_share_ids_fail(spark: SparkSession, world: World) -> None
 
 
 def test_an_incomplete_listing_fails_the_job(spark: SparkSession, world: World) -> None:
-    """The job ends with the sentence of our error, and no row is seen."""
+    """An incomplete listing fails the job with our error, even if one row is asked for."""
     world.emulator.behavior = Behavior(ignore_page=True)
     contacts = read_table(spark, world, "contacts")
     assert failure(contacts) == UNPAGED
@@ -137,7 +137,7 @@ def test_an_incomplete_listing_fails_the_job(spark: SparkSession, world: World) 
 
 
 def test_a_failed_task_runs_again(spark: SparkSession, world: World) -> None:
-    """The second attempt of a task reads the listing from the start, and rows are right."""
+    """A second attempt of a task reads the listing from the start, and its rows are complete."""
     world.emulator.canned.once(When("contacts", page=2), TOO_LATE)
     before = len(world.emulator.hits)
     labels = read_table(spark, world, "contacts__contact_labels", retry_budget=1).toArrow().to_pylist()
@@ -149,7 +149,7 @@ def test_a_failed_task_runs_again(spark: SparkSession, world: World) -> None:
 
 
 def test_a_table_is_read_for_each_action_unless_it_is_cached(spark: SparkSession, world: World) -> None:
-    """Spark keeps no rows by itself."""
+    """Spark requests a table for each action, unless the DataFrame is cached."""
     templates = read_table(spark, world, "templates")
     assert requests_of(world, templates.count, templates.count) == 2
     templates.cache()
@@ -166,7 +166,7 @@ def requests_of(world: World, *actions: Callable[[], object]) -> int:
 
 
 def test_filters_and_policies_are_options(spark: SparkSession, world: World) -> None:
-    """The service gets the filter, and the rows are treated before they wait on disk."""
+    """Options of a DataFrame set filters and privacy policies."""
     contacts = read_table(spark, world, "contacts", **{"contacts.address_status": "Verified", "pii.email": "drop"})
     ids = {
         row["contact_id"] for row in world.tables()["contacts__address_statuses"] if row["address_status"] == "Verified"
@@ -192,7 +192,7 @@ def test_spark_shows_no_secret(
 
 
 def test_the_recipe_writes_the_contacts(spark: SparkSession, world: World) -> None:
-    """Settings come from the environment; the catalog keeps comments."""
+    """The recipe of the documents writes all contacts into a table with column comments."""
     [recipe] = re.findall(r"```python\n(from pyspark.*?)```", (PIPELINES / "README.md").read_text(), re.DOTALL)
     exec(recipe)  # noqa: S102 -- a block of our own document
     rows = map(parsed, spark.table("contacts").toArrow().to_pylist())
@@ -202,7 +202,7 @@ def test_the_recipe_writes_the_contacts(spark: SparkSession, world: World) -> No
 
 
 def test_the_cores_of_one_machine_are_known(spark: SparkSession) -> None:
-    """A session on two cores runs two tasks at once."""
+    """`slots_of` returns 2 for a session on two cores."""
     assert slots_of(spark) == 2
 
 
@@ -242,7 +242,7 @@ def test_a_listing_that_changes_is_published_whole(spark: SparkSession, pages: W
 
 
 def test_a_listing_whose_rows_jump_is_refused(spark: SparkSession, pages: World, tmp_path: Path) -> None:
-    """The driver raises the error, and nothing is published or left."""
+    """A snapshot of a listing whose rows jump raises the error in the driver, and leaves no file."""
     emulator = pages.emulator
 
     def jump(served: Emulator, number: int) -> None:
@@ -278,7 +278,7 @@ def test_a_task_that_fails_is_read_again(spark: SparkSession, pages: World, tmp_
 
 
 def test_an_error_before_the_first_range_is_told_as_it_is(spark: SparkSession, pages: World, tmp_path: Path) -> None:
-    """A listing that is not there and a proof that ranges cannot give leave nothing."""
+    """A snapshot of a missing listing, or with proof `exact`, raises our error and leaves no file."""
     pages.emulator.canned.once(When("contacts"), Reply(404))
     with pytest.raises(ServiceRejected, match=r"^contacts page 0: "):
         take(spark, pages, tmp_path)
@@ -288,7 +288,7 @@ def test_an_error_before_the_first_range_is_told_as_it_is(spark: SparkSession, p
 
 
 def test_the_former_snapshot_stays_for_its_readers(spark: SparkSession, pages: World, tmp_path: Path) -> None:
-    """The manifest names the newest; the one before it is kept, older ones are deleted."""
+    """A third snapshot keeps the folder of the second for its readers, and removes that of the first."""
     done = [take(spark, pages, tmp_path) for _ in range(3)]
     folders = {Path(one.files["contacts"][0].removeprefix("file://")).parents[1].name for one in done[1:]}
     assert {path.name for path in tmp_path.iterdir()} == {"contacts.json", *folders}
@@ -312,7 +312,7 @@ def test_no_secret_is_written(spark: SparkSession, pages: World, tmp_path: Path,
 
 
 def test_the_format_is_not_written_otherwise(spark: SparkSession) -> None:
-    """The error names the function that publishes listings."""
+    """Writing the format `letters` is an error that names `snapshot`."""
     with pytest.raises(PySparkException, match=r"the format letters cannot be written; letters_source.spark.snapshot"):
         spark.range(1).write.format("letters").mode("append").save()
 

@@ -120,7 +120,7 @@ def test_a_table_is_whole_though_an_executor_is_killed(
 def test_a_snapshot_is_whole_though_an_executor_is_killed(
     spark: SparkSession, world: World, cluster: Cluster, pool: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
-    """A lost range is read again, another by a task and its copy at once, and each is published once."""
+    """A snapshot has every row once though an executor was killed and two attempts finished at once."""
     ranges = When("contacts", page=3), When("contacts", page=15)
     with world.emulator.hold(*ranges, LAST_WINDOW, LAST_WINDOW) as holds:
         losing = pool.submit(lose_executor, cluster, 1, holds[:2])
@@ -132,7 +132,7 @@ def test_a_snapshot_is_whole_though_an_executor_is_killed(
 
 
 def test_a_slow_task_of_a_table_is_overtaken(spark: SparkSession, world: World) -> None:
-    """The rows of the second attempt are there once, though the first still waits for the service."""
+    """A table has every row once though the first attempt of a task still waits for the service."""
     frame = read_table(spark, world, "contacts", accounts="A,B", page_size=50)
     with world.emulator.hold(When("contacts", page=3, query="account_id=A")) as [first]:
         check_table(frame, world)

@@ -64,7 +64,7 @@ def test_columns_have_their_descriptions() -> None:
     ],
 )
 def test_unusable_options_are_refused(options: dict[str, str], error: str) -> None:
-    """Before anything is read, by what is wrong."""
+    """The error for an unusable option says what is wrong, before anything is read."""
     given = options if options.get("table") or not options else {"table": "contacts", **options}
     with pytest.raises(SettingsError) as caught:
         LettersDataSource(given).schema()
@@ -72,7 +72,7 @@ def test_unusable_options_are_refused(options: dict[str, str], error: str) -> No
 
 
 def test_every_other_setting_is_an_option() -> None:
-    """Settings are options, are secrets or are about loads."""
+    """Every setting is an option, except secrets and settings about loads."""
     assert set(ABOUT_LOADS) < set(SETTINGS)
     assert set(SETTINGS) - set(SECRETS) - set(ABOUT_LOADS) == USEFUL
 
@@ -87,13 +87,13 @@ def test_tasks_at_once_are_partitions_that_fit_the_cores(slots: int | None, acco
 
 
 def test_a_table_of_both_listings_has_a_partition_for_each() -> None:
-    """Without accounts, a partition reads the token's own."""
+    """A table that both listings fill has a partition for each, of the token's own account."""
     reader = LettersReader(selection_of({"table": "rejected_rows"}), None)
     assert reader.partitions() == [ListingPartition("templates", None, 2), ListingPartition("contacts", None, 2)]
 
 
 def test_tasks_share_the_limits_on_requests(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two at once get half of them each, and many at once still one request each."""
+    """Tasks at once share the limits on requests equally, and each may send at least one request."""
     world.configure(monkeypatch)
     half = task_of(ListingPartition("contacts", "A", 2), {"requests_per_second": 5.0, "max_workers": 7})
     assert (half.context.throttle.workers, half.context.throttle.rate.most) == (3, 2.5)
@@ -103,7 +103,7 @@ def test_tasks_share_the_limits_on_requests(world: World, monkeypatch: pytest.Mo
 
 
 def test_without_pyspark_the_extra_is_named() -> None:
-    """The core comes without it."""
+    """Importing the Spark part without PySpark is an error that says what to install."""
     ended = run_python("-c", "import sys; sys.modules['pyspark.sql'] = None; import letters_source.spark")
     assert ended.err.splitlines()[-1] == (
         "letters_source.errors.SettingsError: pyspark.sql is not installed; add the extra spark: "

@@ -39,7 +39,7 @@ FENCE = [reading("ab", 3, 4, page=0), reading("c", 3, 6, page=1)]
 
 
 def test_a_walk_is_stable_when_nothing_moved() -> None:
-    """One count, as many distinct keys, and the first and the last page unchanged."""
+    """A walk is stable if all responses have one count, as many distinct keys, and the same first and last page."""
     assert is_stable(TWO_PAGES, FENCE)
     assert is_stable([reading("ab", 2, 0)], [])
     assert is_stable([reading("", 0, 0)], [])
@@ -73,7 +73,7 @@ def test_a_walk_with_a_changed_fence_is_not_stable(fence: list[Reading]) -> None
     ids=["two counts", "too few", "too many", "repeated key", "repeated key beyond the count"],
 )
 def test_a_walk_whose_rows_do_not_add_up_is_not_stable(walk: list[Reading]) -> None:
-    """The count must equal the number of rows and the number of distinct keys."""
+    """A walk is not stable unless its count equals the number of rows and of distinct keys."""
     assert not is_stable(walk, [])
 
 

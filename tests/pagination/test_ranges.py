@@ -30,7 +30,7 @@ from simulated_service import ConcurrentReader, Kind, Place, Scenario, Simulated
 def test_a_plan_has_ranges_of_whole_pages_that_overlap(
     rows: int, parts: int, offsets: list[tuple[int, int | None]]
 ) -> None:
-    """Each range reaches half a page into the next, and the last one to the end of the listing."""
+    """Planned ranges reach half a page into the next one, and the last one to the end of the listing."""
     assert [(each.start, each.stop) for each in plan_ranges(rows, 100, parts)] == offsets
 
 
@@ -104,7 +104,7 @@ def test_ranges_are_judged_by_their_evidence(
 
 
 def test_a_row_that_is_in_ranges_far_apart_has_moved() -> None:
-    """If it had stayed, the ranges in between would show it."""
+    """A row in two ranges that are not neighbors has moved."""
     assert count_strays([[shown("abc")], [shown("cde")], [shown("ef")]]) == 0
     assert count_strays([[shown("abc")], [shown("cde")], [shown("efb"), shown("ab")]]) == 2
     assert find_fault([one("abcd"), one("abcd"), one("def", 1, 3)], Listed(6, 1)) == MOVED
@@ -124,7 +124,7 @@ def test_ranges_without_shared_rows_are_mended() -> None:
 
 
 def test_ranges_that_cannot_be_linked_are_refused() -> None:
-    """After a bounded number of rounds."""
+    """Ranges that cannot be linked are refused after a bounded number of rounds."""
     with pytest.raises(NotContinuous, match=r"^its rows shifted faster than overlapping pages could follow$"):
         mend(lambda ranges: [one("vwxy") for _ in ranges], [one("abcd"), one("efg", 1, 3)])
 

@@ -138,7 +138,7 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
 
 
 def test_a_reading_tells_what_the_page_proves() -> None:
-    """Page, walk, count, keys, rejected rows, and the ticks of request and answer."""
+    """A reading has the page, walk, count, keys, rejected rows, and the ticks of request and answer."""
     seen: Seen = []
     with reader(fetch, 1, seen) as read:
         first, second = read.read(pages(5, 6), 2)
@@ -178,7 +178,7 @@ def test_as_many_pages_are_under_way_as_there_are_workers(workers: int) -> None:
 
 
 def test_a_page_number_is_taken_only_when_a_worker_is_free() -> None:
-    """The plan may change while pages are read."""
+    """A reader takes a page from the plan only when a worker is free, because the plan may change."""
     taken: list[int] = []
 
     def plan() -> Iterator[Window]:

@@ -80,7 +80,7 @@ def load(kind: Kind = "insert", place: Place = "end", rate: float = 0, seed: int
 
 
 def test_a_load_killed_after_nine_tenths_of_its_responses_continues_with_15_percent_of_the_requests() -> None:
-    """Of 300 pages, a tenth is missing; a sample, both ends, and what was in flight come on top. All rows are there."""
+    """A load killed after nine tenths of its responses is completed with at most 15 % of its requests."""
     whole = load()
     reader = ConcurrentReader(whole.service, 4, whole.rng)
     walk_listing(reader.read, "contacts")
@@ -101,7 +101,7 @@ def test_the_sample_has_the_first_and_the_last_window_and_equal_steps() -> None:
 @pytest.mark.parametrize("kind", ["insert", "delete"])
 @pytest.mark.parametrize("place", ["front", "anywhere", "end"])
 def test_a_listing_whose_count_changed_is_read_again(kind: Kind, place: Place) -> None:
-    """Wherever a row came or left."""
+    """Saved windows are not used if the count has changed, wherever a row came or left."""
     killed = load(kind, place, pages=20)
     killed.kill(15)
     killed.service.change(killed.scenario.weather)
@@ -120,7 +120,7 @@ def test_windows_saved_while_rows_came_are_read_again() -> None:
 
 
 def test_a_listing_that_is_short_by_now_is_read_again() -> None:
-    """Windows beyond its end are empty."""
+    """Saved windows are not used if the listing has become much shorter."""
     killed = load(pages=20)
     killed.kill(15)
     del killed.service.rows[600:]
@@ -130,7 +130,7 @@ def test_a_listing_that_is_short_by_now_is_read_again() -> None:
 
 @pytest.mark.parametrize("kind", ["insert", "delete", "swap", "move", "mixed", "mixture"])
 def test_no_row_that_stayed_is_missed_across_a_gap(kind: Kind) -> None:
-    """Rows come, leave and move between the loads, and while the second one reads."""
+    """A continued load misses no row that stayed while others came, left and moved."""
     for seed in range(30):
         killed = load(kind, "anywhere", 0.1, seed, pages=12)
         killed.kill(10)

@@ -27,7 +27,7 @@ def spooled(batches: Sequence[pa.RecordBatch], wanted: Sequence[tuple[int, Any]]
 
 
 def test_wanted_rows_come_back_in_the_order_asked_for() -> None:
-    """All rows of one batch, some of another, none of those not named."""
+    """A spool returns the wanted rows of the named batches, in the order asked for."""
     wanted = [(2, True), (0, np.array([False, True, True]))]
     (table,) = spooled([batch(1, 2, 3), batch(4), batch(5, 6)], wanted)
     assert table.schema == SCHEMA
@@ -41,7 +41,7 @@ def test_nothing_wanted_is_one_empty_table(batches: list[pa.RecordBatch]) -> Non
 
 
 def test_a_batch_of_which_nothing_is_wanted_gives_no_rows() -> None:
-    """A mask may leave out every row."""
+    """A mask that leaves out every row of a batch gives an empty table."""
     assert spooled([batch(1, 2)], [(0, np.array([False, False]))]) == [SCHEMA.empty_table()]
 
 
@@ -56,7 +56,7 @@ def test_rows_are_gathered_into_tables_of_about_batch_rows() -> None:
 
 
 def test_large_rows_are_gathered_into_smaller_tables() -> None:
-    """Arrow's lists and strings are limited to 2 GiB."""
+    """Tables of large rows end at a size in bytes, because Arrow's lists and strings are limited to 2 GiB."""
     large = pa.record_batch({"n": [1], "text": ["x" * (BATCH_BYTES // 2)]}, SCHEMA)
     tables = spooled([large, large, batch(2), large], [(number, True) for number in range(4)])
     assert [table["n"].to_pylist() for table in tables] == [[1, 1], [2, 1]]
@@ -81,7 +81,7 @@ def test_a_batch_is_read_by_its_number() -> None:
 
 
 def test_a_batch_that_was_not_added_cannot_be_read() -> None:
-    """Numbers begin at 0 and have no gaps."""
+    """Reading a batch that was not added raises IndexError."""
     with Spool(SCHEMA) as spool:
         spool.append(batch(1).serialize())
         with pytest.raises(IndexError):
@@ -97,7 +97,7 @@ def test_a_batch_of_another_schema_does_not_come_back() -> None:
 
 
 def test_an_error_on_the_way_closes_the_spool() -> None:
-    """The error is raised unchanged."""
+    """An error inside the block closes the spool and is raised unchanged."""
     spool = Spool(SCHEMA)
     with pytest.raises(IndexError), spool:
         spool.read(0)

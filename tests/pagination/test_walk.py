@@ -231,7 +231,7 @@ def test_a_page_of_rows_that_moves_with_the_count_is_no_repeat() -> None:
     ],
 )
 def test_a_wrong_count_is_refused_after_two_equal_walks(total: int, rows: int, walk: list[int], missing: int) -> None:
-    """The rows never add up to the count; the error has all figures."""
+    """A listing whose rows never add up to its count is refused after two equal walks, with all figures."""
     reader = quiet(ids(rows), total=total)
     error = reader.refusal()
     assert reader.asked == walk * 2
@@ -247,7 +247,7 @@ def test_a_wrong_count_is_refused_after_two_equal_walks(total: int, rows: int, w
 
 @pytest.mark.parametrize("max_walks", [1, 2, 3])
 def test_there_are_as_many_walks_as_the_terms_allow(max_walks: int) -> None:
-    """The error comes after `max_walks` walks and gives their number."""
+    """A listing that never settles is refused after `max_walks` walks."""
     reader = Reader(lambda page, turn: (29, cut(ids(28, start=turn), page)))
     assert reader.refusal(max_walks).walks == max_walks
     assert reader.asked == [0, 2, 1, 0, 2] * max_walks
@@ -353,7 +353,7 @@ def test_the_first_empty_page_is_the_one_with_the_lowest_number(
 
 
 def test_middle_pages_end_behind_the_first_empty_one() -> None:
-    """Pages that come while others are under way move the end."""
+    """The plan of the middle pages ends at an empty page that arrives meanwhile."""
     walk = Walk("contacts", 1)
     for page, keys in ((0, "ab"), (9, "y")):
         walk.add(Reading(page, 1, 20, pa.array(list(keys), pa.string()), 0, page, page + 1))
@@ -401,7 +401,7 @@ def test_a_count_that_changes_is_told_in_the_error() -> None:
 
 @pytest.mark.parametrize("size", [1, 10])
 def test_rows_that_add_up_and_yet_moved_are_told_so(size: int) -> None:
-    """Under one count throughout, with as many rows, each walk's fence shows others than before."""
+    """A listing whose rows change under an unchanged count is refused because its rows moved."""
 
     def answer(page: int, turn: int) -> tuple[int, list[str]]:
         return 3 * size, cut(ids(3 * size, start=1_000 * turn), page, size)
@@ -415,7 +415,7 @@ def test_rows_that_add_up_and_yet_moved_are_told_so(size: int) -> None:
 
 @pytest.mark.parametrize(("shown", "walk", "received"), [(0, [0, 3, 1, 0, 3], 20), (9, [0, 3, 1, 2, 0, 3], 39)])
 def test_an_empty_or_short_page_in_the_middle_is_no_success(shown: int, walk: list[int], received: int) -> None:
-    """Behind a short page the walk goes on, behind an empty one it ends; as rows stay away, the listing is refused."""
+    """A listing with an empty or short page in the middle is refused after two walks."""
     reader = Reader(lambda page, _: (40, cut(ids(40), page)[: shown if page == 1 else 10]))
     error = reader.refusal()
     assert reader.asked == walk * 2
@@ -441,7 +441,7 @@ def test_the_error_tells_what_the_last_walk_received() -> None:
 
 
 def test_a_certificate_for_a_quiet_listing_takes_two_walks() -> None:
-    """Asked for it, every row is read on both sides of a response."""
+    """Proof `exact` reads every page of a quiet listing twice, so that rows are on both sides of a response."""
     reader = quiet(ids(50))
     verdict = reader.walk("exact")
     assert reader.asked == [0, 4, 1, 2, 3, 0, 4, 0, 4, 1, 2, 3]
@@ -492,7 +492,7 @@ def test_each_row_without_an_id_counts_and_is_yielded() -> None:
 
 
 def test_equal_rows_without_an_id_on_two_pages_take_two_walks() -> None:
-    """With one, the reason is told."""
+    """Equal rows without an id on two pages are accepted after two walks, and refused with the reason after one."""
     rows = [NUL + "{}", *ids(18), NUL + "{}"]
     assert str(quiet(rows).refusal(max_walks=1)).startswith(
         "contacts: two pages show the same row without an id, which takes two equal walks and proof continuous: "
@@ -501,7 +501,7 @@ def test_equal_rows_without_an_id_on_two_pages_take_two_walks() -> None:
 
 
 def test_a_row_without_an_id_hides_no_other_that_changes_places_with_it() -> None:
-    """Between the readings of the two pages: count and rows are as ever, but one is missing."""
+    """A walk misses no row that trades places with a row without an id between two readings."""
     rows = ids(40)
     rows[15] = NUL + "{}"
     swapped = [*rows[:15], rows[25], *rows[16:25], rows[15], *rows[26:]]

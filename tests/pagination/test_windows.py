@@ -94,12 +94,12 @@ def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: in
     ],
 )
 def test_a_window_before_another_shares_its_first_rows(size: int, start: int, window: Window) -> None:
-    """Three rows or more, and it begins as early as a page of that size can."""
+    """The window before another shares three rows or more, and begins as early as a page of that size can."""
     assert previous_window(start, size, LEAST_OVERLAP) == window
 
 
 def test_shared_rows_are_found_in_both_windows() -> None:
-    """By their places; equal rows without an id may be different rows."""
+    """Shared rows are given by their places in both windows, but not those without an id."""
     here, there = shared_rows(reading("abcd"), reading("cdef"))
     assert (here.tolist(), there.tolist()) == ([2, 3], [0, 1])
     here, _ = shared_rows(reading(["a", NUL + "{}"]), reading([NUL + "{}", "b"]))
@@ -107,7 +107,7 @@ def test_shared_rows_are_found_in_both_windows() -> None:
 
 
 def test_rows_that_kept_their_order_stay_shared() -> None:
-    """A row that moved among them is left out."""
+    """Shared rows that kept their order stay shared, and one that moved among them is left out."""
     here, there = steady_rows(*shared_rows(reading("abcd"), reading("dbce")))
     assert (here.tolist(), there.tolist()) == ([1, 2], [1, 2])
 
@@ -132,7 +132,7 @@ def test_a_row_that_moved_links_no_windows(left: str, right: str, *, is_link: bo
 
 
 def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
-    """If it had stayed, the windows in between would show it."""
+    """A row in two windows that are not neighbors has moved."""
     assert moved_row([reading("abc"), reading("cde"), reading("def")]) is None
     assert moved_row([reading("abc"), reading("cde"), reading("efb")]) == "b"
     assert moved_row([reading("aab"), reading("bcd"), reading("dae")]) == "a"
@@ -157,7 +157,7 @@ def test_as_many_rows_as_ever_were_counted_are_all(
     has_strays: bool,
     is_all: bool,
 ) -> None:
-    """The first count and the growth, if they were read twice; if more were shown, rows that moved may be missing."""
+    """Windows show all rows if they show as many as were counted; strays among more rows leave it open."""
     before, after = totals
     readings = [reading(shown, total=before), reading(shown, total=after, answered=3)]
     assert show_all(readings, has_strays=has_strays) is is_all
@@ -308,7 +308,7 @@ def walk(
     ],
 )
 def test_what_windows_cannot_prove_is_refused(kind: type[SimulatedService], weather: Weather, reason: str) -> None:
-    """The error has the reason, and comes after a bounded number of requests."""
+    """A listing that windows cannot prove is refused with the reason."""
     with pytest.raises(IncompleteListing, match=reason):
         walk(kind, weather)
 

@@ -30,7 +30,7 @@ def drawn(chart: str, column: str, values: list[Any]) -> str:
     ],
 )
 def test_long_names_are_cut_between_their_signs(name: str, shown: str) -> None:
-    """An emoji is two units of UTF-16, and half of it nothing that can be drawn."""
+    """Long names are cut between characters, and never within an emoji."""
     svg = drawn("states", "state", [name])
     assert f">{shown}</text>" in svg
     assert f"{name}: 1" in svg
@@ -55,7 +55,7 @@ def test_long_names_are_cut_between_their_signs(name: str, shown: str) -> None:
     ],
 )
 def test_periods_fit_the_time_they_span(moments: list[str], names: dict[str, int]) -> None:
-    """Hours to centuries, so that there are never more than 60."""
+    """Periods are hours to centuries, whichever fits the time that they span."""
     svg = drawn("created", "created_at", list(map(datetime.fromisoformat, moments)))
     marks = re.findall(r"<title>([^<]*): (\d+)</title>", svg)
     assert [(name, int(number)) for name, number in marks] == list(names.items())

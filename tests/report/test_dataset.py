@@ -65,6 +65,6 @@ def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
 
 
 def test_reading_tables_imports_no_dlt() -> None:
-    """The report needs DuckDB alone, and importing dlt takes longer."""
+    """Importing the part of the report that reads tables does not import dlt."""
     code = "import sys, letters_source.report.dataset; print('dlt' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "False\n"

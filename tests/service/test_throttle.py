@@ -77,7 +77,7 @@ def test_a_rate_spaces_requests_evenly() -> None:
     [(1 / 86_000, 86_000.0), (1 / LONGEST_INTERVAL, LONGEST_INTERVAL), (1e-9, 86_400.0), (5e-324, 86_400.0)],
 )
 def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
-    """Workers can wait that long whatever the rate, and are woken when the throttle stops."""
+    """The interval between requests is at most a day, and stopping wakes workers that wait for it."""
     throttle = Throttle(2, rate)
     assert throttle.rate.interval == pytest.approx(interval)
     (first,) = begun(throttle, 1)
@@ -171,7 +171,7 @@ def test_parking_concludes_nothing() -> None:
 
 
 def test_parking_and_push_backs_share_the_longest_pause() -> None:
-    """A shorter pause of the other kind does not end it."""
+    """A shorter pause does not end a longer one of the other kind."""
     rate = RequestRate()
     rate.push_back(9, 10, LONG, learn=True)
     rate.park(11, 0)

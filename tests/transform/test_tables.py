@@ -77,7 +77,7 @@ def test_everything_is_described() -> None:
 
 
 def test_an_audit_has_the_columns_of_its_table() -> None:
-    """Of their types in Python; JSON may be text or what it says."""
+    """The type `Audit` has the columns of the table `listing_audit`, with their types in Python."""
     types = {**JSON_TYPES, "json": Any}
     found = {name: next(iter(get_args(hint)), hint) for name, hint in get_type_hints(Audit).items()}
     assert found == {column.name: types[column.kind] for column in LISTING_AUDIT.loaded}
@@ -113,7 +113,7 @@ def test_keys_are_the_natural_ones() -> None:
     ],
 )
 def test_every_documented_field_has_a_column(table: Table, fields: str) -> None:
-    """The fields of service-interface 2.2 to 2.4, each under its own name in snake_case; our own columns have none."""
+    """Every documented field has a column with its name in snake_case (service-interface 2.2 to 2.4)."""
     assert [column.wire for column in table.documented] == fields.split()
     snake = [re.sub(r"(?=[A-Z])", "_", wire).lower() for wire in fields.split()]
     assert [column.name for column in table.documented] == snake
