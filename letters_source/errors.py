@@ -227,6 +227,11 @@ def counted(number: int, noun: str = "row") -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def page_title(listing: str, page: int) -> str:
+    """Return the name of a page in messages."""
+    return f"{listing} page {page}"
+
+
 def causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and its causes, the outermost first."""
     current: BaseException | None = error

@@ -8,7 +8,7 @@ the last.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.pagination.evidence import Edge, Evidence, Figures, Range
-from letters_source.pagination.readings import NUL, Reading, Window
+from letters_source.pagination.readings import NUL, Read, Reading, Window
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     NotContinuous,
@@ -27,9 +27,6 @@ from letters_source.pagination.windows import (
     previous_window,
 )
 
-Read = Callable[[Iterable[Window], int], Iterator[Reading]]
-"""Reads windows concurrently for the pass with the given number, takes them only as there is room, and yields each
-response as it arrives."""
 # maximum consecutive mends that link to neither neighbor
 MOST_MENDS = 8
 

@@ -1,10 +1,10 @@
 """One pass over a listing, page by page: what it has read, and which page to read next. Pure."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from letters_source.pagination.readings import Reading, Window
+from letters_source.pagination.readings import Read, Reading, Window
 from letters_source.pagination.windows import LARGE_PAGE, MANY_PAGES, SMALLEST_PAGE
 
 MOST_REPEATS = 100
@@ -15,6 +15,7 @@ MOST_REPEATS = 100
 class Walk:
     """One pass over a listing: the readings so far, and the pages to read next."""
 
+    read: Read
     listing: str
     number: int
     until_changed: bool = False  # whether to end at the first sign of a change, if pages are large enough to overlap
@@ -42,6 +43,23 @@ class Walk:
         """Whether the walk ends because the listing changed."""
         return self.until_changed and self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
 
+    def read_ends(self) -> None:
+        """Read page 0, which shows the count and the page size, then the last page."""
+        self._read([Window(0)])
+        if self.last_page:
+            self._read([Window(self.last_page)])
+
+    def read_middle(self, *, until_changed: bool) -> None:
+        """Read the pages between the first and the last."""
+        self.until_changed = until_changed
+        if self.last_page:
+            self._read(self.middle_pages())
+
+    def read_fence(self) -> None:
+        """Read the first and the last page again, unless the walk ended early."""
+        if self.last_page and not self.ends_early:
+            self.fence = list(self.read([Window(0), Window(self.last_page)], self.number))
+
     def middle_pages(self) -> Iterator[Window]:
         """Yield the pages between the first and the last, as far as the newest count says."""
         planned = self.last_page
@@ -66,6 +84,10 @@ class Walk:
         # rows without an id may be equal on many pages without being repeats
         self.repeats = self.repeats + 1 if rows in self._shown and not reading.rejected else 0
         self._shown.add(rows)
+
+    def _read(self, windows: Iterable[Window]) -> None:
+        for reading in self.read(windows, self.number):
+            self.add(reading)
 
 
 def pages_of(count: int, page_size: int) -> int:

@@ -1,7 +1,7 @@
 """A response as the proof of completeness sees it: its place, its count, its keys, and when it came. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +48,25 @@ class Reading:
     def window(self) -> Window:
         """The page that was asked for."""
         return Window(self.page, self.size)
+
+
+Read = Callable[[Iterable[Window], int], Iterator[Reading]]
+"""Reads windows concurrently for the pass with the given number, takes them only as there is room, and yields each
+response as it arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Reads windows, and keeps every response in the order of arrival."""
+
+    pages: Read
+    readings: list[Reading] = field(default_factory=list)
+
+    def read(self, windows: Iterable[Window], number: int) -> Iterator[Reading]:
+        """Read windows; see `Read`."""
+        for reading in self.pages(windows, number):
+            self.readings.append(reading)
+            yield reading
 
 
 def has_no_id(keys: pa.Array) -> pa.BooleanArray:

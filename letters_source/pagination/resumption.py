@@ -12,9 +12,8 @@ from itertools import pairwise
 from typing import Protocol
 
 from letters_source.errors import ServiceRejected
-from letters_source.pagination.chain import Read
 from letters_source.pagination.evidence import is_still
-from letters_source.pagination.readings import Reading, Window, distinct_keys
+from letters_source.pagination.readings import Read, Reading, Recorder, Window, distinct_keys
 from letters_source.pagination.verdicts import Verdict, continuous
 from letters_source.pagination.walk import begin_walk, read_overlapping
 from letters_source.pagination.windows import compare
@@ -50,9 +49,9 @@ def continue_pass(read: Read, listing: str, saved: Saved) -> Verdict:
     walk = begin_walk(read, listing, 1)
     if not walk.overlaps_at_once:
         raise ReadAgain("its pages do not overlap by now")
-    readings = list(walk.readings)
-    linked = read_overlapping(Replay(read, saved).read, readings, walk, 1)
-    verdict = continuous(readings, linked)
+    replayed = Recorder(Replay(read, saved).read)
+    linked = read_overlapping(replayed.read, walk, 1)
+    verdict = continuous([*walk.readings, *replayed.readings], linked)
     # what changes now can hide what moved since the windows were saved
     if linked.fault or not verdict or not is_still(linked.evidence, distinct_keys(linked.readings)):
         raise ReadAgain("the listing changed meanwhile")

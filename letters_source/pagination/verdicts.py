@@ -58,25 +58,25 @@ class Verdict:
         )
 
 
-def exact(readings: list[Reading]) -> Verdict | None:
+def exact(readings: Sequence[Reading]) -> Verdict | None:
     """Return the verdict of the certificate over all readings so far, if there is one."""
     certificate = certify(readings)
     return Verdict("exact", tuple(readings), certificate.keep) if certificate else None
 
 
-def stable(earlier: list[Reading], walk: Walk) -> Verdict:
+def stable(readings: Sequence[Reading], walk: Walk) -> Verdict:
     """Return the verdict of a walk without changes; rows of the first and last page come from the fence."""
     again = {reading.page for reading in walk.fence}
-    kept = {id(reading) for reading in walk.readings if reading.page not in again}
-    keep = [id(reading) in kept for reading in earlier]
-    return Verdict("stable", (*earlier, *walk.fence), (*keep, *(True for _ in walk.fence)))
+    once = (reading for reading in walk.readings if reading.page not in again)
+    kept = {id(reading) for reading in (*once, *walk.fence)}
+    return Verdict("stable", tuple(readings), tuple(id(reading) in kept for reading in readings))
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
     """The ranges of a listing, the front as the first, with their readings; or why they could not be linked."""
 
-    parts: tuple[tuple[Evidence, list[Reading]], ...] = ()
+    parts: tuple[tuple[Evidence, Sequence[Reading]], ...] = ()
     failure: str | None = None
 
     @property
@@ -98,7 +98,7 @@ class Linked:
         return find_fault(self.evidence, Listed(distinct_keys(self.readings), strays))
 
 
-def continuous(readings: list[Reading], linked: Linked) -> Verdict | None:
+def continuous(readings: Sequence[Reading], linked: Linked) -> Verdict | None:
     """Return the verdict of linked windows, if they or all readings hold every row that stayed.
 
     Links prove it if no row moves. A row that moves from a part not yet read to one already read looks like a row that
@@ -106,7 +106,8 @@ def continuous(readings: list[Reading], linked: Linked) -> Verdict | None:
     it, the rows of all passes are loaded, each once.
     """
     evidence = linked.evidence
-    windows = shown = linked.readings
+    windows = linked.readings
+    shown: Sequence[Reading] = windows
     if linked.fault:
         # where nothing moved, the count is wrong or ids are listed twice
         if linked.failure or not have_moved(evidence):

@@ -1,16 +1,16 @@
 """Which pages to read, in what order, until the listing is proven complete. Pure: a `Read` function reads them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from letters_source.errors import ListingUnpaged, ServiceRejected
-from letters_source.pagination.chain import Read, read_range
+from letters_source.pagination.chain import read_range
 from letters_source.pagination.completeness import is_settled, is_stable, repeats_ids
 from letters_source.pagination.evidence import Evidence, Range
 from letters_source.pagination.passes import Walk
 from letters_source.pagination.ranges import plan_ranges, read_linked
-from letters_source.pagination.readings import Reading, Window, distinct_rows
+from letters_source.pagination.readings import Read, Reading, Recorder, distinct_rows
 from letters_source.pagination.verdicts import (
     Linked,
     Verdict,
@@ -37,15 +37,15 @@ def walk_listing(
     Large pages overlap from the start, smaller ones from the first sign of a change on. Where overlapping pages cannot
     prove that no row was missed, further passes look for rows they lack, or for a moment of which all rows are known.
     """
-    readings: list[Reading] = []
-    before: list[Reading] = []
-    earlier: list[Reading] = []
+    recorder = Recorder(read)
+    read, readings = recorder.read, recorder.readings
+    before: Sequence[Reading] = ()
+    earlier: Sequence[Reading] = ()
     linked: Linked | None = None
     walk = begin_walk(read, listing, 1)
     passes = iter(range(1, max_walks + 1))
     if proof == "continuous" and walk.overlaps_at_once:
-        readings += walk.readings
-        linked = read_overlapping(read, readings, walk, 1)
+        linked = read_overlapping(read, walk, 1)
         if verdict := continuous(readings, linked):
             return verdict
         walk = begin_walk(read, listing, 1)
@@ -53,12 +53,11 @@ def walk_listing(
         if number > 1:
             walk = begin_walk(read, listing, number)
         may_overlap = proof == "continuous" and not linked and number < max_walks
-        walk.until_changed = may_overlap
-        finish_walk(read, walk)
-        if verdict := judge_walk(read, readings, walk, before, proof):
+        walk.read_middle(until_changed=may_overlap)
+        if verdict := conclude(walk, readings, before, proof):
             return verdict
         if may_overlap and overlaps_help(walk, may_repeat=duplicates == "drop" or max_walks == 2):
-            linked = read_overlapping(read, readings, walk, next(passes))
+            linked = read_overlapping(read, walk, next(passes))
         if linked and (verdict := continuous(readings, linked)):
             return verdict
         if duplicates == "drop" and proof == "continuous" and repeats_ids(walk.readings, before):
@@ -71,13 +70,10 @@ def walk_listing(
 
 
 def begin_walk(read: Read, listing: str, number: int) -> Walk:
-    """Read page 0, which shows the count and the page size, then the last page."""
-    walk = Walk(listing, number)
-    for reading in read([Window(0)], walk.number):
-        walk.add(reading)
+    """Return a new pass, of which the first and the last page are read."""
+    walk = Walk(read, listing, number)
+    walk.read_ends()
     if walk.last_page:
-        for reading in read([Window(walk.last_page)], walk.number):
-            walk.add(reading)
         check_paging(walk)
     return walk
 
@@ -91,26 +87,14 @@ def check_paging(walk: Walk) -> None:
         raise incomplete(walk.listing, reason, walk.readings, ListingUnpaged)
 
 
-def finish_walk(read: Read, walk: Walk) -> None:
-    """Read the pages between the first and the last."""
-    if walk.last_page:
-        for reading in read(walk.middle_pages(), walk.number):
-            walk.add(reading)
-
-
-def judge_walk(
-    read: Read, readings: list[Reading], walk: Walk, before: Sequence[Reading], proof: Proof
-) -> Verdict | None:
-    """Return the verdict of a pass, if it has one, after its first and last page were read again."""
-    readings += walk.readings
+def conclude(walk: Walk, readings: Sequence[Reading], before: Sequence[Reading], proof: Proof) -> Verdict | None:
+    """Return the verdict of a pass, if it has one; unless all readings prove it, its ends are read again first."""
     # several pages need a second reading for a certificate, a single page does not
     if (walk.number > 1 or not walk.last_page) and (verdict := exact(readings)):
         return verdict
-    if walk.last_page and not walk.ends_early:
-        walk.fence = list(read([Window(0), Window(walk.last_page)], walk.number))
+    walk.read_fence()
     if proof == "continuous" and is_stable(walk.readings, walk.fence, before):
         return stable(readings, walk)
-    readings += walk.fence
     return exact(readings)
 
 
@@ -127,9 +111,9 @@ def overlaps_help(walk: Walk, *, may_repeat: bool) -> bool:
     return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
 
 
-def read_overlapping(read: Read, readings: list[Reading], walk: Walk, number: int) -> Linked:
+def read_overlapping(read: Read, walk: Walk, number: int) -> Linked:
     """Read the listing in pages that overlap, as one range; the answer tells if they cannot be linked."""
-    ranges = LocalRanges(read, readings, number)
+    ranges = LocalRanges(read, number)
     try:
         linked = read_linked(ranges.read, plan_ranges(walk.count, len(walk.readings[0].keys), 1))
     except (NotContinuous, ServiceRejected) as error:
@@ -139,20 +123,14 @@ def read_overlapping(read: Read, readings: list[Reading], walk: Walk, number: in
 
 @dataclass(frozen=True, slots=True)
 class LocalRanges:
-    """Reads ranges in this process, one after another; keeps all readings, and those of each range."""
+    """Reads ranges in this process, one after another, and keeps the readings of each."""
 
     pages: Read
-    readings: list[Reading]
     number: int
     shown: dict[Evidence, list[Reading]] = field(default_factory=dict)
 
     def read(self, ranges: Sequence[Range]) -> list[Evidence]:
         """Read ranges; see `ReadRanges`."""
-        found = [read_range(self._collect, each, self.number) for each in ranges]
+        found = [read_range(self.pages, each, self.number) for each in ranges]
         self.shown.update(found)
         return [evidence for evidence, _ in found]
-
-    def _collect(self, windows: Iterable[Window], number: int) -> Iterator[Reading]:
-        for reading in self.pages(windows, number):
-            self.readings.append(reading)
-            yield reading

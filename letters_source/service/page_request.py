@@ -1,8 +1,9 @@
-"""The request for one page of a listing, and the page's name in messages."""
+"""The request for one page of a listing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from letters_source.errors import page_title
 from letters_source.service.listings import Listing
 
 
@@ -31,8 +32,3 @@ class PageRequest:
     def params(self) -> dict[str, str]:
         """The query parameters, not yet percent-encoded."""
         return {"page": str(self.page), "pageSize": str(self.page_size), **self.filters}
-
-
-def page_title(listing: str, page: int) -> str:
-    """Return the name of a page in messages."""
-    return f"{listing} page {page}"

@@ -41,7 +41,7 @@ class Reader:
     clock: Iterator[int] = field(default_factory=count)
 
     def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
-        """See `letters_source.pagination.windows.Read`."""
+        """See `letters_source.pagination.readings.Read`."""
         for page, size in windows:
             total, rows = self.answer(page, len(self.asked))
             self.asked.append(page)
@@ -58,6 +58,10 @@ class Reader:
         with pytest.raises(IncompleteListing) as caught:
             self.walk(max_walks=max_walks)
         return caught.value
+
+
+UNREAD = Reader(lambda _page, _asked: (0, [])).read
+"""Reads for walks to which tests add the responses themselves."""
 
 
 @dataclass(slots=True)
@@ -173,7 +177,7 @@ def test_a_listing_that_multiplies_while_it_is_read_is_left_to_the_next_walk() -
 
 def test_the_newest_count_is_that_of_the_newest_answer() -> None:
     """An older answer that arrives late does not change the end."""
-    walk = Walk("contacts", 1)
+    walk = Walk(UNREAD, "contacts", 1)
     for page, total, answered in ((0, 50, 1), (2, 30, 5), (1, 50, 4)):
         walk.add(Reading(page, 1, total, pa.array(cut(ids(50), page)), 0, page, answered))
     assert (walk.count, walk.last_page) == (30, 2)
@@ -346,7 +350,7 @@ def test_the_first_empty_page_is_the_one_with_the_lowest_number(
     pages: tuple[tuple[int, str], ...], first_empty: float
 ) -> None:
     """The first empty page is the one with the lowest number, in whatever order pages arrive."""
-    walk = Walk("contacts", 1)
+    walk = Walk(UNREAD, "contacts", 1)
     for tick, (page, keys) in enumerate(pages):
         walk.add(Reading(page, 1, 10, pa.array(list(keys), pa.string()), 0, 2 * tick, 2 * tick + 1))
     assert walk.first_empty == first_empty
@@ -354,7 +358,7 @@ def test_the_first_empty_page_is_the_one_with_the_lowest_number(
 
 def test_middle_pages_end_behind_the_first_empty_one() -> None:
     """The plan of the middle pages ends at an empty page that arrives meanwhile."""
-    walk = Walk("contacts", 1)
+    walk = Walk(UNREAD, "contacts", 1)
     for page, keys in ((0, "ab"), (9, "y")):
         walk.add(Reading(page, 1, 20, pa.array(list(keys), pa.string()), 0, page, page + 1))
     plan = walk.middle_pages()

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from letters_source.errors import IncompleteListing, RepeatedIds, ServiceRejected, WrongCount
-from letters_source.pagination.chain import Read
-from letters_source.pagination.readings import NUL, Reading, Window
+from letters_source.pagination.readings import NUL, Read, Reading, Window
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
 from letters_source.pagination.windows import (
