@@ -63,7 +63,7 @@ class Record:
             self.held.append(frozenset(ids))
 
     def moments(self, reading: Reading) -> Iterator[Set]:
-        """What was held at the answers that look like a reading."""
+        """Yield the sets of ids held at the answers that look like a reading."""
         keys = tuple(reading.keys.to_pylist())
         for shown, held in zip(self.shown, self.held, strict=True):
             if shown == keys and len(held) == reading.count:

@@ -31,11 +31,11 @@ class ForwardProxy:
 
     @property
     def url(self) -> str:
-        """Its address, without credentials."""
+        """The address of the proxy, without credentials."""
         return f"{self.scheme}://{HOST}:{self.port}"
 
     def url_for(self, credentials: str) -> str:
-        """Its address with credentials."""
+        """Return the address of the proxy with credentials."""
         return f"{self.scheme}://{credentials}@{HOST}:{self.port}"
 
     async def handle(self, reader: StreamReader, writer: StreamWriter) -> None:

@@ -62,7 +62,7 @@ class Profile:
         return self.latency * (1 + tail) / 2 + rows * self.row_seconds
 
     def limiter(self, clock: Callable[[], float]) -> Limiter:
-        """Its limit of requests."""
+        """Return the limiter of the service's requests."""
         return build_limiter(Behavior(rate_limit=self.rate_limit, rate_style=self.rate_style), clock)
 
 
@@ -76,7 +76,7 @@ class Pace:
 
 
 def fixed_pace(page_size: int, workers: int, rate: float | None = None) -> Pace:
-    """As many requests in flight as there are workers; fewer after refusals."""
+    """Return a pace of as many requests in flight as there are workers, and fewer after refusals."""
     limit = ConcurrencyLimit(workers)
     limit.pages = workers
     return Pace(page_size, limit, RequestRate(rate))
@@ -222,7 +222,7 @@ class VirtualReader:
         self.pace.limit.finished(page.began, self.service.now, under_way)
 
     def reading(self, page: Page) -> Reading:
-        """What a page shows."""
+        """Return the reading of a page."""
         listed, rows = page.answer
         keys = pa.array(rows, pa.string())
         window = page.window

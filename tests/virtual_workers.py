@@ -72,7 +72,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What it took until the ranges were linked, how far each limit was used, and why they prove nothing, if so."""
+    """A run until its ranges were linked: its time, the use of each limit, and the fault if they prove nothing."""
 
     seconds: float
     requests: int
@@ -95,12 +95,12 @@ class Pages:
     left: int
 
     def windows(self) -> Iterator[Window]:
-        """As many windows as the range takes."""
+        """Return as many windows as the range takes."""
         left, self.left = self.left, 0
         return repeat(self.window, left)
 
     def reach_end(self) -> bool:
-        """Whether all were read."""
+        """Return whether all windows of the range were read."""
         return not self.left
 
 
@@ -207,7 +207,7 @@ class Simulation:
             self.service.step()
 
     def result(self, fault: str | None = None) -> Run:
-        """What it took."""
+        """Return what the run took."""
         service, profile, workers = self.service, self.fleet.profile, len(self.readers)
         seconds, refused = service.now, sum(reader.refused for reader in self.readers)
         further = profile.rows * (self.fleet.costs.write / workers + self.fleet.costs.judge)

@@ -15,7 +15,7 @@ from programmable_emulator import Row
 Fingerprint = tuple[int, int]
 """How many rows a table has, and the sum of their hashes, in which order does not matter."""
 State = tuple[Fingerprint, ...]
-"""That of each listed table."""
+"""The fingerprint of each listed table."""
 
 FIELDS: dict[str, dict[str, str]] = {
     "templates": {
@@ -48,14 +48,14 @@ VALUES = {
 
 
 def fingerprint(connection: duckdb.DuckDBPyConnection, values: str, relation: str) -> Fingerprint:
-    """That of a relation, of the values named."""
+    """Return the fingerprint of the given values of a relation."""
     sql = f"select count(*), coalesce(sum(hash({values})::hugeint), 0)::varchar from {relation}"
     [(rows, total)] = connection.sql(sql).fetchall()
     return rows, int(total)
 
 
 def state_of(file: Path) -> State:
-    """What a file holds, as a reader sees it."""
+    """Return the fingerprints of a file's tables, as a reader sees them."""
     with duckdb.connect(str(file), read_only=True) as connection:
         return tuple(fingerprint(connection, columns_of(table), f"{DATASET}.{table}") for table in LISTED)
 
@@ -66,7 +66,7 @@ def columns_of(table: str) -> str:
 
 
 def state_held(rows: Mapping[str, Iterable[Row]]) -> State:
-    """What a file must hold that was loaded from these rows of the listings."""
+    """Return the fingerprints that a file must have after loading these rows of the listings."""
     with TemporaryDirectory() as folder, duckdb.connect() as connection:
         for listing, fields in FIELDS.items():
             file = Path(folder, listing)

@@ -81,7 +81,7 @@ def kill_loads(folder: Path, kills: int, contacts: int) -> str:
 
 @dataclass
 class Target:
-    """What is killed and looked at.
+    """Loads to kill, and the files to look at afterwards.
 
     Args:
         killer: runs loads.
@@ -123,7 +123,7 @@ class Target:
 
 
 def look(found: State, old: State, new: State) -> str:
-    """How what a reader found compares with what was there before and what was being loaded."""
+    """Return the name of what a reader finds, compared with the state before the load and the one being loaded."""
     if found in (old, new):
         return LOOKS[found == new]
     each_whole = all(one in pair for one, *pair in zip(found, old, new, strict=True))

@@ -115,7 +115,7 @@ def weigh_limits(lines: Lines, rows: Rows) -> str:
 
 
 def weigh_limit(line: Line, rows: Rows) -> str:
-    """The same for one style of limit; the best possible load gets its first second's requests at once."""
+    """Say how near ours comes to a style of limit; the ideal load gets its first second's requests at once."""
     needed = sum(requests_needed(rows[listing], line.entry.page_size) for listing in LISTINGS)
     best = (needed - RATE) / RATE
     refused = max((run.traffic.get("429", 0) / run.traffic["requests"] for run in line.complete), default=float("nan"))

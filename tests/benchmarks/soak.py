@@ -100,7 +100,7 @@ class Child:
         self._process = process
 
     def ask(self) -> Any:
-        """What it answers to a line."""
+        """Return the answer to a line."""
         assert self._process.stdin
         self._process.stdin.write("\n")
         self._process.stdin.flush()

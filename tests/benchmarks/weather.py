@@ -15,7 +15,7 @@ def refuse(head: bytes, _: Hostile) -> Iterator[bytes]:
 
 
 def answer_a_page_of_words(_: Hostile) -> Iterator[bytes]:
-    """What gateways say, under a status of 200."""
+    """Yield a page of HTML under a status of 200, as gateways send it."""
     body = b"<html>Come back later</html>"
     yield b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
@@ -42,7 +42,7 @@ class Weather(Hostile):
     met: Counter[str] = field(default_factory=Counter)
 
     def next_fault(self) -> Fault | None:
-        """What to answer the next request with."""
+        """Return the fault of the next answer, if any."""
         with self.lock:
             [kind] = self.dice.choices([*FAULTS, ""], [*SHARES, 1 - sum(SHARES)])
             if kind:

@@ -13,7 +13,7 @@ def breaking_changes(released: Dictionary, present: Dictionary) -> list[str]:
 
 
 def table_changes(released: Dictionary, present: Dictionary | None) -> list[str]:
-    """What breaks in a table."""
+    """Return the breaking changes of a table."""
     name = released["name"]
     if present is None:
         return [f"{name} is gone"]
@@ -28,7 +28,7 @@ def table_changes(released: Dictionary, present: Dictionary | None) -> list[str]
 
 
 def column_changes(released: Dictionary, present: Dictionary | None) -> list[str]:
-    """What breaks in a column."""
+    """Return the breaking changes of a column."""
     name, was = released["name"], released["type"]
     if present is None:
         return [f"{name} is gone"]

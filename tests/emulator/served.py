@@ -18,7 +18,7 @@ class Client:
     session: requests.Session
 
     def get(self, path: str, params: Any = None, headers: dict[str, str] | None = None) -> requests.Response:
-        """One request; `params` as requests takes them, a text is sent as it is."""
+        """Send one request; `params` may be what requests takes, and a text is sent unchanged."""
         sent = self.tokens() if headers is None else headers
         return self.session.get(f"{self.base_url}/{path}", params=params, headers=sent, timeout=10)
 

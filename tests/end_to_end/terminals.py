@@ -36,7 +36,7 @@ def run_process(*arguments: str, **options: Any) -> Outcome:
 
 
 def run_python(*arguments: str, **options: Any) -> Outcome:
-    """This Python, until it ends."""
+    """Run this Python with the arguments until it ends."""
     return run_process(sys.executable, *arguments, **options)
 
 
@@ -67,7 +67,7 @@ def open_process(*arguments: str, **options: Any) -> subprocess.Popen[str]:
 
 
 def read_all(descriptor: int) -> str:
-    """All that a terminal was sent, until the last writer is gone, which Linux tells by an error."""
+    """Read a terminal until its last writer is gone, which Linux reports as an error."""
     seen = b""
     with suppress(OSError):
         while chunk := os.read(descriptor, 65_536):

@@ -200,7 +200,7 @@ def test_the_service_is_asked_for_each_page_once_and_for_the_fence(loaded: Loade
 
 
 def storage_version(world: World) -> str:
-    """Of the file that a world loads into."""
+    """The storage version of the file that a world loads into."""
     [(version,)] = query(world.place, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal")
     return str(version)
 

@@ -83,7 +83,7 @@ def audited(result: Result) -> list[tuple[str, Any, int, bool | None]]:
 
 
 def asked(hits: Iterable[Hit]) -> Counter[tuple[str, str, str]]:
-    """How often each page of each query was asked for: listing, filters, page."""
+    """Count the requests of each page of each query: listing, filters, page."""
     return Counter((hit.path.rpartition("/")[2], *parted(hit.query)) for hit in hits)
 
 
@@ -103,17 +103,17 @@ def walked(listing: str, filters: str, count: int) -> Counter[tuple[str, str, st
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was warned of."""
+    """Return the warnings that were logged."""
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 def causes(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the warnings say before they tell what comes of it."""
+    """Return the first part of each warning, before its consequence."""
     return [line.partition(";")[0] for line in warnings(caplog)]
 
 
 def envelope(emulator: Emulator) -> Reply:
-    """All contacts on one page, whatever is asked."""
+    """Return an answer with all contacts on one page, for any query."""
     rows = [row.document for row in emulator.contacts.rows()]
     return Reply.of({"message": "Success", "data": {"count": len(rows), "rows": rows}})
 
@@ -397,7 +397,7 @@ def test_a_template_that_is_shared_no_more_is_there_once(begin: Begin, caplog: p
         world.emulator.templates.insert({"id": str(number)}, traits=Traits(is_shared=True))
 
     def unshare(emulator: Emulator, number: int) -> None:
-        """Once the shared ones were read."""
+        """Change the template after the shared ones were read."""
         if number == 3:
             retrait(emulator.templates, "4", is_shared=False)
 

@@ -243,7 +243,7 @@ def world(begin: Begin) -> World:
 
 
 def queries(world: World) -> list[str]:
-    """What follows the page in each query, as it was sent."""
+    """Return the part of each query after the page number, as it was sent."""
     return [hit.query.removeprefix("page=0&pageSize=") for hit in world.emulator.hits]
 
 
@@ -282,7 +282,7 @@ def audited(filters: Filters) -> tuple[Any, Any]:
 
 
 def told(filters: Filters) -> list[str]:
-    """The filters that select less than all rows, unless the service ignores them; those are told then."""
+    """The filters that select less than all rows, unless the service ignores them; a warning names those."""
     if isinstance(filters, TemplateFilters):
         return [name for name in names_of(filters) if name not in ("account_id", "search")]
     return [name for name in names_of(filters) if UNTOLD.get(name, "") not in (None, getattr(filters, name))]
@@ -398,7 +398,7 @@ TEMPLATE_OPTIONS = (
 
 @pytest.fixture
 def reachable(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The same, reached by settings in the environment."""
+    """A world that settings in the environment reach."""
     world.configure(monkeypatch)
     return world
 
@@ -509,7 +509,7 @@ def test_one_day_may_be_an_option_and_the_other_a_variable(
 
 @pytest.fixture
 def elsewhere(reachable: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The same, where the sections of both listings name an account: 502."""
+    """A world reached by the environment, where the sections of both listings name the account 502."""
     for listing in LISTINGS:
         monkeypatch.setenv(f"SOURCES__LETTERS__{listing.upper()}__ACCOUNT_ID", "502")
     return reachable

@@ -67,7 +67,7 @@ def windows_asked(hits: Iterable[Hit]) -> list[Span]:
 
 
 def mailings(world: World) -> set[Mailing]:
-    """What the table holds, each contact and window once."""
+    """Return the rows of the table, in which no contact and window may be twice."""
     rows = query(world.place, f"select contact_id, mailed_on, mailed_until from {DATASET}.mailings")
     assert len(rows) == len({row[:2] for row in rows})
     return set(rows)
@@ -106,7 +106,7 @@ def mailed_until(day: date, since: date) -> list[date | None]:
 
 
 def state_of(world: World) -> Any:
-    """What dlt remembers of the mailings; None before it does."""
+    """Return dlt's state of the mailings, or None if there is none yet."""
     resources = world.pipeline.state.get("sources", {}).get("letters", {}).get("resources", {})
     return resources.get("mailings_windows", {}).get("incremental", {}).get("day")
 
@@ -144,7 +144,7 @@ def stop_in_the_middle(world: World, settings: dict[str, Any]) -> None:
 
 
 def extract_alone(world: World, settings: dict[str, Any]) -> None:
-    """The process ends when all was read and nothing loaded."""
+    """Extract and stop there, like a process that ends before it has loaded anything."""
     only, sources = settings["only"], {**world.settings, **settings}
     source = letters(**{name: value for name, value in sources.items() if name != "only"})
     world.pipeline.extract(source.with_resources(*only, "mailings__listing_audit"))
@@ -152,7 +152,7 @@ def extract_alone(world: World, settings: dict[str, Any]) -> None:
 
 
 def normalize_alone(world: World, settings: dict[str, Any]) -> None:
-    """The same, one step later."""
+    """Extract, normalize and stop there, like a process that ends before it has loaded anything."""
     extract_alone(world, settings)
     world.pipeline.normalize()
     assert world.pipeline.has_pending_data
@@ -169,7 +169,7 @@ def fail_to_audit(world: World, settings: dict[str, Any]) -> None:
 
 
 def fail_to_load(world: World, settings: dict[str, Any], table: str) -> None:
-    """A table is away while it is loaded; nothing is kept of what was read."""
+    """Let a load fail because a table is away; no row stays pending."""
     change(world.place, f"alter table {DATASET}.{table} rename to away")
     with pytest.raises(LoadFailed, match=f"Table with name {table} does not exist"):
         world.load(**settings)

@@ -74,7 +74,7 @@ def columns_of(place: Path, table: str) -> list[tuple[Any, ...]]:
 
 
 def everything(place: Path) -> dict[tuple[str, str], list[tuple[Any, ...]]]:
-    """All values of all tables of a file, dlt's own too."""
+    """All values of all tables of a file, including dlt's own."""
     with duckdb.connect(str(place)) as connection:
         names = sorted(table_names(place))
         return {name: sorted(connection.sql(f"from {'.'.join(name)}").fetchall(), key=repr) for name in names}
@@ -106,7 +106,7 @@ def days_asked(hits: Iterable[Hit]) -> list[date]:
 
 
 def state_version(pipeline: dlt.Pipeline) -> int:
-    """Which version of its state dlt keeps; it grows with what dlt has to remember."""
+    """Return the version of dlt's state, which grows with every change of it."""
     version: int = pipeline.state["_state_version"]
     return version
 

@@ -179,7 +179,7 @@ def texan(row: Any) -> Any:
 
 
 def texans(row: Any) -> Any:
-    """The same as a generator, for `add_yield_map`."""
+    """A generator that chooses rows like `texan`, for `add_yield_map`."""
     yield from (row,) if row["state"] == "Texas" else ()
 
 

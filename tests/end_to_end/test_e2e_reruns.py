@@ -12,7 +12,7 @@ from programmable_emulator import Emulator
 
 
 def loads(world: World) -> dict[str, int]:
-    """How many loads the rows of each table come from."""
+    """Count the loads that the rows of each table come from."""
     tables = ("templates", "contacts", "contacts__contact_labels", "listing_audit")
     return {
         table: query(world.place, f"select count(distinct _dlt_load_id) from letters_data.{table}")[0][0]

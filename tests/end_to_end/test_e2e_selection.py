@@ -42,7 +42,7 @@ def contents(place: Path) -> dict[Any, Any]:
 
 
 def refused(world: World, **changes: Any) -> str:
-    """What is said of a load that is refused: the tables stay as they were, nothing waits to be loaded."""
+    """Return the message of a refused load, which changes no table and leaves nothing pending."""
     before = contents(world.place)
     with pytest.raises(SettingsError) as caught:
         world.load(**changes)

@@ -16,7 +16,7 @@ from programmable_emulator import Behavior, Emulator
 
 @pytest.fixture(autouse=True)
 def heard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """The warnings of the package are recorded."""
+    """Record the warnings of the package."""
     with caplog.at_level(logging.WARNING, "letters_source"):
         yield
 

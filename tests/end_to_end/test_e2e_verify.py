@@ -31,7 +31,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Re
 
 
 def complaint(loaded: tuple[World, Result], *statements: str) -> str:
-    """What verifying says after the statements, which are undone."""
+    """Return the message of verification after the statements, which are then undone."""
     world, result = loaded
     kept = world.place.read_bytes()
     try:
@@ -124,7 +124,7 @@ def test_an_audit_that_cannot_be_read_is_a_failed_load(loaded: tuple[World, Resu
 
 
 def failure(loaded: tuple[World, Result], table: str) -> str:
-    """What a load says that finds a view in the place of a table; the file is as it was then."""
+    """Return the message of a load that finds a view in the place of a table; the file is restored."""
     world, _ = loaded
     kept = world.place.read_bytes()
     try:

@@ -58,7 +58,7 @@ class World:
             monkeypatch.setenv(name, value)
 
     def tables(self) -> dict[str, Rows]:
-        """What the place holds."""
+        """Return the tables of the place."""
         return read_tables(self.place)
 
     def is_exact(self) -> bool:

@@ -27,7 +27,7 @@ def contacts(**settings: Any) -> Task:
 
 
 def told(caplog: pytest.LogCaptureFixture, *audits: dict[str, Any], **settings: Any) -> list[str]:
-    """Level and message of each line."""
+    """Return level and message of each logged line."""
     with caplog.at_level("INFO"):
         log_fields(contacts(**settings), NOTES, audits)
     lines = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]

@@ -28,7 +28,7 @@ def refusal(before: int, now: int, **settings: Any) -> str:
 
 
 def told(before: int, now: int, remedy: str) -> str:
-    """A message in full."""
+    """Return the whole message of a refusal."""
     return (
         f"contacts: the service lists {counted(now)} with an id, and the last load had {before}; nothing was loaded. "
         f"If the others are really gone, set sources.letters.{remedy} for one load."

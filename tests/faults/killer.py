@@ -65,7 +65,7 @@ class Killer:
         self.is_clean()
 
     def change(self) -> None:
-        """One contact more, one less, and one that moved; a template likewise."""
+        """Replace a contact and a template, and give a contact another city."""
         self.changes += 1
         for shelf in (self.emulator.contacts, self.emulator.templates):
             shelf.delete(0)
@@ -73,13 +73,13 @@ class Killer:
         amend(self.emulator.contacts, self.emulator.contacts.ids()[3], city=f"Newtown {self.changes}")
 
     def holds(self, old: Tables, new: Tables) -> None:
-        """All tables are exactly the old ones, or all the new ones."""
+        """Assert that all tables are exactly the old ones, or all the new ones."""
         tables = read_tables(self.file)
         is_old, is_new = ({name: tables[name] == then[name] for name in LISTED} for then in (old, new))
         assert all(is_old.values()) or all(is_new.values()), (is_old, is_new)
 
     def is_clean(self) -> None:
-        """Each finished load is there once, and nothing of rows is left in the working folder."""
+        """Assert that each finished load is listed once, and no rows are left in the working folder."""
         [(loads, distinct)] = query(self.file, "select count(*), count(distinct load_id) from letters_data._dlt_loads")
         assert loads == distinct
         for table in ("listing_audit", "rejected_rows"):

@@ -63,7 +63,7 @@ def test_f44_a_certificate_sees_a_swap_that_no_count_shows(world: World) -> None
     hits = len(world.emulator.hits)
 
     def swap(emulator: Emulator, number: int) -> None:
-        """Once the last page has been read."""
+        """Replace a row once the last page has been read."""
         if number == hits + 3:
             emulator.contacts.delete(0)
             emulator.contacts.grow()
@@ -90,7 +90,7 @@ def test_f44_an_id_that_is_listed_twice_is_told_and_can_be_loaded_once(world: Wo
 
 
 def shuffle_with(dice: Random) -> Callable[[Emulator, int], None]:
-    """What gives the listing another order before each answer."""
+    """Return a callback that changes the order of the listing before each answer."""
 
     def shuffle(emulator: Emulator, _: int) -> None:
         """Put the same rows back in another order."""

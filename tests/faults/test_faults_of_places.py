@@ -296,7 +296,7 @@ def test_f78_telemetry_is_off_in_the_command(begin: Begin) -> None:
 
 
 def others_may(folder: Path) -> set[str]:
-    """What of a folder's contents anybody but the owner may read, write or enter."""
+    """Return the contents of a folder that others than the owner may read, write or enter."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if stat.S_IMODE(path.stat().st_mode) & 0o077}
 
 

@@ -66,7 +66,7 @@ def stop(world: World) -> None:
 
 
 def saved_file(world: World) -> Path:
-    """Where the windows of contacts wait."""
+    """Return the file with the saved windows of contacts."""
     return Path(f"{world.pipeline.working_dir}.contacts.pages")
 
 
@@ -128,17 +128,17 @@ def change_row(world: World) -> None:
 
 
 def set_page_size(world: World) -> None:
-    """Other pages."""
+    """Set another page size."""
     world.settings["page_size"] = 501
 
 
 def expire(world: World) -> None:
-    """A time that has passed."""
+    """Set a time limit that has passed."""
     world.settings["resume_for"] = 1e-9
 
 
 def damage_start(world: World) -> None:
-    """The first record is not what was written."""
+    """Damage the first record of the saved file."""
     content = bytearray(saved_file(world).read_bytes())
     content[40] ^= 1
     saved_file(world).write_bytes(content)

@@ -29,7 +29,7 @@ Spoil = Callable[[Emulator], None]
 
 
 def answer_with(status: int, body: str) -> Spoil:
-    """The service answers contacts so, repeating what it was sent."""
+    """Let the service answer contacts with the given answer, repeating what it was sent."""
     reply = Reply(status, body.encode(), {"Retry-After": "0", "Location": f"https://elsewhere.example.org/?t={ACCESS}"})
     return lambda emulator: emulator.canned.always(CONTACTS, reply)
 

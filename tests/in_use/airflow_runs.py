@@ -61,10 +61,10 @@ class InlineExecutor(BaseExecutor):
             self.change_state(workload.key, workload.success_state)
 
     def sync(self) -> None:
-        """Nothing is under way between two rounds."""
+        """Do nothing: no task is under way between two rounds."""
 
     def end(self) -> None:
-        """Nothing is under way at the end."""
+        """Do nothing: no task is under way at the end."""
 
 
 def read_dags() -> BundleDagBag:

@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Ran:
-    """What Airflow's database and log hold after a run."""
+    """The contents of Airflow's database and log after a run."""
 
     tasks: set[Row]
     runs: set[Row]
@@ -59,7 +59,7 @@ class Airflow:
         return self.ask("test", [dag, logical_date, params or {}], **rest)
 
     def known(self, query: str) -> set[Row]:
-        """What Airflow's database holds."""
+        """Return the contents of Airflow's database."""
         with closing(sqlite3.connect(self.home / "airflow.db")) as connection:
             return set(connection.execute(query))
 
@@ -82,7 +82,7 @@ class Airflow:
 
 
 def read_run(database: Path, log: str) -> Ran:
-    """What the database holds."""
+    """Read the run from Airflow's database."""
     with closing(sqlite3.connect(database)) as connection:
         tasks = connection.execute("SELECT dag_id, task_id, map_index, state, try_number, pool FROM task_instance")
         runs = connection.execute("SELECT dag_id, run_type, state FROM dag_run")

@@ -20,7 +20,7 @@ SYSTEM = ("/usr/share/zoneinfo/", "/proc/", "/sys/", "/dev/null")
 
 
 def reached(file: Path, folder: Path, *before: str) -> list[str]:
-    """What importing a file tried to reach, refused each time; empty when it wanted nothing but code.
+    """Return what importing a file tried to reach, which is refused each time; code is not counted.
 
     Args:
         file: the Python file.

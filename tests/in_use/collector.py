@@ -27,7 +27,7 @@ class Span:
 
 @dataclass
 class Collector:
-    """What was exported, by path; as bytes, too."""
+    """The exported messages by path, decoded and as bytes."""
 
     messages: dict[str, list[Any]] = field(default_factory=lambda: {path: [] for path in MESSAGES})
     bodies: list[bytes] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Collector:
 
     @property
     def endpoint(self) -> str:
-        """Where it listens, as OTEL_EXPORTER_OTLP_ENDPOINT names it."""
+        """The address of the collector, as OTEL_EXPORTER_OTLP_ENDPOINT names it."""
         return f"http://127.0.0.1:{self.port}"
 
     @property

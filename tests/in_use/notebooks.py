@@ -29,7 +29,7 @@ def import_notebook() -> ModuleType:
 
 
 def run_notebook(*arguments: object) -> Any:
-    """What its cells define, run in this process with these arguments."""
+    """Run the notebook in this process with these arguments, and return what its cells define."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", [str(NOTEBOOK), *map(str, arguments)])
         _, defined = import_notebook().app.run()
@@ -59,7 +59,7 @@ def serve_marimo(*command: str, **options: Any) -> Iterator[str]:
 
 
 def read_until(lines: IO[str], word: str) -> str:
-    """What is written up to the line with the word, or to the end."""
+    """Read lines up to the one with the word, or to the end."""
     seen = ""
     for line in lines:
         seen += line

@@ -46,7 +46,7 @@ def title(number: int) -> str:
 
 
 def moment(rng: Random) -> datetime:
-    """When a contact was created: in later years more, and in spring."""
+    """Return when a contact was created: more in later years, and more in spring."""
     year = rng.choices((2021, 2022, 2023, 2024), (2, 3, 5, 7))[0]
     month = rng.choices(range(1, 13), MONTHS)[0]
     return datetime(year, month, 1, tzinfo=UTC) + timedelta(seconds=rng.randrange(28 * 86_400))

@@ -25,7 +25,7 @@ def programs() -> Path:
 
 
 def as_ordinary_user() -> list[str]:
-    """What runs a program as the user postgres, where the tests run as root: the server refuses to."""
+    """Return the command that runs a program as the user postgres if tests run as root, which the server refuses."""
     runner = shutil.which("setpriv")
     if os.geteuid():
         return []
@@ -94,7 +94,7 @@ class Relay(BaseRequestHandler):
             self.request.shutdown(socket.SHUT_RDWR)
 
     def is_to_cut(self, piece: bytes) -> bool:
-        """Whether the server says what the load shall not hear."""
+        """Return whether the server announces the commit that the load must not hear of."""
         if self.server.is_cut or not (self.is_begun and b"COMMIT\0" in piece):
             return False
         self.server.is_cut = True

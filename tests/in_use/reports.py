@@ -33,13 +33,13 @@ def report_of_file(place: Path) -> Path:
 
 
 def summary_of(place: Path) -> dict[str, Any]:
-    """What the head of the report says: where the rows are from, the figures, the headline and its sentences."""
+    """Return the head of the report: where the rows are from, the figures, the headline and its sentences."""
     with open_tables(place) as connection:
         return summarize(connection)
 
 
 def charted(place: Path, *charts: str) -> dict[str, dict[str, int]]:
-    """What each chart shows: the number of each name."""
+    """Return the number of each name in each chart."""
     with open_tables(place) as connection:
         rows = {chart.name: read(connection, chart.query) for chart in CHARTS if chart.name in charts}
     return {name: {row["name"]: row["number"] for row in found} for name, found in rows.items()}
@@ -52,7 +52,7 @@ def figure_of(page: Path, name: str) -> str:
 
 
 def shares(values: Iterable[str | None], among: int = 15) -> dict[str, int]:
-    """How often each value comes, what comes most first; what there is beyond is counted as others."""
+    """Count each value, the most frequent first; the rest is counted as others."""
     counts = sorted(Counter(value or "none" for value in values).items(), key=lambda pair: (-pair[1], pair[0]))
     if len(counts) <= among:
         return dict(counts)

@@ -161,6 +161,6 @@ def published(done: Snapshot) -> dict[str, Rows]:
 
 
 def written(folder: Path) -> str:
-    """All that Spark wrote into the folder: output and event log."""
+    """Return all that Spark wrote into the folder: output and event log."""
     files = (folder / "output", *(path for path in (folder / "events").rglob("*") if path.is_file()))
     return "".join(path.read_text(errors="replace") for path in files)

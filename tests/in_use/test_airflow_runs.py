@@ -51,7 +51,7 @@ def held_contacts(emulator: Emulator) -> set[str]:
 
 
 def reasons(log: str) -> list[str]:
-    """What our logger tells as errors, a line each."""
+    """Return the errors of our logger, one per line."""
     return re.findall(r"\[error +\] (.*?) +\[letters_source\]", log)
 
 

@@ -67,7 +67,7 @@ def yaml_of(**attributes: Any) -> str:
 
 
 def shown(defs: dg.Definitions) -> dict[str, Any]:
-    """What Dagster shows of each asset, but for where it is defined."""
+    """Return what Dagster shows of each asset, except where it is defined."""
     graph = defs.resolve_asset_graph()
     return {
         key.to_user_string(): {

@@ -40,7 +40,7 @@ NODES = (
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where Dagster keeps what it knows, after its own command loaded 1450 contacts and 70 templates."""
+    """Dagster's home after its own command loaded 1450 contacts and 70 templates."""
     folder, project = tmp_path_factory.mktemp("dagster"), tmp_path_factory.mktemp("project")
     settings, command = recipe()
     # without the page's invitation to sign up for news
@@ -58,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def recipe() -> tuple[str, list[str]]:
-    """What the documents say to write into dagster.yaml, and the command that they give."""
+    """The dagster.yaml of the documents, and the command that they give."""
     [settings] = re.findall(r"^```yaml\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
     [command] = re.findall(r"^dg launch [^#]*", SECTION, re.MULTILINE)
     return settings, shlex.split(command)
@@ -66,7 +66,7 @@ def recipe() -> tuple[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def address(home: Path) -> Iterator[str]:
-    """Where the page is, for all tests that look at it."""
+    """The address of Dagster's page, for all tests that look at it."""
     with served(home) as address:
         yield address
 

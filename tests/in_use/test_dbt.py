@@ -38,7 +38,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where dbt keeps what it read and found; the project is read once for the same variables."""
+    """The folder of dbt's own files; the project is parsed once for the same variables."""
     return tmp_path_factory.mktemp("target")
 
 
@@ -59,7 +59,7 @@ def run_dbt(file: Path, target: Path, *arguments: str) -> Outcome:
 
 
 def statuses(target: Path, name: str = "run_results") -> dict[str, str]:
-    """How each model, test or source ended, but for those that went well."""
+    """Return how each model, test or source ended, except those that succeeded."""
     results = json.loads((target / f"{name}.json").read_text())["results"]
     assert results
     found = {name_of(each["unique_id"]): each["status"] for each in results}

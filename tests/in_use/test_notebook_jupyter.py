@@ -22,7 +22,7 @@ def read_notebook() -> Any:
 
 
 def codes(notebook: Any) -> list[Any]:
-    """Its cells of code."""
+    """Return the code cells of a notebook."""
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 

@@ -28,7 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def page(world: World) -> Path:
-    """Its report."""
+    """The report of the world."""
     return report_of(world)
 
 

@@ -78,7 +78,7 @@ class BoastfulService(SimulatedService):
 
 
 def ids(number: int, start: int = 0) -> list[str]:
-    """That many different ids."""
+    """Return that many different ids."""
     return [f"id{index}" for index in range(start, start + number)]
 
 

@@ -232,7 +232,7 @@ class Rounding(SimulatedService):
     """A service whose pages always have the same size."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
-        """As if no size had been asked for."""
+        """Answer a window as if it had no size."""
         return super().answer(Window(window.page))
 
 

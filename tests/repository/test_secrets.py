@@ -29,7 +29,7 @@ HARMLESS = {
 
 
 def project_files() -> Iterator[Path]:
-    """What is in the repository: neither byte code nor what a developer keeps beside it, nor what dbt writes."""
+    """The files of the repository, without byte code, a developer's own files, and what dbt writes."""
     yield from (path for pattern in ("*.md", "*.toml", ".gitignore") for path in PROJECT.glob(pattern))
     yield from (PROJECT / name for name in FILES)
     for folder in FOLDERS:

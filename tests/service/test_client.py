@@ -53,7 +53,7 @@ ONE = page_of({"id": "1"})
 
 
 class TimedAdapter(HTTPAdapter):
-    """Sends as ever, and keeps the time-outs that it was given."""
+    """An adapter that sends as usual, and records the timeouts that it was given."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -723,7 +723,7 @@ def test_tokens_and_rows_are_seen_nowhere(
 
 
 def is_silent(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither what asking for a page logs nor its error holds a token or a row."""
+    """Assert that neither the log of a request for a page nor its error holds a token or a row."""
     caplog.set_level(logging.DEBUG)
     shown = ""
     try:

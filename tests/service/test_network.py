@@ -96,7 +96,7 @@ def get(base_url: str, **network: Any) -> list[bytes]:
 
 
 def problem(base_url: str, **network: Any) -> str:
-    """How asking for a page fails, after the page and the address that was asked."""
+    """Return the reason of a failed page request, without the page and the address."""
     with client_of(base_url, **network) as client, pytest.raises(ServiceUnreachable) as caught:
         client.get(PageRequest(CONTACTS, 0, 2, {"search": "canary"}), lambda body, _: body)
     assert caught.value.__cause__ is None

@@ -238,7 +238,7 @@ def test_a_smaller_page_may_succeed_after_some_errors(error: LettersError, *, ex
 
 
 def said(document: object) -> str:
-    """What is told of a JSON body."""
+    """Return what an error quotes of a JSON body."""
     return service_words(json.dumps(document).encode(), TOKENS)
 
 

@@ -31,7 +31,7 @@ EVERYWHERE = {
 
 
 def privacy(**policies: Policy) -> Privacy:
-    """These policies, with a key."""
+    """Return privacy settings of these policies, with a key."""
     return Privacy(policies, KEY)
 
 
@@ -62,7 +62,7 @@ def buffers_of(values: pa.Array) -> Iterator[bytes]:
 
 
 def all_bytes(batch: pa.RecordBatch) -> bytes:
-    """What the spool would write of a batch, and what it holds in memory."""
+    """Return what the spool would write of a batch, and what the batch holds in memory."""
     return b"".join(
         [batch.serialize().to_pybytes(), *(held for column in batch.columns for held in buffers_of(column))]
     )
@@ -310,7 +310,7 @@ def test_what_may_hold_anything_goes_with_the_first_column(policies: dict[str, P
 
 
 def shown(policy: Policy, column: Column, value: str | None) -> str | None:
-    """What a policy makes of a name of more than one letter, a postal code or an address of the golden pages."""
+    """Return what a policy leaves of a name of several letters, a postal code or an address of the golden pages."""
     if policy == "drop" or value is None:
         return None
     if policy == "hash" or not value:
