@@ -198,7 +198,7 @@ def selection(audit: Selection, window: int = 0) -> dict[str, Any]:
 
 
 def described(selection: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return in words what a selection has otherwise than another one, for a message."""
+    """Return in words how a selection differs from another one, for a message."""
     mine, theirs = ({**each, **each["filters"]} for each in (selection, other))
     names = {*mine, *theirs} - {"filters"}
     differing = sorted(name for name in names if mine.get(name) != theirs.get(name))

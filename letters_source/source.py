@@ -98,7 +98,7 @@ def listing_resources(task: Task) -> Iterator[DltResource]:
 
 
 def mailings_resources(task: Task) -> Iterator[DltResource]:
-    """Yield the same for mailings, which are requested by windows of days and loaded incrementally."""
+    """Yield a hidden resource that reads mailings by windows of days, and transformers for their table and audit."""
     settings = task.settings
     days = dlt.sources.incremental[date](
         "day",

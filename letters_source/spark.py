@@ -303,7 +303,7 @@ class Jobs:
         newest = Window.partitionBy("key").orderBy(f.desc("read_at"), f.desc("place"))
         kept = rows.withColumn("age", f.row_number().over(newest)).where("age = 1")
         written = self.write(kept.select(row_schema(self.parts.task.name).names))
-        # not what was staged, nor what attempts left that Spark did not commit
+        # staged files, and those of attempts that Spark did not commit, are deleted
         self.parts.keep({path for _, path in written})
         files: dict[str, list[str]] = defaultdict(list)
         for table, path in written:

@@ -34,7 +34,7 @@ def letters_parts() -> None:
     def plan(**context: Any) -> Any:
         return plan_task("contacts", context["params"]["number"], parts=context["params"]["parts"])
 
-    # the limit on requests holds for each task: the pool's slots times that is what the service sees
+    # each task has its own limit on requests: the service sees at most that limit times the pool's slots
     @task(pool="letters_service")
     def read(place: int, **context: Any) -> int:
         return read_task("contacts", place, parts=context["params"]["parts"])

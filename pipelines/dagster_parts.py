@@ -22,7 +22,7 @@ def plan(context: dg.OpExecutionContext) -> Iterator[dg.DynamicOutput[int]]:
         yield dg.DynamicOutput(place, mapping_key=str(place))
 
 
-# the limit on requests holds for each op: the pool's slots times that is what the service sees
+# each op has its own limit on requests: the service sees at most that limit times the pool's slots
 @dg.op(retry_policy=RETRIES, pool="letters_service")
 def read(place: int) -> int:
     """Read a part, and return the number of its rows; a retry replaces its file."""

@@ -1,4 +1,4 @@
-"""What a person at a terminal, or a program, sees of a check."""
+"""Shows the findings of a check: as tables at a terminal, or as JSON for programs."""
 
 import json
 from collections.abc import Mapping, Sequence

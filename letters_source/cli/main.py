@@ -124,7 +124,7 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
     start_exporting()
     as_json, on_failure = options.pop("as_json"), options.pop("on_failure")
     dataset, accounts = options.pop("dataset"), options.pop("account_id")
-    # an account alone goes where it goes as one of several
+    # one account goes into the same dataset as when it is one of several
     own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
     loads, results = Loads(destination, to, dataset or own, accounts), {}
     with outcome_reported(loads, as_json=as_json, on_failure=on_failure), naming_options():

@@ -43,7 +43,7 @@ METAVARS = {int: "N", float: "X", date: "DAY"}
 
 
 class WrongOption(click.BadParameter):
-    """An option has a wrong value; the message goes on from the option's name."""
+    """An option has a wrong value; the message continues the option's name."""
 
     def format_message(self) -> str:
         """Return the message; click calls this."""
@@ -209,7 +209,7 @@ def naming_options() -> Iterator[None]:
     except LettersError as error:
         context = click.get_current_context()
         message = with_option(error, context) if isinstance(error, SettingsError) else str(error)
-        # no copy: its class and what it carries are what programs read
+        # the same error, not a copy: programs read its class and attributes
         error.args = (REMEDY.sub(partial(as_option, context), message),)
         raise
 

@@ -24,7 +24,7 @@ SECONDS_FOR_COMMAND = 60
 
 @dataclass
 class Loads:
-    """The loads of one command: what was asked for, and how those ended that were started."""
+    """The loads of one command: those requested, and the results of those that were started."""
 
     destination: Kind
     to: str | None
@@ -47,7 +47,7 @@ class Loads:
         place = described(self.pipelines[account]) if self.pipelines else self.asked()
         self.ended[account] = failed_load(place, error, self.clock.seconds - before)
         if not self.pipelines:
-            # what dlt's configuration is wrong about may be the folder
+            # the wrong part of dlt's configuration may be the ledger's folder
             with suppress(SettingsError):
                 record(self.ended[account], self.clock.started_at, usual_folder())
 

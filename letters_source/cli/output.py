@@ -23,12 +23,12 @@ def end_output(last: str = "") -> str:
 
 @contextmanager
 def results_shown() -> Iterator[None]:
-    """Print what a verified load has to show; that it cannot be printed is an error, but not one of the load."""
+    """Print the results of a verified load; if they cannot be written, the error says that the load is verified."""
     reason = ""
     try:
         yield
     except OSError:
-        # a line more shows whether it is about the output
+        # writing one more line shows whether the error is about the output
         if not (reason := end_output("\n")):
             raise
     if reason := reason or end_output():

@@ -55,7 +55,7 @@ def main() -> NoReturn:
             tell(str(error))
         code = error.exit_code
     except OSError:
-        # a line more shows whether it is about the output
+        # writing one more line shows whether the error is about the output
         if not (code := close_output(0, "\n")):
             raise
     sys.exit(close_output(code or 0))

@@ -81,7 +81,7 @@ class PhaseLine(logging.Handler):
 
 def columns(width: int) -> list[ProgressColumn]:
     """Return the columns that fit into a terminal of this width: amounts always, names cut short if need be."""
-    # the width of the terminal from which each is shown, and its own
+    # for each column, the least width of a terminal that shows it, and its own width
     before = [(50, 2, SpinnerColumn())]
     after = [(80, 15, BarColumn(14)), (0, 25, Amount()), (90, 10, Rate()), (60, 7, TimeRemainingColumn(compact=True))]
     room = width - sum(own for least, own, _ in (*before, *after) if width >= least)

@@ -40,7 +40,7 @@ class LettersComponent(dg.Component, dg.Resolvable, dg.Model):
 
     @property
     def name(self) -> str:
-        """The group, the resource's key, and how names of steps and of the schedule begin."""
+        """The group, the resource's key, and the prefix of the names of steps and of the schedule."""
         return self.group or self.accounts or "letters"
 
     @property

@@ -128,7 +128,7 @@ def parse_timestamps(texts: pa.Array) -> pa.Array:
 
 
 def parse_odd_timestamps(texts: pa.Array) -> pa.Array:
-    """Return the same, but accept texts without an offset and texts that are not timestamps."""
+    """Return texts as UTC timestamps, also texts without an offset; null for texts that are not timestamps."""
     naive = pc.match_substring_regex(texts, NAIVE_TIMESTAMP)
     zoned = pc.if_else(naive, pc.binary_join_element_wise(texts, "Z", ""), texts)
     try:

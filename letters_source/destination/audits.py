@@ -48,7 +48,7 @@ def finished_audits(client: SqlClient | None, name: str) -> list[Audit]:
 
 
 def unfinished_audits(client: SqlClient | None, name: str) -> list[Audit]:
-    """Return the same for loads that failed or were killed; their rows may or may not have been loaded."""
+    """Return the audits of loads that failed or were killed, newest first; their rows may have been loaded or not."""
     return read_audits(client, name, "NOT IN")
 
 

@@ -147,7 +147,7 @@ def check_capable(pipeline: dlt.Pipeline) -> None:
 
 
 def check_upper_case(pipeline: dlt.Pipeline) -> None:
-    """Check that names are created in the upper case in which the database reads them where they are not quoted."""
+    """Check that names are created in upper case, for a database that reads unquoted names in upper case."""
     name, naming = pipeline.destination.destination_name, pipeline.naming
     if pipeline.destination.capabilities(naming=naming).casefold_identifier("a") != "A":
         raise DestinationError(

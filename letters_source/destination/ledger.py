@@ -46,7 +46,7 @@ class Stopwatch:
 def described(pipeline: dlt.Pipeline) -> dict[str, Any]:
     """Return a pipeline's kind of destination, place and dataset; the place is null where it is not configured."""
     place = None
-    # whatever a destination raises must not take the place of the load's own error
+    # an error of the destination here must not hide the load's own error
     with suppress(Exception):
         place = shown_place(pipeline)
     return {"destination": shown_kind(pipeline), "place": place, "dataset": str(pipeline.dataset_name)}

@@ -175,7 +175,7 @@ def patiently(attempt: Callable[[], T], wait: float) -> T:
 
 
 def log_first_wait(state: RetryCallState) -> None:
-    """Log what is waited for, once."""
+    """Log once what the load is waiting for."""
     if state.attempt_number == 1 and state.outcome:
         PHASES.info("waiting: %s", str(state.outcome.exception()).partition("; load again")[0])
 

@@ -72,7 +72,7 @@ def check_service(
     for name, trials in TRIALS.items():
         watch(name, 1, 0, len(trials))
     with (
-        # no more than the throttle lets through: what waits for it would make the latency seem longer
+        # no more threads than the throttle allows: waiting for it would count as latency
         ThreadPoolExecutor(context.throttle.limit, "letters-check") as pool,
         Client(settings.base_url, context.tokens, context.throttle, budget, settings.network) as client,
     ):
@@ -151,6 +151,6 @@ def estimate(name: str, settings: Settings, page: Page, latency: float) -> Findi
         page_size=page.rows.num_rows if pages > 1 else None,
         requests=requests,
         latency=latency,
-        # the first and last page are read one after the other; the fence's two are counted as if they were, too
+        # the first and last page are read one after the other; the two of the fence are counted the same way
         seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
     )

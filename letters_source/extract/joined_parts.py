@@ -113,7 +113,7 @@ def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
         linked, fault = tuple(reader.found), str(error)
     files = [reader.found[evidence][0] for evidence in linked]
     read = tuple(reader.found[evidence][1] for evidence in linked)
-    # which version of a row that two parts show is loaded depends on the clocks of who read them, and nothing else
+    # the readers' clocks only decide which version of a row is loaded if two parts show it
     order = sorted(range(len(read)), key=lambda place: (read[place].started_at, place))
     readings = [reading_of(parts, *each) for each in zip(files, linked, np.argsort(order).tolist(), strict=True)]
     rows = distinct_keys(readings)

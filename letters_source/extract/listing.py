@@ -101,7 +101,7 @@ def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.Chunked
 def read_until_whole(task: Task, spool: Spool | None = None, saved: SavedWindows | None = None) -> Outcome:
     """Read the listing until it is proven complete; write the rows to the spool, or keep only ids if there is none.
 
-    What was `saved` is used if it can be, and what is read is saved.
+    Windows in `saved` are used if possible, and new ones are added to it.
     """
     settings = task.settings
     started_at, start = datetime.now(UTC), monotonic()

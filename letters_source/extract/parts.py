@@ -205,7 +205,7 @@ def read_into(parts: Parts, path: str, part: Range) -> Part:
 
 
 def part_in(parts: Parts, path: str) -> Part:
-    """Return what a file says of its range."""
+    """Return the part that a file holds, from its metadata."""
     try:
         metadata = pq.read_metadata(path, filesystem=parts.files).metadata
         return msgspec.json.decode(metadata[METADATA], type=Part, dec_hook=to_counter)

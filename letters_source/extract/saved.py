@@ -91,7 +91,7 @@ class SavedWindows:
         return pa.py_buffer(self.file.read(size))
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all windows, and note that reading begins now."""
         self.readings, self.places = {}, {}
         self.file.truncate(0)
         self.origin = Origin(datetime.now(UTC), self.origin.state)
@@ -99,7 +99,7 @@ class SavedWindows:
 
     def _write(self, figures: Origin | SavedWindow, rows: pa.Buffer) -> None:
         encoded = msgspec.msgpack.encode(figures)
-        # the file is open to append, wherever it was read last
+        # writes append, wherever the file was read last
         self.file.write(FRAME.pack(len(encoded), rows.size, digest_of(encoded, rows)))
         self.file.write(encoded)
         self.file.write(rows)
@@ -159,7 +159,7 @@ def private(path: str, flags: int) -> int:
 
 
 def read_records(file: BinaryIO) -> Iterator[tuple[bytes, int, bytes]]:
-    """Yield the figures of each whole record, where its rows are, and these; then cut off what follows."""
+    """Yield the figures of each whole record, where its rows are, and its rows; then truncate the file after them."""
     file.seek(0)
     end, size = 0, os.fstat(file.fileno()).st_size
     while size - end >= FRAME.size:

@@ -89,7 +89,7 @@ class Chain:
         return [link.reading for link in self.links() if link.reading]
 
     def windows(self) -> Iterator[Window]:
-        """Yield what to read next: mends at once, while they are near in time, then what follows."""
+        """Yield the next windows to read: those that mend a link first, before rows move on, then those that follow."""
         while self._mends or self._end < self.goal or self._needs_more or not self.first:
             self._asked += 1
             if self._asked > 4 * (self.count // self.size) + 100:
@@ -127,7 +127,7 @@ class Chain:
             return False
         end = self.last.window.offset + len(self.last.reading.keys)
         goal = self.last.reading.count if self.range.stop is None else min(self.range.stop, self.last.reading.count)
-        # what was behind this window may lie before its end by now
+        # rows after this window may have moved before its end
         self._end, self._needs_more = min(end, self.count), end < goal
         if self._needs_more and end == self._furthest:
             raise NotContinuous(f"it lists {end} rows and counts {self.last.reading.count}")
@@ -164,7 +164,7 @@ class Chain:
         return shared.is_link
 
     def _mend(self, left: Link | None, right: Link | None) -> None:
-        """Read on from the newer of two windows towards the other, as rows are still where it showed them."""
+        """Plan a window from the newer of two toward the other: rows have moved least since the newer one."""
         if not left or not right or not left.reading or not right.reading:
             return
         if left.reading.answered > right.reading.answered:

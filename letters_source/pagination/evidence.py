@@ -120,7 +120,7 @@ class Listed:
 
 
 def find_fault(evidence: Sequence[Evidence], listed: Listed) -> str | None:
-    """Return why linked ranges, with the front as the first, do not prove that no row that stayed was missed, if so."""
+    """Return why linked ranges, the front first, do not prove that no row that stayed was missed; None if they do."""
     front, *ranges = evidence
     if (stray := find_stray(evidence)) is not None:
         return f"its rows changed order or are listed twice{example(stray)}"
@@ -147,7 +147,7 @@ def counts_of(evidence: Sequence[Evidence]) -> set[int]:
 
 
 def have_moved(evidence: Sequence[Evidence]) -> bool:
-    """Return whether rows did not show where windows that share them should show them."""
+    """Return whether overlapping windows showed rows that were missing from one of them, or shifted."""
     return any(one.has_moved for one in evidence) or any(each.has_moved for each in joints(evidence))
 
 
@@ -163,11 +163,11 @@ def find_stray(evidence: Sequence[Evidence]) -> str | None:
 
 
 def repeated_window(ranges: Sequence[Evidence]) -> str | None:
-    """Return that a window has the rows of one elsewhere, if one has."""
+    """Return which window repeats the rows of an earlier one; None if none does."""
     shown: dict[str, Figures] = {}
     for figures in (figures for one in ranges for figures in one.windows if figures.rows > 1):
         first = shown.setdefault(figures.digest, figures)
-        # windows at one place may show the same, and so may others if rows came before them
+        # no repeat: windows at the same place, or windows between whose readings the count changed
         if first.window.end <= figures.window.offset and first.count == figures.count:
             return f"page {figures.page} (page size {figures.size}) repeats page {first.page} (page size {first.size})"
     return None

@@ -91,7 +91,7 @@ class Linked:
 
     @property
     def fault(self) -> str | None:
-        """Why windows alone do not prove that no row that stayed was missed, if so."""
+        """Why windows alone do not prove that no row that stayed was missed; None if they do."""
         if self.failure:
             return self.failure
         strays = count_strays([readings for _, readings in self.parts[1:]])

@@ -77,7 +77,7 @@ class Overlap:
     """What two neighboring windows share."""
 
     is_link: bool
-    has_moved: bool  # whether rows do not show where windows that share them should show them
+    has_moved: bool  # whether shared rows are missing from one of them, or shifted
     shift: int  # the most rows by which a shared row stands elsewhere in the listing than before
     stray: str | None  # a row that changed its place among those shared
 

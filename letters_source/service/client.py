@@ -64,7 +64,7 @@ class Client:
         self.session.cert = network.certificate
         seconds = min(ANSWER_SECONDS, retry_budget)
         adapter = TimedAdapter(seconds, throttle.workers)
-        # mounted by scheme: base_url is escaped when it is sent, and a mount of its own would not match
+        # mounted by scheme: base_url is escaped before the mount is looked up, so its own mount would not match
         for scheme in ("https://", "http://"):
             self.session.mount(scheme, adapter)
 

@@ -33,7 +33,7 @@ TLS_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who was connected to, and which setting has its address."""
+    """The other end of a connection, and the setting that has its address."""
 
     name: str
     setting: str
@@ -108,7 +108,7 @@ def unused_proxy(base_url: str) -> str:
 
 
 def refused_by_proxy(status: int, network: Network) -> Again:
-    """Return what it means that the proxy answered a request to connect, or any request with 407, with a status."""
+    """Return the failure that a proxy's status means, in answer to CONNECT or, for 407, to any request."""
     proxy = f"the proxy {network.proxy_address}"
     if status == PROXY_AUTHENTICATION:
         wrong = "refused the user and password" if "@" in network.proxy else "asks for a user and password"

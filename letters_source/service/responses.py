@@ -147,7 +147,7 @@ def service_words(body: bytes, tokens: Tokens) -> str:
     """Return the service's own words after a colon; empty if it has none."""
     words = find_words(body)
     if tokens.access in words or tokens.refresh in words:
-        # it repeats the request, and may repeat more of it
+        # words with a token repeat the request, and may hold more of it
         return ""
     plain = "".join(letter if letter.isprintable() else " " for letter in SECRETS.sub(HIDDEN, words))
     line = " ".join(plain.split())[:LONGEST_MESSAGE].rstrip(". ")
