@@ -65,7 +65,7 @@ def mentions(text: str) -> Callable[[Row], bool]:
     return lambda row: any(text.casefold() in str(row.document[name] or "").casefold() for name in SEARCHED)
 
 
-def labelled(*labels: str) -> Callable[[Row], bool]:
+def labeled(*labels: str) -> Callable[[Row], bool]:
     """Whether the row has one of these labels, by id."""
     return lambda row: any(label["id"] in labels for label in row.document["ContactLabels"])
 
@@ -124,19 +124,19 @@ CASES = {
     "tags by id": Case(
         ContactFilters(tags=("4", "12")),
         "tags=%5B4%2C%2012%5D",
-        labelled("4", "12"),
+        labeled("4", "12"),
         ((COMPACT, "tags=%5B4%2C12%5D"),),
     ),
     "tags by title": Case(
         ContactFilters(tags=('Q4 "hot"', "buyers, past")),
         "tags=%5B%22Q4%20%5C%22hot%5C%22%22%2C%20%22buyers%2C%20past%22%5D",
-        labelled("6", "13"),
+        labeled("6", "13"),
         ((COMPACT, "tags=%5B%22Q4%20%5C%22hot%5C%22%22%2C%22buyers%2C%20past%22%5D"),),
     ),
     "tags by id and title": Case(
         ContactFilters(tags=("5", "顧客", "VIP 🎩")),
         "tags=%5B5%2C%20%22%E9%A1%A7%E5%AE%A2%22%2C%20%22VIP%20%F0%9F%8E%A9%22%5D",
-        labelled("5", "9", "12"),
+        labeled("5", "9", "12"),
         ((COMPACT, "tags=%5B5%2C%22%E9%A1%A7%E5%AE%A2%22%2C%22VIP%20%F0%9F%8E%A9%22%5D"),),
     ),
     "without property addresses": Case(
@@ -192,7 +192,7 @@ CASES = {
             and (row.traits.address_status, row.traits.account_id) == ("Verified", "501")
             and row.traits.last_mailed_status in ("Mailed", "Scheduled")
             and mailed_in_period(row)
-            and labelled("4", "5", "8")(row)
+            and labeled("4", "5", "8")(row)
             and not (row.traits.has_property_address or row.traits.is_return_address)
         ),
         (

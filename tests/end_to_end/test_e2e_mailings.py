@@ -51,7 +51,7 @@ def single(days: Iterable[date]) -> list[Span]:
 def windows_asked(hits: Iterable[Hit]) -> list[Span]:
     """The windows that mailings were asked for, in order; a request for anything else would be told by its day.
 
-    Left out is what each load asks for to see whether days are heeded: a day long ago, one far ahead, and then, where
+    Left out is what each load asks for to see whether days are honored: a day long ago, one far ahead, and then, where
     there are several windows, all days at once.
     """
     asked = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
@@ -288,7 +288,7 @@ def counted(*counts: int) -> list[Reply]:
         ),
     ],
 )
-def test_days_that_are_heeded_by_half_make_no_mailings(
+def test_days_that_are_honored_by_half_make_no_mailings(
     begin: Begin, today: date, counts: tuple[int, ...], message: str
 ) -> None:
     """A service that honors only one end of a window is an error, and no file is made."""

@@ -40,7 +40,7 @@ COUNTED = {
     },
 }
 """What the checks count that fail."""
-SPOILT = {
+SPOILED = {
     "a contact is gone": (
         "delete from letters_data.contacts where id = '{lonely}'",
         {("contacts", "complete"): "contacts: read 145 rows, but the destination holds 144 with 144 ids; load again."},
@@ -61,7 +61,7 @@ SPOILT = {
         {(PRODUCT, "no_orphans"): "templates__product: 1 row without a row in templates; load again."},
     ),
     "a rejected row is there that nobody sent": (
-        "insert into letters_data.rejected_rows values ('templates', 0, 0, 'spoilt', null, '{load}')",
+        "insert into letters_data.rejected_rows values ('templates', 0, 0, 'spoiled', null, '{load}')",
         {("templates", "complete"): REJECTED},
     ),
 }
@@ -96,10 +96,10 @@ def definitions_of(**resource: Any) -> dg.Definitions:
     )
 
 
-@pytest.mark.parametrize("how", SPOILT)
-def test_what_was_spoilt_is_found(loaded: Path, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("how", SPOILED)
+def test_what_was_spoiled_is_found(loaded: Path, tmp_path: Path, how: str) -> None:
     """The check that looks for a fault names the table and the number of rows, also as metadata."""
-    statement, expected = SPOILT[how]
+    statement, expected = SPOILED[how]
     copy = copyfile(loaded, tmp_path / "copy.duckdb")
     change(copy, statement.format_map({name: query(copy, sql)[0][0] for name, sql in NAMES.items()}))
     result = check(definitions_of(to=str(copy)), OWN)
