@@ -374,14 +374,14 @@ def test_a_number_becomes_its_own_digits_where_text_is_documented(sent: str) -> 
 
 @pytest.mark.parametrize("sent", ["true", "{}", '["a"]', '{"given": "Nested"}'])
 def test_other_values_do_not_become_text(sent: str) -> None:
-    """The column is null and the value is kept as the service wrote it."""
+    """A value that is neither a string nor a number is null in a text column and kept in `undocumented`."""
     expected = {"id": "1", "undocumented": f'{{"city":{sent}}}'}
     assert read_text(f'"id": "1", "city": {sent}') == (expected, Notes(Counter(["city"]), 1))
 
 
 @pytest.mark.parametrize("sent", ['"yes"', '""', "2", "0", '"true"', "[]", "{}"])
 def test_only_true_and_false_are_booleans(sent: str) -> None:
-    """Other values are misfits, not guessed to be true or false."""
+    """Values other than true and false are misfits of a boolean column, and are not guessed."""
     expected = {"id": "1", "undocumented": f'{{"isVerified":{sent}}}'}
     assert read_text(f'"id": "1", "isVerified": {sent}') == (expected, Notes(Counter(["isVerified"]), 1))
 

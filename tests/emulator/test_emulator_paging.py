@@ -10,7 +10,7 @@ from programmable_emulator import Emulator
 
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 def test_all_pages_give_every_id_once_in_order(serve: Serve, listing: str) -> None:
-    """Walking the pages from 0 to the last gives the ids of the shelf, in its order."""
+    """The pages from 0 to the last give every id of the listing once, in order."""
     emulator = Emulator(contacts=53, templates=53)
     client = serve(emulator)
     walked = [row for page in range(6) for row in client.ids(listing, {"page": page, "pageSize": 10})]
@@ -37,13 +37,13 @@ def test_page_defaults_to_0_and_page_size_to_10(serve: Serve, listing: str) -> N
 
 
 def test_a_page_past_the_end_is_empty(serve: Serve) -> None:
-    """Past the last page the count stays and no rows come."""
+    """A page past the end has the count of the listing and no rows."""
     client = serve(Emulator(contacts=20))
     assert client.data("contacts", {"page": 2, "pageSize": 10}) == {"count": 20, "rows": []}
 
 
 def test_an_empty_listing_has_count_0(serve: Serve) -> None:
-    """A shelf without rows is an answer like any other."""
+    """A listing without rows is answered with count 0 and no rows."""
     assert serve(Emulator(contacts=0)).data("contacts") == {"count": 0, "rows": []}
 
 
@@ -67,7 +67,7 @@ def test_a_page_that_is_no_number_is_refused(serve: Serve, listing: str, params:
 
 
 def test_rows_can_be_changed_while_they_are_served(serve: Serve) -> None:
-    """Rows put on and taken off the shelf show in the next answer."""
+    """Rows that are inserted and deleted show in the next answer."""
     emulator = Emulator(contacts=3)
     client = serve(emulator)
     assert client.ids("contacts") == ["1", "2", "3"]

@@ -19,7 +19,7 @@ class Clock:
 
 
 def test_nothing_misbehaves_by_default() -> None:
-    """The default is a prompt and honest service."""
+    """The default behavior has no latency, limit, fault, drift or extra field."""
     assert Behavior() == Behavior(
         latency_ms=0, max_page_size=None, ignore_page=False, rate_limit=None, rate_style="bucket", retry_after=None,
         fault_every=None, fault_status=500, drift=(), extra_fields={},
@@ -28,7 +28,7 @@ def test_nothing_misbehaves_by_default() -> None:
 
 
 def test_latency_changes_no_answer(serve: Serve) -> None:
-    """A slow answer is the same answer."""
+    """An answer with latency has the same rows as one without."""
     assert serve(Emulator(behavior=Behavior(latency_ms=1))).ids("contacts", {"pageSize": 2}) == ["1", "2"]
 
 
@@ -55,7 +55,7 @@ def test_requests_beyond_the_rate_are_answered_429(serve: Serve) -> None:
 
 
 def test_retry_after_is_sent_with_429(serve: Serve) -> None:
-    """The header carries the seconds."""
+    """A 429 has the behavior's seconds in the header Retry-After."""
     client = serve(Emulator(behavior=Behavior(rate_limit=0.001, retry_after=7)))
     client.get("contacts")
     assert client.get("contacts").headers["Retry-After"] == "7"
@@ -105,7 +105,7 @@ def test_each_nth_request_fails_without_touching_rows(serve: Serve) -> None:
 
 
 def test_a_fault_is_a_500_with_a_message(serve: Serve) -> None:
-    """Without another status the fault is an internal error."""
+    """A fault without a status of its own is a 500 with a message."""
     response = serve(Emulator(behavior=Behavior(fault_every=1))).get("templates")
     assert (response.status_code, response.json()) == (500, {"message": "Something went wrong"})
 
@@ -122,7 +122,7 @@ def test_a_fault_is_a_500_with_a_message(serve: Serve) -> None:
 )
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
 def test_rows_drift_at_the_place_told(serve: Serve, listing: str, drift: Drift, ids: list[str]) -> None:
-    """Two answers of a listing change its rows twice; the other listing stays."""
+    """Each answer changes the rows of its listing at the place of the drift; the other listing stays."""
     client = serve(Emulator(contacts=5, templates=5, behavior=Behavior(drift=(drift,))))
     client.get(listing)
     assert client.ids(listing) == ids

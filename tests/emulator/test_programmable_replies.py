@@ -10,7 +10,7 @@ from programmable_emulator import Behavior, Emulator, Reply, When
 
 
 def test_a_reply_for_one_page_is_given_once(serve: Serve) -> None:
-    """The first request for that page of that listing gets it, the next one the normal answer."""
+    """A canned reply for a page answers the first request for that page; the next one gets the normal answer."""
     client = serve(Emulator())
     client.emulator.canned.once(When("contacts", page=2), Reply(503, b"busy", {"Retry-After": "1"}))
     assert [client.get(name, {"page": page}).status_code for name, page in [("templates", 2), ("contacts", 1)]] == [
@@ -31,7 +31,7 @@ def test_replies_for_once_are_given_one_after_another(serve: Serve) -> None:
 
 
 def test_a_reply_for_always_stays_until_cleared(serve: Serve) -> None:
-    """Every request gets it, before tokens, limits and faults are looked at."""
+    """A permanent reply answers every request, before tokens, limits and faults are checked, until it is cleared."""
     client = serve(Emulator(behavior=Behavior(fault_every=1, rate_limit=0.001)))
     client.emulator.canned.always(When(), Reply.of({"data": None}, status=201))
     answers = [client.get(listing, headers={}) for listing in ("contacts", "templates", "contacts")]
@@ -56,7 +56,7 @@ def test_a_page_that_is_no_number_fits_no_page(serve: Serve) -> None:
 
 
 def test_replies_are_json_unless_told(serve: Serve) -> None:
-    """The content type is the service's own, or the reply's."""
+    """The content type of a canned reply is JSON, unless the reply sets another."""
     client = serve(Emulator())
     page = Reply(200, b"<html>", {"Content-Type": "text/html"})
     client.emulator.canned.once(When(), Reply.of([1]), page, Reply(204))

@@ -199,7 +199,7 @@ def test_the_command_loads_one_account_or_several_into_the_same_datasets(letters
 def test_an_account_in_a_named_dataset_is_not_loaded_into_a_second_one(
     letters: Letters, world: World, kind: str
 ) -> None:
-    """The message says how to continue in the named dataset; another account is loaded into its own."""
+    """A load is refused if another dataset has its account, with advice how to continue there."""
     options = ("load", "--quiet", "--destination", kind, "--only", "templates")
     named = (*options, "--account-id", "A", "--dataset", "letters_data")
     assert letters(*named) == Outcome(0, "", "")

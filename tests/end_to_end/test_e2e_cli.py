@@ -159,7 +159,7 @@ def test_an_empty_option_ends_with_2(letters: Letters, world: World, option: str
 
 @pytest.mark.parametrize("command", ["load", "check"])
 def test_a_file_of_settings_that_is_no_toml_ends_with_2(project: Path, command: str) -> None:
-    """The error is one line with the file, the line and the column."""
+    """The error for a settings file that is not TOML is one line with the file, the line and the column."""
     (project / ".dlt/config.toml").write_text("[sources.letters\nbase_url = 1\n")
     done = run_command(command)
     assert (done.code, done.err.count("\n")) == (2, 1)
@@ -488,7 +488,7 @@ MISSING = {
 def test_a_missing_setting_ends_with_2(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch, command: str, key: str
 ) -> None:
-    """The error is one line with the key, its environment variable and its file."""
+    """The error for a missing setting is one line with the key, its environment variable and its file."""
     variable, file = MISSING[key]
     monkeypatch.delenv(f"SOURCES__LETTERS__{variable}")
     assert letters(command) == Outcome(
@@ -502,7 +502,7 @@ def test_a_missing_setting_ends_with_2(
 
 
 def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the option or variable, the expected value, and the given value."""
+    """The error for a wrong setting names the option or variable, the expected value, and the given value."""
     where = "set SOURCES__LETTERS__{} in the environment, or {} under [sources.letters] in .dlt/config.toml.\n"
     assert letters("load", "--page-size", 0).err == (
         "letters: option --page-size must be a whole number from 1 to 1000000 or auto (got 0). "
@@ -561,7 +561,7 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
     ],
 )
 def test_errors_name_the_option(letters: Letters, world: World, arguments: tuple[str, ...], message: str) -> None:
-    """The error names the option that was given, or the option that is missing."""
+    """The error for a wrong or missing option names it, and nothing is requested."""
     done = letters("load", *arguments)
     assert (done.code, done.out, done.err) == (2, "", f"letters: {message}\n")
     assert world.emulator.hits == []
@@ -617,7 +617,7 @@ def test_a_token_that_cannot_be_sent_ends_with_2(
     ],
 )
 def test_wrong_usage_ends_with_2(letters: Letters, arguments: tuple[str, ...], message: str) -> None:
-    """The error is one line with the problem and the help command."""
+    """The error for an unknown option, command or destination is one line with the problem and the help command."""
     done = letters(*arguments)
     assert (done.code, done.out) == (2, "")
     assert re.fullmatch(f"letters: {message}\n", done.err)
@@ -631,7 +631,7 @@ def test_without_a_command_there_is_help(letters: Letters) -> None:
 
 
 def test_a_wrong_place_ends_with_2(letters: Letters, world: World, tmp_path: Path) -> None:
-    """The error is one line with the cause, and the service is not asked."""
+    """The error for an unusable place is one line with the cause, and nothing is requested."""
     (tmp_path / "notes.txt").write_text("notes" * 1000)
     place = tmp_path / "missing/letters.duckdb"
     assert letters("load", "--to", place) == Outcome(
@@ -655,7 +655,7 @@ def test_a_wrong_place_ends_with_2(letters: Letters, world: World, tmp_path: Pat
 
 
 def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
-    """The error names the settings of the tokens, and earlier data stays."""
+    """The error for refused tokens names their settings, and earlier data stays."""
     letters("load", "--quiet")
     before = read_tables(Path("letters.duckdb"))
     world.emulator.access_token = "another"
@@ -669,7 +669,7 @@ def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
 
 
 def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> None:
-    """The error has the count, the received and the missing rows, and earlier data stays."""
+    """The error for an incomplete listing has the count, the received and the missing rows, and earlier data stays."""
     letters("load", "--quiet")
     before = read_tables(Path("letters.duckdb"))
     world.emulator.canned.always(When("contacts", 1), Reply.of({"data": {"count": 45, "rows": []}}))
@@ -689,7 +689,7 @@ def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> No
 def test_a_service_that_cannot_be_reached_ends_with_5(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the address and the setting to change."""
+    """The error for an unreachable service names the address and the settings to change."""
     with Emulator(0, 0).serve() as gone:
         monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", gone)
     monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "1e-9")
@@ -704,7 +704,7 @@ def test_a_service_that_cannot_be_reached_ends_with_5(
 
 
 def test_a_service_that_refuses_ends_with_5(letters: Letters, world: World) -> None:
-    """The error has the service's own message."""
+    """The error for a refused request has the service's own message and advice."""
     world.emulator.canned.always(When("templates"), Reply.of({"message": "pageSize is too large"}, 400))
     assert letters("load") == Outcome(
         5,
@@ -727,7 +727,7 @@ def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, wor
 
 
 def test_a_destination_that_fails_ends_with_1(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is one line that names the failed step."""
+    """The error for a failing destination is one line that names the failed step."""
     monkeypatch.delenv("RUNTIME__LOG_LEVEL", raising=False)
     world.configure(monkeypatch)
     run(make_pipeline("duckdb", "letters.duckdb"), **world.settings)
@@ -771,7 +771,7 @@ def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> No
 
 
 def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """The line has the error's type, the first line of its message, and advice to use `--debug`."""
+    """An unexpected error is one line with its type, its message's first line, and advice to use `--debug`."""
     tell_unexpected(ZeroDivisionError, ZeroDivisionError("by zero\nand more"), None)
     assert capsys.readouterr() == (
         "",

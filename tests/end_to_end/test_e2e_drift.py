@@ -67,7 +67,7 @@ def test_what_is_accepted_is_what_the_service_held_at_one_moment(
 @pytest.mark.parametrize(("rate", "seed"), RATES)
 @pytest.mark.parametrize("name", DRIFTS)
 def test_refused_is_only_what_moves_with_every_other_request(begin: Begin, name: str, rate: float, seed: int) -> None:
-    """With one worker the same rows move in every run, so the refused rates are known exactly."""
+    """A load with one worker is refused only if rows other than inserts move with every other request."""
     kind, place, proof = DRIFTS[name]
     emulator, moments = drifting(kind, place, rate, seed)
     ids = read_ids(begin(emulator), proof=proof, max_workers=1)

@@ -454,7 +454,7 @@ def test_an_option_that_chooses_all_rows_is_a_filter_too(letters: Letters, reach
 def test_an_option_that_the_interface_does_not_know_ends_with_2(
     letters: Letters, reachable: World, options: tuple[str, ...], message: str
 ) -> None:
-    """The error names the allowed values, and the service is not asked."""
+    """The error for an undocumented filter value names the allowed values, and nothing is requested."""
     done = letters("load", *options)
     assert (done.code, done.out, done.err) == (2, "", message)
     assert reachable.emulator.hits == []

@@ -41,7 +41,7 @@ def test_without_answers_it_writes_files_to_fill_in(letters: Letters, project: P
 
 @pytest.mark.usefixtures("project")
 def test_a_folder_that_cannot_be_written_ends_with_2(letters: Letters) -> None:
-    """The error is one line with the file and the cause."""
+    """The error for a folder that cannot be written is one line with the path and the cause."""
     Path(".dlt").rmdir()
     Path(".dlt").write_text("")
     assert letters("init") == Outcome(2, "", "letters: .dlt cannot be written: File exists.\n")

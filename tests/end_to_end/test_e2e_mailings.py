@@ -205,7 +205,7 @@ def test_sixty_days_in_three_loads_with_stopped_ones_between(begin: Begin, today
 def test_what_was_read_and_not_loaded_is_read_again(
     begin: Begin, today: date, stop: Callable[[World, dict[str, Any]], None]
 ) -> None:
-    """The next load requests all days since the last finished load, although dlt's state was already newer."""
+    """A load requests all days since the last finished load, even if dlt's state is already newer."""
     world, since, last = begin(Emulator(0, 0)), today - timedelta(days=14), today - timedelta(days=9)
     settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_lag": 2}
     mail(world.emulator, days_from(since, last))
@@ -486,7 +486,7 @@ def test_mailings_come_with_the_listings(begin: Begin, today: date) -> None:
 
 
 def test_a_first_day_that_is_not_set_is_named(begin: Begin, today: date) -> None:
-    """The error says where to set the first day; nothing is requested, and no file is made."""
+    """The error for a missing first day says where to set it; nothing is requested, and no file is made."""
     world = begin(Emulator(0, 0))
     mail(world.emulator, [today - timedelta(days=1), today])
     with pytest.raises(SettingsError) as caught:

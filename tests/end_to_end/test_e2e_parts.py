@@ -91,7 +91,7 @@ def test_a_part_needs_a_plan_and_a_folder(world: World) -> None:
 
 @pytest.mark.parametrize("place", [-1, 3])
 def test_a_part_that_was_not_planned_is_refused(world: World, place: int) -> None:
-    """The error tells which parts the plan has, and nothing is requested or written."""
+    """The error for an unplanned part tells which parts the plan has, and nothing is requested or written."""
     plan_parts("contacts", 3, **world.settings)
     world.emulator.hits.clear()
     with pytest.raises(SettingsError, match=rf"/parts/contacts.json has the parts 0 to 2, and no part {place}\.$"):

@@ -43,7 +43,7 @@ def test_requests_are_the_pages_and_two_for_the_fence(begin: Begin, contacts: in
 
 
 def test_proof_exact_reads_twice(begin: Begin) -> None:
-    """Two walks and a fence after the first show a quiet listing to be whole by certificate."""
+    """Proof `exact` takes at most two requests per page and two more."""
     world = begin(Emulator(100, 1))
     [audit] = world.load(only=("contacts",), page_size=10, proof="exact").audits
     assert (audit["verdict"], audit["rows_yielded"]) == ("exact", 100)

@@ -40,7 +40,7 @@ def told(before: int, now: int, remedy: str) -> str:
     [(40, 19, "0.53"), (50, 21, "0.58"), (100, 42, "0.58"), (100, 43, "0.57"), (3, 1, "0.67"), (1000, 1, "1")],
 )
 def test_the_share_that_is_named_is_enough(before: int, now: int, share: str) -> None:
-    """The message names the least share of two digits that accepts the loss, and the share below it is refused."""
+    """The error for a listing that shrank names the least share of two digits that accepts the loss."""
     assert refusal(before, now) == told(before, now, f"max_shrink, now 0.5, to {share}")
     check_shrinking(contacts(max_shrink=float(share)), before, now)
     refusal(before, now, max_shrink=float(share) - 0.01, allow_empty=True)

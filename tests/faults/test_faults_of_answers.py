@@ -94,7 +94,7 @@ MALFORMED: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_f14_f15_f16_f17_a_200_that_is_not_the_envelope_is_malformed(world: World, name: str) -> None:
-    """The error says where the body differs from the envelope; tests/decode has all the other ways to differ."""
+    """The error for a malformed page says where the body differs from the envelope."""
     body, what = MALFORMED[name]
     world.emulator.canned.always(CONTACTS, Reply.of(body))
     error = refused(world, MalformedResponse)

@@ -169,7 +169,7 @@ def test_f72_a_place_that_cannot_be_loaded_into_is_refused_before_the_first_requ
 
 
 def test_f70_a_disk_without_room_is_refused_before_the_first_request(tmp_path: Path) -> None:
-    """The error tells where there is no room, how much is free and how much a load needs; this disk has room."""
+    """The error for a full disk tells how much is free and how much a load needs; a disk with room is accepted."""
     check_space(tmp_path)
     with pytest.raises(DestinationError) as caught:
         check_space(Path("/proc"))

@@ -108,12 +108,12 @@ def test_a_response_with_as_many_rows_as_its_count_certifies_itself(keys: str) -
 
 @pytest.mark.parametrize(("keys", "count"), [("ab", 3), ("ab", 1), ("aa", 2), ("", 1)])
 def test_a_response_whose_keys_are_not_its_count_certifies_nothing(keys: str, count: int) -> None:
-    """More or fewer keys than the count, or a repeated key, prove nothing."""
+    """A response with more or fewer keys than its count, or a repeated key, proves nothing."""
     assert certify([reading(keys, count, 0)]) is None
 
 
 def test_a_key_shown_before_and_after_a_response_existed_at_it() -> None:
-    """The middle response shows one of two rows; the other was shown before and after it."""
+    """A key shown before and after a response counts as one of its rows."""
     readings = [reading("b", 9, 0), reading("a", 2, 2), reading("b", 9, 4)]
     certificate = certify(readings)
     assert certificate is not None
@@ -136,7 +136,7 @@ def test_a_key_shown_before_and_after_a_response_existed_at_it() -> None:
 def test_a_key_not_shown_on_both_sides_of_a_response_does_not_count(
     before: list[Reading], after: list[Reading]
 ) -> None:
-    """Requests that overlap in time prove nothing, because either may have been served first."""
+    """A key counts only if requests that do not overlap in time show it before and after a response."""
     assert certify([*before, reading("a", 2, 2, answered=5), *after]) is None
 
 

@@ -115,7 +115,7 @@ def changing(*states: tuple[int, list[str]]) -> Reader:
 def test_a_quiet_walk_asks_each_page_once_and_the_first_and_the_last_twice(
     rows: int, size: int, asked: list[int]
 ) -> None:
-    """The order is page 0, the last, those between, then the fence: two requests more than there are pages."""
+    """A quiet walk reads page 0, the last page, those between, and then the first and the last again."""
     reader = quiet(ids(rows), size)
     verdict = reader.walk()
     assert reader.asked == asked
@@ -126,7 +126,7 @@ def test_a_quiet_walk_asks_each_page_once_and_the_first_and_the_last_twice(
 @pytest.mark.parametrize("rows", [0, 1, 9, 10])
 @pytest.mark.parametrize("proof", ["continuous", "exact"])
 def test_a_listing_of_one_page_is_exact_after_one_request(rows: int, proof: Proof) -> None:
-    """A single response is the whole listing at one moment, even if it is empty."""
+    """A listing of one page is exact after one request, even if it is empty."""
     reader = quiet(ids(rows))
     verdict = reader.walk(proof)
     assert reader.asked == [0]
@@ -158,7 +158,7 @@ def test_no_page_past_a_shrunken_end_is_read() -> None:
 
 
 def test_the_last_page_is_read_again_when_the_end_grows() -> None:
-    """The former last page, which has more rows now, is read again, then the new ones."""
+    """A walk reads the former last page again if the count grows, then the new pages."""
     reader = changing((0, ids(25)), (2, ids(38)))
     verdict = reader.walk()
     assert reader.asked == [0, 2, 1, 2, 3, 0, 3, 0, 3, 1, 2]
@@ -176,7 +176,7 @@ def test_a_listing_that_multiplies_while_it_is_read_is_left_to_the_next_walk() -
 
 
 def test_the_newest_count_is_that_of_the_newest_answer() -> None:
-    """An older answer that arrives late does not change the end."""
+    """An older answer that arrives late changes neither the count nor the last page."""
     walk = Walk(UNREAD, "contacts", 1)
     for page, total, answered in ((0, 50, 1), (2, 30, 5), (1, 50, 4)):
         walk.add(Reading(page, 1, total, pa.array(cut(ids(50), page)), 0, page, answered))
@@ -185,7 +185,7 @@ def test_the_newest_count_is_that_of_the_newest_answer() -> None:
 
 @pytest.mark.parametrize("rows", [2, 10])
 def test_a_service_that_does_not_page_is_refused_at_the_second_page(rows: int) -> None:
-    """The last page repeats page 0 under the same count, so no further page is requested."""
+    """A service whose last page repeats page 0 is refused after two requests."""
     reader = Reader(lambda *_: (50, ids(rows)))
     error = reader.refusal()
     last = 50 // rows - 1
@@ -206,7 +206,7 @@ def test_pages_that_share_only_their_ends_are_no_repeat() -> None:
 
 
 def test_a_single_row_that_moves_to_the_next_page_is_no_repeat() -> None:
-    """With one row per page, an insert and a delete can show one row on two pages."""
+    """A walk with one row per page reads on if an insert and a delete show one row on two pages."""
     before, after = ["a", "b", "c"], ["new", "a", "b"]
     reader = Reader(lambda page, turn: (3, cut(before if turn < 1 else after, page, size=1)))
     verdict = reader.walk()
@@ -215,7 +215,7 @@ def test_a_single_row_that_moves_to_the_next_page_is_no_repeat() -> None:
 
 
 def test_a_page_of_rows_that_moves_with_the_count_is_no_repeat() -> None:
-    """If a page of rows is added in front, page 1 repeats page 0, although the service pages."""
+    """A walk reads on if page 1 repeats page 0 because a page of rows was added in front."""
     after = [*ids(10, start=50), *ids(50)]
     reader = changing((0, ids(50)), (2, after))
     verdict = reader.walk()
@@ -306,7 +306,7 @@ def test_rows_without_an_id_may_be_the_same_on_any_number_of_pages() -> None:
 
 
 def test_rows_that_move_by_a_page_repeat_pages_and_are_read_on() -> None:
-    """With one row per page and one more in front with every other request, half of the pages repeat."""
+    """A walk reads on to the end even if half of the pages repeat because rows are added in front."""
     reader = Reader(lambda page, turn: (300 + turn // 2, cut(ids(300 + turn // 2)[::-1], page, 1)))
     assert reader.refusal(max_walks=1).received == 300
 
@@ -320,7 +320,7 @@ def test_pages_before_a_short_last_one_are_read() -> None:
 
 
 def test_pages_before_an_empty_last_one_are_read_when_the_count_has_moved() -> None:
-    """Rows deleted between two answers can leave the last page empty; the walk continues."""
+    """A walk whose last page became empty by a deletion reads the pages before it."""
     reader = changing((0, ids(31)), (1, ids(30)))
     verdict = reader.walk()
     assert reader.asked == [0, 3, 1, 0, 2, 0, 2, 1]
@@ -395,7 +395,7 @@ def test_with_pages_side_by_side_a_window_of_empty_ones_is_read_at_most(window: 
 
 
 def test_a_count_that_changes_is_told_in_the_error() -> None:
-    """If rows do not add up while the count changes, the error says that rows moved."""
+    """The error says that rows moved if rows do not add up while the count changes."""
     reader = Reader(lambda page, turn: (25 + turn % 2, cut(ids(20), page)))
     error = reader.refusal(max_walks=1)
     assert str(error) == (
@@ -437,7 +437,7 @@ def test_a_second_walk_makes_up_for_a_short_page(shown: int, walk: list[int]) ->
 
 
 def test_the_error_tells_what_the_last_walk_received() -> None:
-    """Two walks that lack a row each have not received the whole listing together."""
+    """The error has the rows that the last walk received, even if two walks together received all."""
     reader = Reader(lambda page, turn: (40, cut(ids(40), page)[: 9 if turn in (2, 9) else 10]))
     error = reader.refusal(max_walks=2)
     assert reader.asked == [0, 3, 1, 2, 0, 3] * 2
@@ -468,7 +468,7 @@ def test_a_certificate_is_not_replaced_by_a_fence() -> None:
     "after", [["new", *ids(49)], [*ids(49, start=1), "new"]], ids=["enters in front", "enters at the end"]
 )
 def test_a_changed_fence_leads_to_another_walk(after: list[str]) -> None:
-    """A row that entered while another left does not change the count, but the first or the last page."""
+    """A row that entered while another left is seen at the first or the last page, and leads to another walk."""
     reader = changing((0, ids(50)), (5, after))
     verdict = reader.walk()
     assert reader.asked == [0, 4, 1, 2, 3, 0, 4, 0, 4, 1, 2, 3]
@@ -477,7 +477,7 @@ def test_a_changed_fence_leads_to_another_walk(after: list[str]) -> None:
 
 
 def test_rows_that_enter_in_the_middle_can_deceive_the_fence_but_not_the_certificate() -> None:
-    """Two rows replaced between two responses look like one; a second walk tells them apart."""
+    """A single walk can accept a mix of two states of the middle pages; proof `exact` accepts only one state."""
     before = ids(40)
     after = [{"id15": "new15", "id25": "new25"}.get(row, row) for row in before]
     mixed = [{"id25": "new25"}.get(row, row) for row in before]
@@ -515,7 +515,7 @@ def test_a_row_without_an_id_hides_no_other_that_changes_places_with_it() -> Non
 
 @pytest.mark.parametrize(("second", "proof"), [("null", "exact"), ("{}", "stable")])
 def test_a_page_with_rows_without_an_id_needs_one_request(second: str, proof: Proof) -> None:
-    """Equal texts cannot be told apart by a certificate, but a single walk counts them."""
+    """A listing of one page is accepted after one request, also with equal rows without an id."""
     rows = ["id0", NUL + "{}", NUL + second]
     reader = quiet(rows)
     verdict = reader.walk()

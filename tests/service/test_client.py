@@ -254,7 +254,7 @@ def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch)
 def test_a_refused_request_is_not_sent_again(
     client: Client, emulator: Emulator, status: int, listing: Listing, expected: str
 ) -> None:
-    """The error quotes the service, suggests a remedy, and names the URL without its query."""
+    """The error for a refused request quotes the service, suggests a remedy, and names the URL without its query."""
     emulator.canned.always(When(), Reply.of({"message": "Bad page."}, status))
     assert problem(client, ServiceRejected, listing) == f"{expected} URL: {client.base_url}{listing.path}"
     assert statuses(emulator) == [status]
@@ -293,7 +293,7 @@ def test_a_rotated_token_that_is_refused_too_ends_the_run(emulator: Emulator) ->
 @pytest.mark.parametrize("address", ["http://127.0.0.1", "http://localhost", "https://127.0.0.1"])
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
 def test_a_redirect_is_never_followed(status: int, address: str) -> None:
-    """The target gets no request, and so no token, be it another port, host or scheme."""
+    """The target of a redirect gets no request, and so no token, be it another port, host or scheme."""
     with record(answer(ONE)) as target:
         location = f"{address}:{target.port}/api/v1/contacts?canary"
         moved = answer(b'{"message": "canary"}', f"{status} Moved", Location=location)
@@ -367,7 +367,7 @@ def test_failures_are_asked_again(
 def test_an_answer_to_slow_down_is_heeded(
     client: Client, emulator: Emulator, status: int, headers: dict[str, str]
 ) -> None:
-    """The page is requested again after a pause, and the throttle learns from the refusal."""
+    """A page that is answered 429 or 503 is requested again, and the throttle lowers its limit."""
     emulator.canned.once(When(), Reply(status, b"", headers))
     assert get(client).count == 25
     assert statuses(emulator) == [status, 200]

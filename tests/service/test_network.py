@@ -170,7 +170,7 @@ def test_a_proxy_that_forbids_the_service_is_asked_once(closed: int) -> None:
 
 
 def test_a_proxy_that_is_not_there_is_named(closed: int) -> None:
-    """The error names the proxy without its password, and tells an unknown host from a refused port."""
+    """The error for a missing proxy names it without its password, and tells an unknown host from a refused port."""
     assert problem(url(closed), proxy=f"http://user:{'canary'}@{HOST}:{closed}") == (
         f"no connection to the proxy http://{HOST}:{closed}: connection refused{SPENT} {CHECK_PROXY}"
     )
@@ -242,7 +242,7 @@ def test_a_proxy_without_tls_is_told_from_one_that_is_not_trusted(
 
 
 def test_a_refused_port_and_an_unknown_host_read_differently(closed: int) -> None:
-    """The error tells an unknown host from a refused port."""
+    """The error for an unreachable service tells an unknown host from a refused port."""
     begin = "no connection to the service:"
     assert problem(url(closed)) == f"{begin} connection refused{SPENT} {CHECK_ADDRESS}"
     assert problem(url(closed, host=UNKNOWN)) == f"{begin} its host name cannot be resolved{SPENT} {CHECK_ADDRESS}"

@@ -55,7 +55,7 @@ def test_a_service_that_becomes_faster_is_asked_for_more() -> None:
 
 
 def test_pages_read_alone_tell_nothing() -> None:
-    """Page 0, the last page, and the last pages of a pass do not use the limit."""
+    """Pages read while fewer are in flight than the limit allows do not change the limit."""
     limit = ConcurrencyLimit(16)
     for now in range(100):
         limit.finished(now, now + 0.001, at_once=FIRST_LIMIT - 1)
@@ -63,7 +63,7 @@ def test_pages_read_alone_tell_nothing() -> None:
 
 
 def test_a_page_that_is_slow_by_chance_does_not_stop_the_growth() -> None:
-    """A round is judged by its median."""
+    """A round of pages is judged by its median time, so that a slow page in four does not stop the growth."""
     limit = ConcurrencyLimit(16)
     for now in range(100):
         limit.finished(now, now + (50 if now % 4 == 0 else 1), int(limit.pages))

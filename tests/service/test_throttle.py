@@ -62,7 +62,7 @@ def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
 
 
 def test_a_rate_spaces_requests_evenly() -> None:
-    """The next start is one interval after the last one; a late start is not made up for."""
+    """A rate lets each request start one interval after the last one, and a late start is not made up for."""
     throttle = Throttle(8, rate=200.0)
     first, second = begun(throttle, 2)
     assert second - first >= 1 / 200
@@ -90,7 +90,7 @@ def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
 
 
 def test_a_push_back_halves_the_limit_once_for_a_burst() -> None:
-    """Answers to requests that began before the last push-back do not count; a later one does."""
+    """A burst of refusals halves the limit once; a later refusal halves it again."""
     throttle = Throttle(8)
     early = begun(throttle, 3)
     for began in early:
@@ -110,7 +110,7 @@ def test_a_push_back_parks_every_worker() -> None:
 
 
 def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
-    """The rate is a tenth less than the successes of the last second, and grows with each further success."""
+    """A learned rate is a tenth less than the successes of the last second, and grows with each success."""
     throttle = Throttle(8)
     for _ in range(100):
         throttle.succeeded()
@@ -134,7 +134,7 @@ def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) 
 
 
 def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
-    """Requests that were in flight succeed during the pause; that says nothing about the rate."""
+    """Successes of requests in flight during a pause do not change the learned rate."""
     throttle = Throttle(8)
     taught(throttle, 10)
     learned = throttle.rate.learned
@@ -148,7 +148,7 @@ def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
 def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: int) -> None:
-    """The rate keeps what it has grown by, and grows again from the end of the pause."""
+    """A learned rate keeps its growth during a pause, and grows again from the end of the pause."""
     rate = RequestRate(learned=10, pushed_back=100, parked_until=100)
     rate.succeeded(100 + quiet)
     rate.park(100 + quiet, LONG)
@@ -242,7 +242,7 @@ def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
 
 
 def test_a_burst_teaches_once() -> None:
-    """Answers to requests that began before the last push-back do not change the rate."""
+    """Refusals of requests that began before the last push-back do not change the learned rate."""
     throttle = Throttle(8)
     (early,) = begun(throttle, 1)
     taught(throttle, 10)

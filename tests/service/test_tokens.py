@@ -39,7 +39,7 @@ class Vault:
 
 
 def test_a_token_that_has_expired_is_refused() -> None:
-    """The message gives the time and the setting, and does not quote the token."""
+    """The error for an expired token gives the time and the setting, and does not quote the token."""
     for after in (timedelta(0), -timedelta(seconds=1), -timedelta(days=400)):
         old = ending(after)
         with pytest.raises(NotAuthorised) as caught:
@@ -94,7 +94,7 @@ def test_the_expiry_is_read_from_the_claim_alone(claims: dict[str, Any], expecte
 @pytest.mark.parametrize("key", ["access", "refresh"])
 @pytest.mark.parametrize("part", [" ", "\n", "\r\n", "\t", "\x00", "\x7f", "é", "\u2603", "\ufeff"])
 def test_a_token_that_no_header_can_hold_is_refused(key: str, part: str) -> None:
-    """The error comes before any request, and does not quote the token."""
+    """The error for a token that no header can hold names its setting, and does not quote the token."""
     tokens = {"access": "canary", "refresh": "canary", key: f"canary{part}canary"}
     with pytest.raises(SettingsError) as caught:
         check_tokens(Tokens(**tokens))
@@ -185,7 +185,7 @@ def test_renewed_tokens_are_checked_too() -> None:
 
 
 def test_renewed_tokens_that_no_header_can_hold_are_told() -> None:
-    """The error tells what is wrong with the new token, rather than that the old one was refused."""
+    """The error for an unusable new token tells what is wrong with it, not that the old one was refused."""
     source = TokenSource(FIRST, Vault(Tokens("new\ntoken", "r")))
     with pytest.raises(SettingsError, match=r"^sources\.letters\.access_token contains spaces, line breaks or "):
         source.renew(FIRST)
