@@ -43,13 +43,13 @@ class Steps:
         self.taken: list[str] = []
 
     def take(self, step: str) -> None:
-        """One more."""
+        """Record a step, and kill the process if it is the chosen one."""
         self.taken.append(step)
         if len(self.taken) == self.number or self.pattern.match(step):
             os.kill(os.getpid(), signal.SIGKILL)
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Python is about to do something to a file."""
+        """Take a step if Python is about to write, move or remove a file; an audit hook."""
         is_writing = event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITING
         if event in FILE_EVENTS or is_writing:
             self.take(f"{event} {arguments[0]}")

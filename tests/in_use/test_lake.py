@@ -95,7 +95,7 @@ def open_databases() -> int:
 
 
 def is_open(database: sqlite3.Connection) -> bool:
-    """Whether it was not closed."""
+    """Return whether a database is still open."""
     try:
         return database.total_changes >= 0
     except sqlite3.ProgrammingError:
@@ -132,7 +132,7 @@ def test_a_second_load_replaces_rows_at_once_and_adds_its_audit(begin: Begin, fo
 
 
 def states(form: Form, folder: Path) -> list[int]:
-    """How many rows each state of a table holds that a reader can find, but the very first of a new Iceberg table."""
+    """Count the rows of each version that a reader can find, without the first, empty one of an Iceberg table."""
     if form == "delta":
         versions = range(DeltaTable(str(folder)).version() + 1)
         return [DeltaTable(str(folder), version=version).to_pyarrow_table().num_rows for version in versions]
@@ -233,7 +233,7 @@ def test_mailings_are_merged_and_those_of_earlier_days_stay(begin: Begin, form: 
 
 
 def keys(place: Path, form: Form) -> list[tuple[Any, ...]]:
-    """The mailings."""
+    """Return the key of each mailing."""
     table = read_table(form, place, "mailings")
     return sorted(tuple(row.values())[:3] for row in table.to_pylist())
 

@@ -199,5 +199,5 @@ def test_a_card_quotes_what_the_service_wrote() -> None:
 
 
 def html(shown: Any) -> str:
-    """What the page is sent, charts and tables as the elements that marimo makes of them."""
+    """Return the HTML that marimo sends to the page."""
     return str(shown.text)

@@ -32,7 +32,7 @@ class Traffic:
         page.on("websocket", lambda socket: self.urls.append(socket.url))
 
     def elsewhere(self) -> list[str]:
-        """What does not come from this machine; data and blobs are within the page."""
+        """Return the URLs on other machines; data and blobs are within the page."""
         parts = [(url, urlsplit(url)) for url in self.urls]
         return [url for url, part in parts if part.scheme not in ("data", "blob") and part.hostname != "127.0.0.1"]
 

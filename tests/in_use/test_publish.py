@@ -100,7 +100,7 @@ def test_a_reader_in_a_loop_sees_whole_loads_only(world: World, readers: Path) -
 
 
 def read_until(seen: Iterator[State], wanted: State) -> Iterator[State]:
-    """The reader's answers, until it sees what it must."""
+    """Yield what the reader sees, up to the wanted state."""
     for answer in islice(seen, 100_000):
         yield answer
         if answer == wanted:

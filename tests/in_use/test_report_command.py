@@ -105,7 +105,7 @@ def test_accounts_are_shown_as_one(begin: Begin, letters: Letters) -> None:
 
 
 def nothing(folder: Path) -> Path:
-    """A place where nothing is."""
+    """A path without a file."""
     return folder / "absent.duckdb"
 
 

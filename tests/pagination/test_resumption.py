@@ -23,7 +23,7 @@ PAGES, PAGE_SIZE = 300, 500
 
 
 class Killed(Exception):
-    """The load ended."""
+    """The load was killed."""
 
 
 @dataclass

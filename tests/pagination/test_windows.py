@@ -211,7 +211,7 @@ class Touched(SimulatedService):
     """A listing sorted by its last change: rows move to its front, and others leave or are added at its end."""
 
     def change(self, weather: Weather) -> None:
-        """One of both."""
+        """Move a row to the front, or change the listing as the weather says."""
         moving = self.rng.random() < 0.4
         super().change(Weather("move", "front", 1) if moving else weather)
 
@@ -240,7 +240,7 @@ class Racing(SimulatedService):
     """A service with a page of new rows in front at each answer."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
-        """One page further on each time."""
+        """Add a page of rows in front, then answer."""
         for _ in range(self.scenario.page_size):
             self.change(Weather("insert", "front", 1))
         return super().answer(window)
@@ -250,7 +250,7 @@ class Boasting(SimulatedService):
     """A service that counts more and more rows, and lists none of them."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
-        """One more with each answer."""
+        """Answer with a count that is too high, and grows with each answer."""
         listed, rows = super().answer(window)
         return listed + 500 + self.requests, rows
 
@@ -259,7 +259,7 @@ class Forgetful(SimulatedService):
     """A service that counts the rows of page 0 alone."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
-        """Nothing, by the count of other pages."""
+        """Answer with count 0 for every page but page 0."""
         listed, rows = super().answer(window)
         return 0 if window.page else listed, rows
 
@@ -268,7 +268,7 @@ class Modest(SimulatedService):
     """A service that counts a row less than it lists."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
-        """One less."""
+        """Answer with a count that is one too low."""
         listed, rows = super().answer(window)
         return listed - 1, rows
 
@@ -277,7 +277,7 @@ class Picky(SimulatedService):
     """A service that rejects page sizes it does not know."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
-        """For pages of the usual size."""
+        """Answer a page of the usual size, and refuse any other size."""
         if window.size not in (None, self.scenario.page_size):
             raise ServiceRejected("contacts: the service refused the request (400)")
         return super().answer(window)
