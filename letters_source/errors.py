@@ -73,9 +73,9 @@ class DestinationInUse(LettersError):
     exit_code = 6
     may_pass = True
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, advice: str = "") -> None:
         super().__init__(
-            f"{what}; load again when it has ended, or set sources.letters.lock_wait to the seconds to wait."
+            f"{what}; load again when it has ended, or set sources.letters.lock_wait to the seconds to wait.{advice}"
         )
 
 

@@ -33,6 +33,7 @@ NO_TIMEOUTS = (
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
 
+OTHER_PLACE = " A load into another place can run at the same time if DLT_DATA_DIR is another directory."
 LOCKED = ("postgres",)
 """The kinds of servers where a load locks its dataset."""
 
@@ -115,7 +116,8 @@ def take(descriptor: int, name: str) -> None:
         what = f"{name} is already running"
         # a folder cannot store the process id
         with suppress(IsADirectoryError):
-            what += f", pid {os.pread(descriptor, 20, 0).decode()}"
+            pid = os.pread(descriptor, 20, 0).decode()
+            raise DestinationInUse(f"{what}, pid {pid}", OTHER_PLACE) from None
         raise DestinationInUse(what) from None
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import pytest
 from commands import PROGRAM, Command, start_command
-from holdings import LISTED, held_tables
+from holdings import LISTED, held_tables, read_tables
 from refusals import contents
 from terminals import Outcome, open_process, run_command
 from worlds import Begin, World
@@ -29,7 +29,7 @@ from letters_source.destination.local_files import LEAST_ROOM, check_space
 from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.publish import publish_copy
-from programmable_emulator import Behavior, Emulator
+from programmable_emulator import Behavior, Emulator, When
 from recording_server import answer, record
 
 WAIT_SECONDS = 120
@@ -100,7 +100,8 @@ def test_f73_a_second_run_is_told_who_runs_or_waits(world: World) -> None:
                 world.load(lock_wait=seconds)
             assert str(caught.value) == (
                 f"A load of dlt's pipeline {name} is already running, pid {first.process.pid}; load again when it has "
-                "ended, or set sources.letters.lock_wait to the seconds to wait."
+                "ended, or set sources.letters.lock_wait to the seconds to wait. A load into another place can run at "
+                "the same time if DLT_DATA_DIR is another directory."
             )
             assert caught.value.exit_code == 6
         assert world.emulator.hits[asked:] == []
@@ -108,6 +109,22 @@ def test_f73_a_second_run_is_told_who_runs_or_waits(world: World) -> None:
         result = world.load(lock_wait=WAIT_SECONDS)
     assert result.tables["contacts"] == 40
     assert world.is_exact()
+
+
+def test_f73_loads_into_three_files_run_at_the_same_time(world: World, tmp_path: Path) -> None:
+    """While a load runs, others load other files: a command with another DLT_DATA_DIR, a pipeline with another name."""
+    files = [tmp_path / f"{name}.duckdb" for name in ("first", "second", "third")]
+    commands = [("load", "--quiet", "--to", str(file)) for file in files]
+    elsewhere = variables(world) | {"DLT_DATA_DIR": str(tmp_path / "dlt")}
+    with world.emulator.hold(When("templates")) as [hold]:
+        first = start_command(*commands[0], env=variables(world))
+        assert hold.arrived.wait(WAIT_SECONDS)
+        assert run_command(*commands[1], env=variables(world)).code == 6
+        assert run_command(*commands[1], env=elsewhere) == Outcome(0, "", "")
+        run(make_pipeline("duckdb", files[2], name="third"), **world.settings)
+    with first:
+        assert first.communicate() == ("", "")
+    assert [len(read_tables(file)["contacts"]) for file in files] == [40, 40, 40]
 
 
 def test_f73_two_pipelines_do_not_load_into_one_folder_at_once(begin: Begin, tmp_path: Path) -> None:
