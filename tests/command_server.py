@@ -99,7 +99,9 @@ def end_with(code: int) -> NoReturn:
     """End the process without taking its objects apart: no fork has DuckDB's threads to join."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        # Python starts without the streams that are closed
+        if stream is not None:
+            stream.flush()
     os._exit(code)
 
 

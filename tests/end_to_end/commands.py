@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Self
+from typing import IO, Self
 
 SERVER = Path(__file__).parents[1] / "command_server.py"
 PROGRAM = "from letters_source.cli.process import main; main()"
@@ -58,13 +58,18 @@ class Command:
 
 
 def start_command(
-    *arguments: str, env: Mapping[str, str] | None = None, code: str = PROGRAM, err: int | None = None
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    code: str = PROGRAM,
+    out: int | None = None,
+    err: int | None = None,
 ) -> Command:
     """Start the command in a fork of a process that has imported all it needs.
 
     Args:
         code: what the process runs.
-        err: a descriptor for standard error, instead of a file that `communicate` reads.
+        out: a descriptor for standard output, instead of a file that `communicate` reads.
+        err: likewise for standard error.
     """
     request = {
         "code": code,
@@ -73,15 +78,15 @@ def start_command(
         "folder": str(Path.cwd()),
     }
     replies, reply = os.pipe()
-    out, errors = TemporaryFile("w+", encoding="utf-8"), TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 -- `Command` closes them
+    written, errors = TemporaryFile("w+", encoding="utf-8"), TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 -- `Command` closes them
     with TemporaryFile("w+") as asked, Path(os.devnull).open() as nothing, os.fdopen(reply, "w") as ours:
         json.dump(request, asked)
         asked.seek(0)
-        streams: list[Any] = [asked, ours, nothing, out]
-        descriptors = [stream.fileno() for stream in streams]
-        socket.send_fds(server(), [b"."], [*descriptors, errors.fileno() if err is None else err])
+        descriptors = [stream.fileno() for stream in (asked, ours, nothing)]
+        descriptors += [written.fileno() if out is None else out, errors.fileno() if err is None else err]
+        socket.send_fds(server(), [b"."], descriptors)
     lines = os.fdopen(replies)
-    return Command(int(lines.readline()), lines, out, errors)
+    return Command(int(lines.readline()), lines, written, errors)
 
 
 @cache

@@ -40,19 +40,21 @@ def run_python(*arguments: str, **options: Any) -> Outcome:
     return run_process(sys.executable, *arguments, **options)
 
 
-def run_command(*arguments: str, env: dict[str, str] | None = None, code: str = PROGRAM) -> Outcome:
+def run_command(
+    *arguments: str, env: dict[str, str] | None = None, code: str = PROGRAM, out: int | None = None
+) -> Outcome:
     """The command in a process of its own, until it ends."""
-    with start_command(*arguments, env=env, code=code) as command:
-        out, err = command.communicate()
+    with start_command(*arguments, env=env, code=code, out=out) as command:
+        written, err = command.communicate()
     assert command.returncode is not None
-    return Outcome(command.returncode, out, err)
+    return Outcome(command.returncode, written, err)
 
 
-def run_at_terminal(*arguments: str) -> Outcome:
-    """The command in a process of its own, its stderr a terminal of 100 columns."""
+def run_at_terminal(*arguments: str, columns: int = 100, wholly: bool = False) -> Outcome:
+    """The command in a process of its own, its stderr a terminal, and with `wholly` its stdout, too."""
     reader, writer = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    with start_command(*arguments, err=writer, env=environment) as command:
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
+    with start_command(*arguments, out=writer if wholly else None, err=writer, env=environment) as command:
         os.close(writer)
         seen = read_all(reader)
         out, _ = command.communicate()

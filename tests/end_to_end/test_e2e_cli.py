@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import jwt
-import pexpect
 import pytest
+from commands import PROGRAM, start_command
 from holdings import COLUMNS, LISTED, change, held_tables, query, read_tables
 from starlette.requests import Request
 from starlette.responses import Response
@@ -456,7 +456,7 @@ def test_the_demo_does_not_wait_at_a_pipe(letters: Letters, tmp_path: Path) -> N
 
 def test_the_demo_does_not_take_the_place_of_other_rows(letters: Letters, world: World) -> None:
     """The demo replaces only rows of an earlier demo."""
-    assert letters("load", "--quiet").code == 0
+    world.start_loaded()
     done = letters("demo", "--to", "letters.duckdb")
     assert (done.code, done.err) == (
         2, "letters: letters.duckdb contains data that the demo would replace; choose another --to.\n"
@@ -578,7 +578,7 @@ def test_an_account_is_named_once(letters: Letters, world: World, command: str) 
 
 def test_a_listing_that_shrank_names_the_options_that_accept_it(letters: Letters, world: World) -> None:
     """The error for a listing that shrank names the option and value that accept it."""
-    letters("load", "--quiet")
+    world.start_loaded()
     for _ in range(36):
         world.emulator.contacts.delete(0)
     refused = "letters: contacts: the service lists {} with an id, and the last load had 45; nothing was loaded. "
@@ -656,7 +656,7 @@ def test_a_wrong_place_ends_with_2(letters: Letters, world: World, tmp_path: Pat
 
 def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
     """The error for refused tokens names their settings, and earlier data stays."""
-    letters("load", "--quiet")
+    world.start_loaded()
     before = read_tables(Path("letters.duckdb"))
     world.emulator.access_token = "another"
     line = (
@@ -670,7 +670,7 @@ def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
 
 def test_an_incomplete_listing_ends_with_4(letters: Letters, world: World) -> None:
     """The error for an incomplete listing has the count, the received and the missing rows, and earlier data stays."""
-    letters("load", "--quiet")
+    world.start_loaded()
     before = read_tables(Path("letters.duckdb"))
     world.emulator.canned.always(When("contacts", 1), Reply.of({"data": {"count": 45, "rows": []}}))
     assert letters("load", "--quiet", "--page-size", 10) == Outcome(
@@ -730,7 +730,7 @@ def test_a_destination_that_fails_ends_with_1(world: World, monkeypatch: pytest.
     """The error for a failing destination is one line that names the failed step."""
     monkeypatch.delenv("RUNTIME__LOG_LEVEL", raising=False)
     world.configure(monkeypatch)
-    run(make_pipeline("duckdb", "letters.duckdb"), **world.settings)
+    world.start_loaded()
     change(Path("letters.duckdb"), "drop table letters_data.contacts")
     change(Path("letters.duckdb"), "create view letters_data.contacts as select 1 as id")
     done = run_command("load", "--quiet")
@@ -749,7 +749,7 @@ def test_debug_shows_where_an_error_came_from(letters: Letters, world: World) ->
 
 def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> None:
     """Ctrl-C ends a load with one line, and earlier data stays."""
-    letters("load", "--quiet")
+    world.start_loaded()
     before = read_tables(Path("letters.duckdb"))
     last = len(world.emulator.hits)
 
@@ -887,10 +887,8 @@ def test_bars_at_a_terminal_have_real_totals(world: World) -> None:
 )
 def test_narrow_terminals_drop_columns_and_cut_no_figure(world: World, width: int, head: list[str], rows: int) -> None:
     """A narrow terminal drops whole columns; numbers in bars and tables are never cut."""
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(width)}
-    child = pexpect.spawn(COMMAND, ["load", "--page-size", "10"], encoding="utf-8", timeout=60, env=environment)
-    child.expect(pexpect.EOF)
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(child.before)).replace("\r", "\n")
+    done = run_at_terminal("load", "--page-size", "10", columns=width, wholly=True)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err).replace("\r", "\n")
     shown = rows_shown(plain)
     assert shown[0] == head
     counts = {name: len(found) for name, found in read_tables(Path("letters.duckdb")).items()}
@@ -910,10 +908,8 @@ def test_narrow_terminals_drop_columns_and_cut_no_figure(world: World, width: in
 def test_runs_on_narrow_terminals_keep_their_times_whole(world: World, width: int, head: list[str]) -> None:
     """The list of runs drops whole columns on a narrow terminal; times and numbers are never broken."""
     world.load()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(width)}
-    child = pexpect.spawn(COMMAND, ["runs"], encoding="utf-8", timeout=60, env=environment)
-    child.expect(pexpect.EOF)
-    shown = rows_shown(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(child.before)).replace("\r", "\n"))
+    done = run_at_terminal("runs", columns=width, wholly=True)
+    shown = rows_shown(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err).replace("\r", "\n"))
     assert shown[0] == head
     first = dict(zip(head, shown[1], strict=True))
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", first["started (UTC)"])
@@ -968,37 +964,60 @@ def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
     assert (accounts.code, "Account [/x]:" in accounts.out) == (0, True)
 
 
-@pytest.mark.parametrize("reader", ["true", "head -1"])
-def test_a_reader_that_leaves_is_no_failed_load(world: World, reader: str) -> None:
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_reader_that_leaves_is_no_failed_load(world: World, lines: int) -> None:
     """A load is complete even if the reader of its output ends early."""
-    ended = run_process("bash", "-c", f"{COMMAND} load --only contacts | {reader}; exit ${{PIPESTATUS[0]}}")
-    assert (ended.code, re.findall(r"letters: .*|Exception ignored.*", ended.err)) == (0, [])
+    reader, writer = os.pipe()
+    with start_command("load", "--only", "contacts", out=writer) as load:
+        os.close(writer)
+        with os.fdopen(reader) as shown:
+            for _ in range(lines):
+                shown.readline()
+        _, errors = load.communicate()
+    assert (load.returncode, re.findall(r"letters: .*|Exception ignored.*|Traceback", errors)) == (0, [])
     assert query(Path("letters.duckdb"), "select count(*) from letters_data.contacts") == [(45,)]
 
 
+UNWRITABLE = Outcome(1, "", "letters: the output cannot be written: No space left on device.\n")
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", ["schema", "check --json"])
-def test_an_output_that_cannot_be_written_is_a_line(
-    world: World, monkeypatch: pytest.MonkeyPatch, arguments: str, unbuffered: str
-) -> None:
+def test_an_output_that_cannot_be_written_is_a_line(monkeypatch: pytest.MonkeyPatch, unbuffered: str) -> None:
     """Output that cannot be written ends the command with one line and exit code 1."""
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
-    ended = run_process("bash", "-c", f"{COMMAND} {arguments} > /dev/full 2> >(grep -v INFO >&2)")
-    assert (ended.code, ended.err) == (1, "letters: the output cannot be written: No space left on device.\n")
+    assert run_process("bash", "-c", f"{COMMAND} schema > /dev/full") == UNWRITABLE
+
+
+@pytest.mark.parametrize("unbuffered", [False, True])
+@pytest.mark.usefixtures("world")
+def test_a_check_whose_output_cannot_be_written_is_a_line(*, unbuffered: bool) -> None:
+    """The result of a check is written to a full disk at once or at the end, with the same line and exit code."""
+    code = f"import sys; sys.stdout.reconfigure(write_through={unbuffered}); {PROGRAM}"
+    with Path("/dev/full").open("wb") as full:
+        assert run_command("check", "--json", "--quiet", code=code, out=full.fileno()) == UNWRITABLE
 
 
 @pytest.mark.parametrize("arguments", ["", "--json", "--account-id 501 --account-id 502"])
 def test_a_verified_load_whose_output_cannot_be_written_has_not_failed(world: World, arguments: str) -> None:
     """A verified load whose output cannot be written says so, and does not run the command of `--on-failure`."""
-    load = f"{COMMAND} load --only templates {arguments} --on-failure 'touch failed'"
-    ended = run_process("bash", "-c", f"{load} > /dev/full 2> >(grep -v INFO >&2)")
+    options = ["--only", "templates", *arguments.split(), "--on-failure", "touch failed"]
+    with Path("/dev/full").open("wb") as full:
+        ended = run_command("load", *options, out=full.fileno())
     line = "letters: the load is verified, but its result cannot be written: No space left on device.\n"
-    assert (ended.code, ended.err, Path("failed").exists()) == (1, line, False)
+    told = "".join(line for line in ended.err.splitlines(keepends=True) if not line.startswith("INFO"))
+    assert (ended.code, told, Path("failed").exists()) == (1, line, False)
 
 
-@pytest.mark.parametrize("options", ["2>&-", "--quiet >&-"])
-def test_a_closed_stream_stops_nothing(world: World, options: str) -> None:
+@pytest.mark.parametrize(("stream", "number", "options"), [("stderr", 2, []), ("stdout", 1, ["--quiet"])])
+def test_a_closed_stream_stops_nothing(world: World, stream: str, number: int, options: list[str]) -> None:
     """A load works with a closed stdout or stderr, as schedulers may start it."""
-    ended = run_process("sh", "-c", f"{COMMAND} load {options}")
+    as_python_starts = f"import os, sys; os.close({number}); sys.{stream} = sys.__{stream}__ = None"
+    ended = run_command("load", *options, code=f"{as_python_starts}; {PROGRAM}")
     assert (ended.code, "Traceback" in ended.err) == (0, False)
     assert is_complete(world, Path("letters.duckdb"))
+
+
+@pytest.mark.parametrize("output", ["| true", ">&-", "2>&-"])
+def test_python_ends_quietly_without_a_reader_or_a_stream(output: str) -> None:
+    """The end of the process adds no line to what a command wrote whose output nobody reads."""
+    assert run_process("bash", "-c", f"{COMMAND} schema {output}").err == ""
