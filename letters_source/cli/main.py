@@ -56,6 +56,7 @@ def cli() -> None:
 @contacts_option
 @path_option("--to", default="letters_demo.duckdb", words="DuckDB file to load into.")
 @output_options
+@naming_options()
 def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
     """Start an emulator of the service on this machine, load it into DuckDB, and show the tables."""
     from letters_source.cli.demo import load_demo
@@ -215,6 +216,7 @@ def schema(form: "Form | Literal['result']") -> None:
 @dataset_option("Schema of the tables.")
 @quiet_option
 @debug_option
+@naming_options()
 def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> None:
     """Draw charts of contacts, templates and loads on one self-contained HTML page."""
     from letters_source.destination.ledger import last_runs
@@ -246,6 +248,7 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
     help="table shows the first 40 rows, csv and json all of them.",
 )
 @debug_option
+@naming_options()
 def query(sql: str, source: Path, dataset: str | None, form: "QueryForm") -> None:
     """Open the last load read-only, run a query of DuckDB's SQL, and print its rows.
 

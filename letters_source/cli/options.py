@@ -39,6 +39,15 @@ NAMES = {
 """The options that are named otherwise than their settings."""
 REMEDY = re.compile(rf"(?<=\b[Ss]et ){re.escape(SECTION)}\.(\w+)( to true)?")
 """A setting that a message says to set."""
+ARGUMENT = re.compile(r"\b(another|with) (dataset|path|HTML file|file for readers)\b")
+"""An argument that a message says to change."""
+OPTIONS = {
+    "dataset": ("--dataset",),
+    "path": ("--to", "--from"),
+    "HTML file": ("--html",),
+    "file for readers": ("--publish",),
+}
+"""The options of these arguments."""
 METAVARS = {int: "N", float: "X", date: "DAY"}
 
 
@@ -203,12 +212,14 @@ def with_filters(options: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def naming_options() -> Iterator[None]:
-    """Let an error name options: the one of a wrong setting if it was typed, and those that the message says to set."""
+    """Let an error name options: that of a wrong value if it was typed, and those that the message says to change."""
     try:
         yield
     except LettersError as error:
         context = click.get_current_context()
-        message = with_option(error, context) if isinstance(error, SettingsError) else str(error)
+        message = str(error)
+        if isinstance(error, SettingsError):
+            message = ARGUMENT.sub(partial(as_argument, context), with_option(error, context))
         # the same error, not a copy: programs read its class and attributes
         error.args = (REMEDY.sub(partial(as_option, context), message),)
         raise
@@ -217,6 +228,12 @@ def naming_options() -> Iterator[None]:
 def as_option(context: click.Context, found: re.Match[str]) -> str:
     """Return the option of a setting, unchanged if the command has none; a flag has no value."""
     return option_of(found[1], context) or found[0]
+
+
+def as_argument(context: click.Context, found: re.Match[str]) -> str:
+    """Return the option of an argument, unchanged if the command has none."""
+    offered = {name for param in context.command.params for name in param.opts}
+    return next((f"{found[1]} {option}" for option in OPTIONS[found[2]] if option in offered), found[0])
 
 
 def option_of(name: str, context: click.Context) -> str:

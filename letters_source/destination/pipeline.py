@@ -104,7 +104,9 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
     place = str(to or DEFAULT_PLACES[kind])
     if kind == "postgres":
         if place:
-            raise DestinationError(f"{kind} takes no --to: set DESTINATION__POSTGRES__CREDENTIALS=postgresql://...")
+            variable = "DESTINATION__POSTGRES__CREDENTIALS"
+            problem = f"does not apply to {kind}: set {variable} to postgresql://user:password@host/database"
+            raise DestinationError(f"to {problem}.", key="to", problem=problem)
         return place
     scheme, is_url, rest = place.partition("://")
     if not is_url:
@@ -114,7 +116,7 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
         raise DestinationError(f"{place} has no bucket name: write {scheme}://bucket/folder.")
     if kind == "duckdb":
         raise DestinationError(
-            f"{place} is not a local path: use buckets with --destination parquet, delta or iceberg; "
+            f"{place} is not a local path: use buckets with parquet, delta or iceberg; "
             "to load elsewhere, pass your own dlt pipeline to run()."
         )
     return place

@@ -77,7 +77,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         keys = ", ".join(setting(place, field) for field in error.fields)
         raise DestinationError(f"The destination {name} is not configured: set {keys}.") from error
     except ValueError as error:
-        advice = "choose another --to" if is_files(pipeline) else f"set {setting(pipeline.destination)}"
+        advice = "choose another path" if is_files(pipeline) else f"set {setting(pipeline.destination)}"
         raise DestinationError(f"The destination cannot be used: {reason(error)}; {advice}.") from error
 
 
@@ -152,5 +152,5 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
     except (OSError, import_module("botocore.exceptions").BotoCoreError) as error:
         raise DestinationUnreachable(
             f"{client.config.bucket_url} cannot be written: {reason(error)}; "
-            f"set {setting(pipeline.destination)}__..., or choose another --to."
+            f"set {setting(pipeline.destination)}__..., or choose another path."
         ) from error

@@ -26,22 +26,27 @@ def place_of_copy(file: Path | str | None) -> Path | None:
 def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
     """Check that a copy of a pipeline's database can be published to a file, or raise `DestinationError`."""
     if not is_duckdb(pipeline):
-        raise DestinationError("Only DuckDB files can be published: remove --publish, or load into duckdb.")
+        raise DestinationError("Only DuckDB files can be published: load into duckdb, or publish nothing.")
     loaded = duckdb_file(pipeline)
     if loaded and loaded.resolve() == file.resolve():
-        raise DestinationError(f"--publish must differ from the database being loaded: {file}.")
+        problem = f"must differ from the database being loaded: {file}"
+        raise DestinationError(f"publish {problem}.", key="publish", problem=problem)
     if catalog_of(file) in (pipeline.dataset_name, f"{pipeline.dataset_name}_staging", *RESERVED):
-        raise DestinationError(f"DuckDB cannot tell {file.name} from a dataset of that name: choose another --publish.")
+        raise DestinationError(
+            f"DuckDB cannot tell {file.name} from a dataset of that name: choose another file for readers."
+        )
     if os.path.isdir(file):
-        raise DestinationError(f"{file} is a folder: choose a file for --publish.")
+        raise DestinationError(f"{file} is a folder: choose another file for readers.")
     if not os.path.isdir(file.parent):
         raise DestinationError(
             f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another "
-            "--publish."
+            "file for readers."
         )
     if os.path.exists(file) and not is_duckdb_file(file):
-        raise DestinationError(f"{file} is not a DuckDB file and would be overwritten: choose another --publish.")
-    check_writable(file.parent, "--publish")
+        raise DestinationError(
+            f"{file} is not a DuckDB file and would be overwritten: choose another file for readers."
+        )
+    check_writable(file.parent, "file for readers")
 
 
 def is_duckdb_file(file: Path) -> bool:

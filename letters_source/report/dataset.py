@@ -49,7 +49,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
 def stored_tables(connection: duckdb.DuckDBPyConnection, place: Path, dataset: str) -> Mapping[str, str]:
     """Return the query of the current rows of each stored table."""
     if not os.path.exists(place):
-        raise SettingsError(f"{place} does not exist: load first, or name another file or folder with --from.")
+        raise SettingsError(f"{place} does not exist: load first, or name another path.")
     relations = folder_relations(place, dataset) if place.is_dir() else file_relations(connection, place, dataset)
     return {name: f"FROM {relation}{current(connection, relation)}" for name, relation in relations.items()}
 
@@ -85,7 +85,7 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
 def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
     """Return the error for a missing dataset, which names the datasets that exist."""
     found = ", ".join(sorted({name for name in others if not name.endswith("_staging")})) or "none"
-    return SettingsError(f"{place} holds no dataset {dataset}; name another with --dataset (found: {found}).")
+    return SettingsError(f"{place} holds no dataset {dataset}; name another dataset (found: {found}).")
 
 
 def current(connection: duckdb.DuckDBPyConnection, relation: str) -> str:

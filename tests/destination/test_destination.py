@@ -278,7 +278,7 @@ def test_a_place_where_no_file_can_be_is_refused(work: Path, name: str) -> None:
     """A broken or circular link and a name that is too long are refused as DuckDB files."""
     (work / "circle.duckdb").symlink_to("circle.duckdb")
     (work / "nowhere.duckdb").symlink_to("missing")
-    with pytest.raises(DestinationError, match=r"cannot be reached: .+; choose another --to"):
+    with pytest.raises(DestinationError, match=r"cannot be reached: .+; choose another path"):
         check_duckdb(work / name)
 
 
@@ -466,12 +466,12 @@ def test_local_places_of_the_users_own_pipelines_are_looked_at_too(work: Path) -
     (work / "notes.txt").write_text("notes")
     folder = pipeline_to(dlt.destinations.filesystem((work / "notes.txt").as_uri()))
     assert refusal(lambda: check_destination(folder)) == (
-        f"{work / 'notes.txt'} is a file, not a folder; choose another --to."
+        f"{work / 'notes.txt'} is a file, not a folder; choose another path."
     )
     file = pipeline_to(dlt.destinations.duckdb(str(work / "none/new.duckdb")))
     assert refusal(lambda: check_destination(file)) == (
         f"{work / 'none/new.duckdb'}: the folder {work / 'none'} does not exist or is not accessible; "
-        "create it, or choose another --to."
+        "create it, or choose another path."
     )
 
 
@@ -479,7 +479,7 @@ def test_a_folder_whose_name_needs_escapes_is_found(work: Path) -> None:
     """A Parquet place whose URL needs escapes is found, and refused if it is a file."""
     (work / "a b ü%20").write_text("notes")
     message = refusal(lambda: check_destination(make_pipeline("parquet", "a b ü%20")))
-    assert message == f"{work / 'a b ü%20'} is a file, not a folder; choose another --to."
+    assert message == f"{work / 'a b ü%20'} is a file, not a folder; choose another path."
 
 
 def test_places_beyond_this_machine_are_not_looked_at() -> None:
@@ -493,7 +493,7 @@ def test_a_duckdb_file_in_a_missing_folder_is_refused(work: Path) -> None:
     for folder in (work / "none", work / "notes.txt"):
         file = folder / "new.duckdb"
         assert refusal(partial(check_duckdb, file)) == (
-            f"{file}: the folder {folder} does not exist or is not accessible; create it, or choose another --to."
+            f"{file}: the folder {folder} does not exist or is not accessible; create it, or choose another path."
         )
     assert not (work / "none").exists()
 
@@ -517,7 +517,7 @@ def test_the_nearest_folder_that_exists_must_be_a_folder(work: Path, below: str)
     assert not (work / "new").exists()
     (work / "notes.txt").touch()
     assert refusal(lambda: check_folder(work / "notes.txt" / below)) == (
-        f"{work / 'notes.txt'} is a file, not a folder; choose another --to."
+        f"{work / 'notes.txt'} is a file, not a folder; choose another path."
     )
 
 
@@ -530,7 +530,7 @@ def test_a_folder_that_cannot_be_written_is_refused(
     """A folder that cannot be written is refused with the message of the operating system."""
     assert (
         refusal(lambda: check(unwritable / below))
-        == f"{unwritable} cannot be written: Permission denied; " + "make it writable, or choose another --to."
+        == f"{unwritable} cannot be written: Permission denied; " + "make it writable, or choose another path."
     )
 
 

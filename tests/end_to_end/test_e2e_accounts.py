@@ -287,7 +287,7 @@ def test_shared_ids_that_are_allowed_are_counted_by_account(letters: Letters, wo
 def test_accounts_that_would_share_a_dataset_are_refused(letters: Letters, world: World) -> None:
     """The message names both accounts; the command sends no request and makes no file."""
     assert letters("load", "--account-id", "A", "--account-id", "a") == Outcome(
-        2, "", "letters: Two of the accounts A, a would share a dataset; load one into another dataset.\n"
+        2, "", "letters: Two of the accounts A, a would share a dataset; load one into another --dataset.\n"
     )
     assert world.emulator.hits == []
     assert not Path("letters.duckdb").exists()

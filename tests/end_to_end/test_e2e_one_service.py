@@ -36,7 +36,7 @@ def words(listing: str, held: str, wanted: str) -> str:
     """The message that names both services and what to do."""
     return (
         f"{listing}: the dataset letters_data was loaded from {held}, and base_url is {wanted}. Check base_url; "
-        "to keep both, choose another dataset with --dataset; if the service moved, set "
+        "to keep both, choose another dataset; if the service moved, set "
         "sources.letters.allow_other_service to true for one load, which replaces the current rows."
     )
 
@@ -107,7 +107,8 @@ def test_the_command_takes_the_option(
     world.start_loaded()
     monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", other)
     refused = words("templates", world.settings["base_url"], other)
-    line = f"letters: {refused.replace('sources.letters.allow_other_service to true', '--allow-other-service')}\n"
+    refused = refused.replace("sources.letters.allow_other_service to true", "--allow-other-service")
+    line = f"letters: {refused.replace('another dataset', 'another --dataset')}\n"
     assert letters("load", "--quiet") == Outcome(2, "", line)
     assert letters("load", "--quiet", "--allow-other-service") == Outcome(0, "", "")
 

@@ -74,7 +74,7 @@ def test_a_duckdb_target_that_is_a_folder_or_a_pipe_is_refused(
     make(place)
     assert (
         refuse("duckdb", place)
-        == f"{place} cannot be opened for writing: it is not a regular file; choose another --to."
+        == f"{place} cannot be opened for writing: it is not a regular file; choose another path."
     )
 
 
@@ -82,7 +82,7 @@ def test_a_missing_folder_is_refused(refuse: Refuse, tmp_path: Path) -> None:
     """A missing parent folder is refused and not made, since the path may be misspelled."""
     place = tmp_path / "missing/letters.duckdb"
     assert refuse("duckdb", place) == (
-        f"{place}: the folder {place.parent} does not exist or is not accessible; create it, or choose another --to."
+        f"{place}: the folder {place.parent} does not exist or is not accessible; create it, or choose another path."
     )
     assert not place.parent.exists()
 
@@ -92,14 +92,14 @@ def test_a_file_below_a_file_is_refused(refuse: Refuse, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     place = tmp_path / "notes.txt/letters.duckdb"
     assert refuse("duckdb", place) == (
-        f"{place}: the folder {place.parent} does not exist or is not accessible; create it, or choose another --to."
+        f"{place}: the folder {place.parent} does not exist or is not accessible; create it, or choose another path."
     )
 
 
 def test_a_parquet_target_that_is_a_file_is_refused(refuse: Refuse, tmp_path: Path) -> None:
     """A Parquet folder that is a file, or lies below one, is refused."""
     (tmp_path / "notes.txt").touch()
-    message = f"{tmp_path / 'notes.txt'} is a file, not a folder; choose another --to."
+    message = f"{tmp_path / 'notes.txt'} is a file, not a folder; choose another path."
     assert refuse("parquet", tmp_path / "notes.txt") == message
     assert refuse("parquet", tmp_path / "notes.txt/below") == message
 
@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_written_is_refused(unwritable: Path, check: Cal
         check(unwritable / "new")
     assert (
         str(caught.value)
-        == f"{unwritable} cannot be written: Permission denied; make it writable, or choose another --to."
+        == f"{unwritable} cannot be written: Permission denied; make it writable, or choose another path."
     )
 
 
@@ -193,8 +193,7 @@ def test_a_table_of_another_program_is_refused_at_once(begin: Begin) -> None:
     with pytest.raises(SettingsError) as caught:
         world.load()
     assert str(caught.value) == (
-        "the dataset letters_data holds a table contacts that is not from a load; "
-        "choose another dataset with --dataset."
+        "the dataset letters_data holds a table contacts that is not from a load; choose another dataset."
     )
     assert world.emulator.hits == []
     with duckdb.connect(str(world.place)) as connection:

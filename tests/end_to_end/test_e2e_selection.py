@@ -97,7 +97,7 @@ def test_rows_of_another_choice_are_refused(full: World, name: str) -> None:
     listing = "contacts" if "only" in changes else "templates"
     assert message == (
         f"{listing}: the dataset letters_data was loaded {before}, and this load is {words}; "
-        "to keep both, choose another dataset with --dataset."
+        "to keep both, choose another dataset."
     )
     assert full.emulator.hits[asked:] == []
 
@@ -110,7 +110,7 @@ def test_mailings_are_of_the_account_of_the_contacts(begin: Begin, first: str, t
     world.load(only=(first,), account_id="501", **settings)
     assert refused(world, only=(then,), account_id="502", **settings) == (
         f"{then}: the dataset letters_data holds {first} of the account 501, and this load is for 502; "
-        "to keep both, choose another dataset with --dataset."
+        "to keep both, choose another dataset."
     )
     assert refused(world, only=(then,), **settings).count("this load is for the token's own;") == 1
     world.load(only=(then,), account_id="501", **settings)
@@ -160,7 +160,7 @@ def test_the_same_again_is_loaded(begin: Begin, kind: Kind) -> None:
     assert message == (
         'contacts: the dataset letters_data was loaded with address_status=["Failed", "Verified"], '
         'last_mailed_status=["Mailed"], search="a", tags=["4", "house"], and this load is without address_status and '
-        "last_mailed_status and search and tags; to keep both, choose another dataset with --dataset."
+        "last_mailed_status and search and tags; to keep both, choose another dataset."
     )
 
 
@@ -191,7 +191,7 @@ def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
     wanted = next(iter(other), "replace")
     assert refused(world, **other) == (
         f"templates: the dataset letters_data was loaded in mode {mode}, and this load is in mode {wanted}; "
-        "to keep both, choose another dataset with --dataset."
+        "to keep both, choose another dataset."
     )
 
 
@@ -256,7 +256,7 @@ def test_an_environment_that_is_not_named_is_any(begin: Begin) -> None:
     world.load()
     assert refused(world, environment="production") == (
         "templates: the dataset letters_data was loaded for environment demo, and this load is for environment "
-        "production; to keep both, choose another dataset with --dataset."
+        "production; to keep both, choose another dataset."
     )
 
 
@@ -329,7 +329,7 @@ def test_a_dataset_of_the_first_release_is_loaded_on(begin: Begin) -> None:
     change(world.place, "alter table letters_data.listing_audit drop mode")
     assert refused(world, history=True) == (
         "templates: the dataset letters_data was loaded in mode replace, and this load is in mode history; "
-        "to keep both, choose another dataset with --dataset."
+        "to keep both, choose another dataset."
     )
 
 
@@ -370,7 +370,7 @@ def test_the_command_refuses_in_one_line(letters: Letters, begin: Begin, monkeyp
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "letters: contacts: the dataset letters_data was loaded without search, and this load is "
-        'with search="smith"; to keep both, choose another dataset with --dataset.\n'
+        'with search="smith"; to keep both, choose another --dataset.\n'
     )
     assert contents(world.place) == before
     assert world.emulator.hits[asked:] == []

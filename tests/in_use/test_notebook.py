@@ -100,9 +100,7 @@ def test_a_missing_file_is_told_in_a_sentence(project: Path) -> None:
     """A missing file ends the notebook with one line that names it, without a traceback."""
     with pytest.raises(SystemExit) as caught:
         run_notebook("--from", "nowhere.duckdb")
-    assert caught.value.code == (
-        f"{project}/nowhere.duckdb does not exist: load first, or name another file or folder with --from."
-    )
+    assert caught.value.code == (f"{project}/nowhere.duckdb does not exist: load first, or name another path.")
 
 
 def test_a_published_copy_is_read_while_the_file_is_written(loaded: World, tmp_path: Path) -> None:

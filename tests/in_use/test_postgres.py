@@ -481,7 +481,10 @@ def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
         2, "", "letters: The destination postgres is not configured: set DESTINATION__POSTGRES__CREDENTIALS.\n"
     )
     assert letters("load", "--destination", "postgres", "--to", "somewhere") == Outcome(
-        2, "", "letters: postgres takes no --to: set DESTINATION__POSTGRES__CREDENTIALS=postgresql://...\n"
+        2,
+        "",
+        "letters: option --to does not apply to postgres: "
+        "set DESTINATION__POSTGRES__CREDENTIALS to postgresql://user:password@host/database.\n",
     )
     assert world.emulator.hits == []
 

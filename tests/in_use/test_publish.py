@@ -212,14 +212,14 @@ def test_a_first_load_stays_when_its_copy_fails(world: World, readers: Path) -> 
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("letters.duckdb", "--publish must differ from the database being loaded: "),
+        ("letters.duckdb", "publish must differ from the database being loaded: "),
         ("letters_data.duckdb", "DuckDB cannot tell letters_data.duckdb from a dataset of that name"),
         ("letters_data_staging.v2.duckdb", "DuckDB cannot tell"),
         (
             "missing/readers.duckdb",
-            "missing does not exist or is not accessible; create it, or choose another --publish.",
+            "missing does not exist or is not accessible; create it, or choose another file for readers.",
         ),
-        (".", "is a folder: choose a file for --publish."),
+        (".", "is a folder: choose another file for readers."),
     ],
 )
 def test_a_file_that_cannot_be_published_is_refused_at_once(world: World, place: str, reason: str) -> None:
