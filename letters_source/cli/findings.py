@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from letters_source.cli.display import console, make_table, print_table, progress
-from letters_source.extract.check import Findings, check_service
+from letters_source.extract.check import Finding, Findings, check_service
 
 
 def check_shown(
@@ -26,33 +26,36 @@ def check_shown(
 def show_findings(findings: Findings) -> None:
     """Print what a load would find, how long it would take, what filters do, and when the access token expires."""
     probed = ("largest page",) if any(found.largest_page is not None for found in findings.listings) else ()
-    table = make_table("listing", "rows", "rows per page", "requests", "latency", "estimate", *probed)
+    # narrow terminals drop the last ones
+    table = make_table("listing", "rows", "estimate", *probed, "rows per page", "requests", "latency")
     for found in findings.listings:
-        figures = (
+        table.add_row(
+            found.listing,
             f"{found.count:,}",
+            f"{found.seconds:.1f} s",
+            *(f"{found.largest_page or 0:,}" for _ in probed),
             f"{found.page_size:,}" if found.page_size else "one page",
             f"{found.requests:,}",
             f"{found.latency * 1000:.0f} ms",
-            f"{found.seconds:.1f} s",
-            f"{found.largest_page or 0:,}",
         )
-        table.add_row(found.listing, *figures[: len(table.columns) - 1])
     print_table(table)
-    show_filters(findings)
+    for found in findings.listings:
+        show_filters(found)
+    for found in findings.listings:
+        for effect in found.filters.values():
+            if effect.message:
+                console().print(effect.message)
     end = findings.expires
     expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
     console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")
 
 
-def show_filters(findings: Findings) -> None:
-    """Print the effect of each filter, and the message of each probe that the service refused or failed."""
-    table = make_table("filter", *(found.listing for found in findings.listings))
-    for name in dict.fromkeys(name for found in findings.listings for name in found.filters):
-        table.add_row(name, *(str(found.filters.get(name, "")) for found in findings.listings))
+def show_filters(found: Finding) -> None:
+    """Print the effect of each filter of a listing."""
+    table = make_table(f"filter of {found.listing}", "effect")
+    for name, effect in found.filters.items():
+        table.add_row(name, str(effect))
     print_table(table)
-    messages = [effect.message for found in findings.listings for effect in found.filters.values() if effect.message]
-    for message in messages:
-        console().print(message)
 
 
 def to_json(findings: Findings) -> dict[str, Any]:
