@@ -1,26 +1,31 @@
-"""Progress at a terminal: the phase of a load, and a bar for each pass over a listing."""
+"""Progress at a terminal: a bar for each pass over a listing, and the phase of the load below them."""
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Column
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TimeRemainingColumn
+from rich.spinner import Spinner
+from rich.table import Column, Table
 from rich.text import Text
 
 from letters_source.pagination.reader import ProgressCallback
 from letters_source.tables import MAILINGS
 from letters_source.telemetry import PHASES
+
+
+class Name(ProgressColumn):
+    """The name of a bar; a long one loses its beginning, because the names of a facet's bars differ at their ends."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(Column(no_wrap=True))
+        self.width = width
+
+    def render(self, task: Task) -> Text:
+        """Return the name, or its end."""
+        name = task.description
+        return Text(name if len(name) <= self.width else f"…{name[1 - self.width :]}")
 
 
 class Amount(ProgressColumn):
@@ -30,9 +35,8 @@ class Amount(ProgressColumn):
         super().__init__(Column(no_wrap=True))
 
     def render(self, task: Task) -> Text:
-        """Return both numbers and their unit; nothing for a phase, whose extent is unknown."""
-        text = "" if task.total is None else f"{task.completed:,.0f}/{task.total:,.0f} {task.fields['unit']}"
-        return Text(text, no_wrap=True)
+        """Return both numbers and their unit."""
+        return Text(f"{task.completed:,.0f}/{task.total:,.0f} {task.fields['unit']}", no_wrap=True)
 
 
 class Rate(ProgressColumn):
@@ -41,7 +45,24 @@ class Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
         """Return the rate, once there is one."""
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None or task.total is None else f"{speed:,.0f}/s")
+        return Text("" if speed is None else f"{speed:,.0f}/s")
+
+
+class PhaseProgress(Progress):
+    """Progress bars with the phase of the load below them, which wraps where it is longer than a line."""
+
+    def __init__(self, console: Console) -> None:
+        # before rich draws for the first time
+        self.phase, self.spinner = "", Spinner("dots")
+        super().__init__(*columns(console.width), console=console)
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """Yield the bars, then the phase; rich calls this."""
+        yield from super().get_renderables()
+        if self.phase:
+            line = Table.grid(padding=(0, 1))
+            line.add_row(self.spinner, Text(self.phase))
+            yield line
 
 
 class Bars:
@@ -50,7 +71,6 @@ class Bars:
     def __init__(self, progress: Progress, unit: str) -> None:
         self.progress, self.unit = progress, unit
         self.tasks: dict[tuple[str, int], TaskID] = {}
-        self.done: dict[TaskID, int] = {}
 
     def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
         """Advance by one response, but not past the count, because some rows are read twice."""
@@ -58,25 +78,20 @@ class Bars:
             words = listing if walk == 1 else f"{listing}, pass {walk}"
             unit = "days" if listing == MAILINGS.name else self.unit
             self.tasks[listing, walk] = self.progress.add_task(words, total=count, unit=unit)
-        task = self.tasks[listing, walk]
-        # rich removes phases from its list of tasks, so a task's id is not its index there
-        self.done[task] = min(self.done.get(task, 0) + rows, count)
-        self.progress.update(task, total=count, completed=self.done[task])
+        task = self.progress.tasks[self.tasks[listing, walk]]
+        self.progress.update(task.id, total=count, completed=min(task.completed + rows, count))
 
 
 class PhaseLine(logging.Handler):
     """Shows the newest phase below the bars."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: PhaseProgress) -> None:
         super().__init__()
         self.progress = progress
-        self.task: TaskID | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Replace the phase that is shown."""
-        if self.task is not None:
-            self.progress.remove_task(self.task)
-        self.task = self.progress.add_task(record.getMessage(), total=None, unit="")
+        self.progress.phase = record.getMessage()
 
 
 def columns(width: int) -> list[ProgressColumn]:
@@ -85,10 +100,9 @@ def columns(width: int) -> list[ProgressColumn]:
     before = [(50, 2, SpinnerColumn())]
     after = [(80, 15, BarColumn(14)), (0, 25, Amount()), (90, 10, Rate()), (60, 7, TimeRemainingColumn(compact=True))]
     room = width - sum(own for least, own, _ in (*before, *after) if width >= least)
-    name = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=room))
     return [
         *(column for least, _, column in before if width >= least),
-        name,
+        Name(room),
         *(column for least, _, column in after if width >= least),
     ]
 
@@ -96,13 +110,14 @@ def columns(width: int) -> list[ProgressColumn]:
 @contextmanager
 def progress_on(console: Console, unit: str) -> Iterator[ProgressCallback]:
     """Show progress on a console while the block runs."""
-    with Progress(*columns(console.width), console=console) as bars:
+    with PhaseProgress(console) as bars:
         line = PhaseLine(bars)
         PHASES.addHandler(line)
         level, PHASES.propagate = PHASES.level, False
         PHASES.setLevel(logging.DEBUG)
         try:
             yield Bars(bars, unit).watch
+            bars.phase = ""
         finally:
             PHASES.removeHandler(line)
             PHASES.setLevel(level)

@@ -2,6 +2,8 @@
 
 import io
 import logging
+import re
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -24,3 +26,31 @@ def test_phases_that_are_replaced_leave_bars_alone(width: int) -> None:
     # what rich draws last, as it draws all bars anew each time
     assert out.getvalue().rpartition("templates")[2].count("14/14 rows") == 2
     assert (PHASES.handlers, PHASES.level, PHASES.propagate) == ([], logging.NOTSET, True)
+
+
+STATUSES = "contacts__last_mailed_statuses"
+FACETS = (f"{STATUSES} In Transit", f"{STATUSES} Mailed", "templates__shared True")
+WAITING = "waiting: A load of dlt's pipeline letters is already running, pid 12345"
+
+
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [
+        (40, ["…ses In Transit", "…tatuses Mailed", "…s__shared True"]),
+        (60, ["…ailed_statuses In Transit", "…st_mailed_statuses Mailed", "templates__shared True"]),
+        (100, list(FACETS)),
+    ],
+)
+def test_bars_and_phases_can_be_told_apart_at_any_width(width: int, names: list[str]) -> None:
+    """Bars of facets keep the ends of their names, where they differ; a long phase wraps instead of being cut."""
+    out = io.StringIO()
+    with suppress(KeyboardInterrupt), progress_on(Console(file=out, width=width), "rows") as watch:
+        for name in FACETS:
+            watch(name, 1, 1_000_000, 1_000_000)
+        PHASES.info(WAITING)
+        raise KeyboardInterrupt
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert [re.split(" [━1]", line)[0].strip() for line in lines[:3]] == names
+    assert all("1,000,000/1,000,000 rows" in line for line in lines[:3])
+    # after the spinner
+    assert " ".join(lines[3:])[2:] == WAITING
