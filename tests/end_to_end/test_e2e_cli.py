@@ -901,6 +901,7 @@ def test_narrow_terminals_drop_columns_and_cut_no_figure(world: World, width: in
     assert re.search(r"^ *.? *contacts[^\n]* 45/45 rows", plain, re.MULTILINE)
 
 
+@pytest.mark.usefixtures("world")
 @pytest.mark.parametrize(
     ("width", "head"),
     [
@@ -909,12 +910,10 @@ def test_narrow_terminals_drop_columns_and_cut_no_figure(world: World, width: in
         (40, ["listing", "rows", "estimate"]),
     ],
 )
-def test_check_on_narrow_terminals_keeps_rows_and_filters(world: World, width: int, head: list[str]) -> None:
+def test_check_on_narrow_terminals_keeps_rows_and_filters(width: int, head: list[str]) -> None:
     """A narrow terminal drops the less important figures of a check; each filter of both listings keeps its effect."""
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(width)}
-    child = pexpect.spawn(COMMAND, ["check", "--probe"], encoding="utf-8", timeout=60, env=environment)
-    child.expect(pexpect.EOF)
-    shown = rows_shown(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(child.before)).replace("\r", "\n"))
+    done = run_at_terminal("check", "--probe", columns=width, wholly=True)
+    shown = rows_shown(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err).replace("\r", "\n"))
     assert shown[0] == head
     assert [row[:2] for row in shown[1:3]] == [["templates", "7"], ["contacts", "45"]]
     assert shown[3:] == FILTER_CELLS
