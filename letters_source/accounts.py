@@ -18,7 +18,7 @@ from letters_source.destination.publish import check_published, place_of_copy, p
 from letters_source.errors import SettingsError
 from letters_source.extract.probe import check_apart
 from letters_source.extract.task import LoadContext, listing_task
-from letters_source.load import parts_in, run
+from letters_source.load import run, selected_names
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Result
 from letters_source.service.listings import LISTINGS
@@ -97,8 +97,8 @@ def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings
     if resolved.allow_shared_ids:
         return
     context = LoadContext.of(resolved, token_source(resolved, settings))
-    parts = parts_in(only)
-    wanted = {MAILINGS.listing if part == MAILINGS.name else part for part in parts} or {*LISTINGS}
+    names = selected_names(only)
+    wanted = {MAILINGS.listing if name == MAILINGS.name else name for name in names} or {*LISTINGS}
     for name, listing in LISTINGS.items():
         if name in wanted:
             check_apart(listing_task(listing, context), accounts)

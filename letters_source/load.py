@@ -49,7 +49,7 @@ from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
 from letters_source.telemetry import count, entered, phase, shared, span
 
-PARTS = (*LISTINGS, MAILINGS.name)
+LOADABLE = (*LISTINGS, MAILINGS.name)
 
 
 def run(
@@ -93,7 +93,7 @@ def load_verified(
     pipeline: dlt.Pipeline, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
 ) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
-    source = choose_parts(letters(watch, **settings), only)
+    source = select_resources(letters(watch, **settings), only)
     names = {resource.table_name for resource in source.selected_resources.values()}
     tables = [table for table in TABLES if table.name in names]
     wait = resolve_settings(settings).lock_wait
@@ -155,20 +155,20 @@ def settle(
     if kind in KEYS_IN:
         create_keys(client, pipeline.default_schema, tables)
     if kind in VIEWS_IN and any(audit["mode"] == "history" for audit in audits):
-        create_current_views(client, (table for table in tables if table.key and table.part != "window"))
+        create_current_views(client, (table for table in tables if table.key and table.origin != "window"))
     return audits
 
 
-def choose_parts(source: DltSource, only: Sequence[str]) -> DltSource:
-    """Return the source with the selected parts, unchanged if none is given, or raise `SettingsError`."""
-    parts = parts_in(only)
-    return source.with_resources(*parts) if parts else source
+def select_resources(source: DltSource, only: Sequence[str]) -> DltSource:
+    """Return the source with the selected resources, unchanged if none is given, or raise `SettingsError`."""
+    names = selected_names(only)
+    return source.with_resources(*names) if names else source
 
 
-def parts_in(only: Sequence[str]) -> set[str]:
-    """Return the names of the parts to load, or raise `SettingsError`."""
-    parts = {only} if isinstance(only, str) else set(only)
-    if unknown := parts - set(PARTS):
-        problem = f"must name {', '.join(PARTS)}, got {', '.join(sorted(unknown))}"
+def selected_names(only: Sequence[str]) -> set[str]:
+    """Return the names of what to load, or raise `SettingsError`."""
+    names = {only} if isinstance(only, str) else set(only)
+    if unknown := names - set(LOADABLE):
+        problem = f"must name {', '.join(LOADABLE)}, got {', '.join(sorted(unknown))}"
         raise SettingsError(f"only {problem}.", key="only", problem=problem)
-    return parts
+    return names

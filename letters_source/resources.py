@@ -148,8 +148,8 @@ def take_table(
     """Return a table's rows from an item; for history with filters, a child also gets markers of the listed rows."""
     item = unwrapped(item)
     if isinstance(item, ListingRows):
-        own = [] if table.part == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
-        listed = [listed_rows(accepted(item.rows)["id"], table)] if filtered and table.part != "row" else []
+        own = [] if table.origin == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
+        listed = [listed_rows(accepted(item.rows)["id"], table)] if filtered and table.origin != "row" else []
         return [stamped(rows, table) for rows in (*own, *listed)] or None
     if isinstance(item, TableRows) and item.table == table.name:
         return stamped(with_hash(item.rows, table, mode), table)

@@ -79,7 +79,7 @@ def declare_tables(schema: Schema, settings: Settings) -> None:
 
 def is_wanted(table: Table, *, facets: bool, mailings: bool) -> bool:
     """Return whether a table is part of a load with these settings."""
-    return {"facet": facets, "window": mailings}.get(table.part, True)
+    return {"facet": facets, "window": mailings}.get(table.origin, True)
 
 
 def listing_resources(task: Task) -> Iterator[DltResource]:

@@ -168,14 +168,14 @@ class LettersReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a partition's rows once its listing is proven complete, or raise `LettersError`."""
-        part, selection = cast("ListingPartition", partition), self.selection
-        task = task_of(part, selection.overrides)
-        if part.account is not None and len(selection.accounts) > 1 and not task.settings.allow_shared_ids:
-            check_apart(task, neighbors(part.account, selection.accounts))
+        wanted, selection = cast("ListingPartition", partition), self.selection
+        task = task_of(wanted, selection.overrides)
+        if wanted.account is not None and len(selection.accounts) > 1 and not task.settings.allow_shared_ids:
+            check_apart(task, neighbors(wanted.account, selection.accounts))
         # Spark's folders for temporary files, on disks meant for data
         folders = os.environ.get("SPARK_LOCAL_DIRS")
         for rows in read_table(task, selection.table, Path(folders.split(",")[0]) if folders else None):
-            account = pa.repeat(pa.scalar(part.account), rows.num_rows)
+            account = pa.repeat(pa.scalar(wanted.account), rows.num_rows)
             whole = rows.add_column(0, ACCOUNT.field, account) if selection.has_account_column else rows
             yield from whole.combine_chunks().to_batches()
 
@@ -186,12 +186,12 @@ def neighbors(account: str, accounts: tuple[str, ...]) -> list[str]:
     return [one for one in accounts if one in (account, following)]
 
 
-def task_of(part: ListingPartition, overrides: Overrides) -> Task:
+def task_of(partition: ListingPartition, overrides: Overrides) -> Task:
     """Return the task of reading a partition; the executor's environment and files have the secrets."""
-    if part.account is not None:
-        overrides = {**overrides, "account_id": part.account}
-    settings = share_of(resolve_settings(overrides), part.at_once)
-    return listing_task(listing_named(part.listing), LoadContext.of(settings, token_source(settings, overrides)))
+    if partition.account is not None:
+        overrides = {**overrides, "account_id": partition.account}
+    settings = share_of(resolve_settings(overrides), partition.at_once)
+    return listing_task(listing_named(partition.listing), LoadContext.of(settings, token_source(settings, overrides)))
 
 
 def share_of(settings: Settings, tasks: int) -> Settings:

@@ -61,22 +61,22 @@ class Column:
 class Table:
     """A table.
 
-    `part` is the origin of its rows: a listing's rows (`row`), an object or a list of objects in them, the listing's
-    ids under each value of a filter (`facet`), or in each window of days (`window`). Tables without a listing also have
-    `row`.
+    `origin` is where its rows come from: a listing's rows (`row`), an object or a list of objects in them, the
+    listing's ids under each value of a filter (`facet`), or in each window of days (`window`). Tables without a listing
+    also have `row`.
     """
 
     name: str
     description: str
     columns: tuple[Column, ...]
     listing: str = ""
-    part: Literal["row", "object", "list", "facet", "window"] = "row"
+    origin: Literal["row", "object", "list", "facet", "window"] = "row"
     wire: str = ""
 
     @property
     def is_child(self) -> bool:
         """Return whether its rows belong to rows of its listing's main table."""
-        return self.part != "row"
+        return self.origin != "row"
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -156,7 +156,7 @@ TEMPLATES__CREATOR = Table(
         UNDOCUMENTED,
     ),
     listing="templates",
-    part="object",
+    origin="object",
     wire="creator",
 )
 TEMPLATES__PRODUCT = Table(
@@ -176,7 +176,7 @@ TEMPLATES__PRODUCT = Table(
         UNDOCUMENTED,
     ),
     listing="templates",
-    part="object",
+    origin="object",
     wire="product",
 )
 CONTACTS = Table(
@@ -216,7 +216,7 @@ CONTACTS__CONTACT_LABELS = Table(
         UNDOCUMENTED,
     ),
     listing="contacts",
-    part="list",
+    origin="list",
     wire="ContactLabels",
 )
 CONTACTS__ADDRESS_STATUSES = Table(
@@ -227,7 +227,7 @@ CONTACTS__ADDRESS_STATUSES = Table(
         Column("address_status", "", "Failed or Verified.", key=True),
     ),
     listing="contacts",
-    part="facet",
+    origin="facet",
 )
 CONTACTS__LAST_MAILED_STATUSES = Table(
     "contacts__last_mailed_statuses",
@@ -237,14 +237,14 @@ CONTACTS__LAST_MAILED_STATUSES = Table(
         Column("last_mailed_status", "", "In Transit, Mailed, Scheduled, or another that was configured.", key=True),
     ),
     listing="contacts",
-    part="facet",
+    origin="facet",
 )
 CONTACTS__RETURN_ADDRESSES = Table(
     "contacts__return_addresses",
     "The contacts that are return addresses.",
     (Column("contact_id", "", "The contact, contacts.id.", key=True),),
     listing="contacts",
-    part="facet",
+    origin="facet",
 )
 TEMPLATES__SHARED = Table(
     "templates__shared",
@@ -254,7 +254,7 @@ TEMPLATES__SHARED = Table(
         Column("is_shared", "", "Whether the service lists it among the shared ones.", "bool", required=True),
     ),
     listing="templates",
-    part="facet",
+    origin="facet",
 )
 MAILINGS = Table(
     "mailings",
@@ -265,7 +265,7 @@ MAILINGS = Table(
         Column("mailed_until", "", "The same day, or the last day of a longer window.", "date", required=True),
     ),
     listing="contacts",
-    part="window",
+    origin="window",
 )
 REJECTED_ROWS = Table(
     "rejected_rows",
@@ -370,12 +370,12 @@ def weakest(verdicts: Iterable[str]) -> str | None:
 
 def tables_of(listing: str) -> tuple[Table, ...]:
     """Return the listing's main table, then its child tables."""
-    return tuple(table for table in TABLES if table.listing == listing and table.part in ("row", "object", "list"))
+    return tuple(table for table in TABLES if table.listing == listing and table.origin in ("row", "object", "list"))
 
 
 def facets_of(listing: str) -> tuple[Table, ...]:
     """Return the listing's facet tables: values that the listing can be filtered by but does not contain."""
-    return tuple(table for table in TABLES if table.listing == listing and table.part == "facet")
+    return tuple(table for table in TABLES if table.listing == listing and table.origin == "facet")
 
 
 def find_references(tables: Sequence[Table]) -> tuple[Reference, ...]:

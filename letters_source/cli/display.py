@@ -139,7 +139,7 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
 
 def verdict_of(audit: Audit) -> str:
     """Return the verdict of an audit, or `ignored` for a facet whose filter the service ignores: nothing is loaded."""
-    is_facet = any(table.name == audit["listing"] for table in TABLES if table.part == "facet")
+    is_facet = any(table.name == audit["listing"] for table in TABLES if table.origin == "facet")
     return "ignored" if is_facet and audit["count_last"] and not audit["rows_yielded"] else audit["verdict"]
 
 

@@ -92,7 +92,7 @@ def init(**options: Any) -> None:
 @click.option("--to", metavar="PLACE", callback=not_empty, help="DuckDB file, folder of files, or s3://bucket/folder.")
 @path_option("--publish", words="DuckDB file for readers, replaced once the load is verified.")
 @dataset_option("Schema to load into.")
-@click.option("--only", metavar="PARTS", help="Any of templates, contacts and mailings, separated by commas.")
+@click.option("--only", metavar="NAMES", help="Any of templates, contacts and mailings, separated by commas.")
 @setting(
     SETTINGS["account_id"],
     multiple=True,
@@ -129,20 +129,20 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
     own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
     loads, results = Loads(destination, to, dataset or own, accounts), {}
     with outcome_reported(loads, as_json=as_json, on_failure=on_failure), naming_options():
-        parts = listed(only)
+        names = listed(only)
         settings = with_filters(without_unset(options))
-        check_options_apply(settings, parts)
+        check_options_apply(settings, names)
         if len(accounts) > 1:
             loads.pipelines = account_pipelines(destination, to, loads.dataset, accounts)
             settings["views"] = schema_of_views(loads.dataset)
-            for account, result in load_accounts(loads, parts, settings, quiet=quiet):
+            for account, result in load_accounts(loads, names, settings, quiet=quiet):
                 loads.finish(account, result)
                 results[account] = result
         else:
             settings["account_id"] = next(iter(accounts), None)
             pipeline, account = make_pipeline(destination, to, loads.dataset), "".join(accounts)
             loads.pipelines = {account: pipeline}
-            results[account] = load_with_progress(pipeline, parts, settings, quiet=quiet)
+            results[account] = load_with_progress(pipeline, names, settings, quiet=quiet)
             loads.finish(account, results[account])
     if not (quiet or as_json):
         with results_shown():

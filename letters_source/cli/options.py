@@ -191,15 +191,15 @@ READ_BY = {
     "facets": {"contacts", "templates"},
     "mailings": {"mailings"},
 }
-"""Which parts of a load use what options set."""
+"""What of a load uses the value of an option."""
 
 
-def check_options_apply(settings: dict[str, Any], parts: Collection[str]) -> None:
-    """Raise if an option is about a part that is not loaded; no `parts` are all parts."""
+def check_options_apply(settings: dict[str, Any], names: Collection[str]) -> None:
+    """Raise if an option is about what is not loaded; no `names` are all."""
     for name, read_by in READ_BY.items():
         value = settings.get(name)
         is_given = value is not None and value != type(value)()
-        if is_given and parts and read_by.isdisjoint(parts):
+        if is_given and names and read_by.isdisjoint(names):
             raise click.UsageError(f"--only leaves out {min(read_by)}, but other options are about them.")
 
 

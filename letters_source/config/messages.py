@@ -80,8 +80,8 @@ def nearest(name: str, known: Collection[str], likeness: float = 0.6) -> str | N
 
 def where_to_set(key: str) -> str:
     """Return where a user sets a key."""
-    *parts, name = key.split(".")
-    section = ".".join((SECTION, *parts))
+    *subsections, name = key.split(".")
+    section = ".".join((SECTION, *subsections))
     variable = variable_of(f"{section}.{name}")
     file = ".dlt/secrets.toml" if is_secret(name) else ".dlt/config.toml"
     return f"set {variable} in the environment, or {name} under [{section}] in {file}"

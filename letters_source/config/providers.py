@@ -54,10 +54,10 @@ def fresh_providers() -> Providers:
     return [*fresh, *(provider for provider in context.providers.providers if provider.name not in names)]
 
 
-def sections_of(environment: str | None, part: str = "") -> tuple[str, ...]:
-    """Return the sections of settings, or of one part of them, in order of precedence."""
+def sections_of(environment: str | None, subsection: str = "") -> tuple[str, ...]:
+    """Return the sections of settings, or of one of their subsections, in order of precedence."""
     sections = (f"{SECTION}.{environment}", SECTION) if environment else (SECTION,)
-    return tuple(f"{section}.{part}" for section in sections) if part else sections
+    return tuple(f"{section}.{subsection}" for section in sections) if subsection else sections
 
 
 def look_up(key: Key, sections: Sequence[str], providers: Providers) -> object:

@@ -92,10 +92,10 @@ def resolve_key(key: Key, given: Mapping[str, object], sections: Sequence[str], 
 
 
 def resolve_section(
-    part: str, keys: Mapping[str, Key], given: Mapping[str, object], environment: str | None, providers: Providers
+    subsection: str, keys: Mapping[str, Key], given: Mapping[str, object], environment: str | None, providers: Providers
 ) -> dict[str, Any]:
     """Resolve the keys of a subsection of `[sources.letters]`."""
-    sections = sections_of(environment, part)
+    sections = sections_of(environment, subsection)
     check_names(sections[-1], given, [*keys])
     for section in sections:
         check_section(section, providers, [*keys])

@@ -24,14 +24,14 @@ def to_overrides(texts: Mapping[str, str]) -> Overrides:
             raise unusable(name, "is a secret, and options are shown")
     check_names(SECTION, texts, [name for name in KEYS if name not in SECRETS])
     values = {name: convert_option(name, KEYS[name], text) for name, text in texts.items()}
-    parts = {name: value for name, value in values.items() if "." not in name}
+    overrides = {name: value for name, value in values.items() if "." not in name}
     if contacts := within(values, "contacts"):
-        parts["contact_filters"] = ContactFilters(**contacts)
+        overrides["contact_filters"] = ContactFilters(**contacts)
     if templates := within(values, "templates"):
-        parts["template_filters"] = TemplateFilters(**templates)
+        overrides["template_filters"] = TemplateFilters(**templates)
     if policies := within(values, "pii"):
-        parts["pii"] = policies
-    return cast("Overrides", parts)
+        overrides["pii"] = policies
+    return cast("Overrides", overrides)
 
 
 def convert_option(name: str, key: Key, text: str) -> Any:

@@ -74,7 +74,7 @@ def table_of(key: dg.AssetKey) -> Table:
 
 def audited_as(table: Table) -> str:
     """Return the name of a table's reading in `listing_audit`; empty for tables that all listings share."""
-    return table.name if table.part in ("facet", "window") else table.listing
+    return table.name if table.origin in ("facet", "window") else table.listing
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -92,17 +92,17 @@ def column_spec(column: Column, table: Table) -> dg.TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check of the tables of some parts; `find` returns what it counted, and the problem if there is one."""
+    """A check of the tables of some origins; `find` returns what it counted, and the problem if there is one."""
 
     description: str
-    parts: Collection[str]
+    origins: Collection[str]
     find: Callable[[SqlClient, Table, Audits], Finding]
     severity: dg.AssetCheckSeverity = ERROR
 
 
 def find_missing(client: SqlClient, table: Table, audits: Audits) -> Finding:
     """Compare the numbers of rows, IDs and rejected rows with those that were read."""
-    rejected = [find_rejected(client, audit) for audit in audits if table.part == "row"]
+    rejected = [find_rejected(client, audit) for audit in audits if table.origin == "row"]
     findings = [find_rows(client, table, audits), *rejected]
     counts = {name: count for finding in findings for name, count in finding.counts.items()}
     return Finding(counts, next((finding.problem for finding in findings if finding.problem), ""))
@@ -136,7 +136,7 @@ def check_specs(assets: Iterable[dg.AssetSpec]) -> list[dg.AssetCheckSpec]:
         dg.AssetCheckSpec(name, asset=asset.key, description=check.description, blocking=check.severity == ERROR)
         for asset in assets
         for name, check in CHECKS.items()
-        if table_of(asset.key).listing and table_of(asset.key).part in check.parts
+        if table_of(asset.key).listing and table_of(asset.key).origin in check.origins
     ]
 
 

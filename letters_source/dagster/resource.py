@@ -65,16 +65,16 @@ class LettersResource(dg.ConfigurableResource[Any]):
 
     def load(self, tables: Collection[Table], account: str | None, pipelines: Mapping[str, dlt.Pipeline]) -> Result:
         """Load the listings of some tables for an account, or for the token's own, and update the accounts' views."""
-        result = run(pipelines[account or ""], only=parts_of(tables), **self.settings(tables, account))
+        result = run(pipelines[account or ""], only=names_of(tables), **self.settings(tables, account))
         if account is not None:
             plain_errors(create_account_views)(pipelines, schema_of_views(self.dataset))
         return result
 
     def settings(self, tables: Collection[Table], account: str | None) -> Mapping[str, Any]:
         """Return the settings that the resource and the selected tables determine."""
-        parts = {table.part for table in tables}
+        origins = {table.origin for table in tables}
         own = {name: getattr(self, name) for name in ("base_url", "access_token", "refresh_token")}
-        chosen = {"facets": "facet" in parts or None, "mailings": "window" in parts or None, "account_id": account}
+        chosen = {"facets": "facet" in origins or None, "mailings": "window" in origins or None, "account_id": account}
         given = {**own, **to_overrides(self.overrides), **chosen}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -136,10 +136,10 @@ def account_keys(partitions: dg.PartitionsDefinition[str] | None, instance: dg.D
     return partitions.get_partition_keys(dynamic_partitions_store=instance) if partitions else ()
 
 
-def parts_of(tables: Collection[Table]) -> list[str]:
+def names_of(tables: Collection[Table]) -> list[str]:
     """Return what to load for some tables, as `only` of `run`; none, which is all, for a table of all listings."""
-    parts = {MAILINGS.name if table.part == "window" else table.listing for table in tables}
-    return [] if "" in parts else sorted(parts)
+    names = {MAILINGS.name if table.origin == "window" else table.listing for table in tables}
+    return [] if "" in names else sorted(names)
 
 
 def metadata_of(table: Table, result: Result, dataset: str) -> Mapping[str, Any]:

@@ -46,17 +46,17 @@ def struct_type(table: Table, children: tuple[Table, ...] = ()) -> Any:
     """Return the struct of a table's objects, with the nested objects of its children."""
     return msgspec.defstruct(
         table.name,
-        [*map(struct_field, table.documented), *map(part_field, children)],
+        [*map(struct_field, table.documented), *map(nested_field, children)],
         rename={column.name: column.wire for column in table.documented} | {c.short: c.wire for c in children},
         forbid_unknown_fields=True,
         gc=False,
     )
 
 
-def part_field(child: Table) -> Any:
+def nested_field(child: Table) -> Any:
     """Return nested objects as the field of a struct."""
-    part = struct_type(child)
-    kind = GenericAlias(list, (part,)) if child.part == "list" else part
+    struct = struct_type(child)
+    kind = GenericAlias(list, (struct,)) if child.origin == "list" else struct
     return child.short, kind | None, None
 
 
@@ -72,11 +72,11 @@ def read_structs(rows: Sequence[Any], listing: str) -> dict[str, pa.Array]:
     root, *children = tables_of(listing)
     fields = transpose(rows, row_type(listing))
     columns = struct_columns(fields, root)
-    for child, parts in zip(children, fields[len(root.documented) :], strict=True):
+    for child, values in zip(children, fields[len(root.documented) :], strict=True):
         kind = struct_type(child)
-        objects, blank = objects_in(parts, child), kind()
-        nested = struct_columns(transpose([part or blank for part in objects], kind), child)
-        columns[child.short] = nest(parts, objects, nested, child)
+        objects, blank = objects_in(values, child), kind()
+        nested = struct_columns(transpose([each or blank for each in objects], kind), child)
+        columns[child.short] = nest(values, objects, nested, child)
     return columns
 
 

@@ -52,10 +52,10 @@ def to_counter(kind: type[Counter[str]], value: dict[str, int]) -> Counter[str]:
     return kind(value)
 
 
-def part_type(table: Table) -> pa.DataType:
+def nested_type(table: Table) -> pa.DataType:
     """Return the Arrow type of a child nested in its parent's row, without the parent's key and the position."""
     inner = [pa.field(column.name, ARROW_TYPES[column.kind]) for column in table.columns if not column.key]
-    return pa.list_(pa.struct(inner)) if table.part == "list" else pa.struct(inner)
+    return pa.list_(pa.struct(inner)) if table.origin == "list" else pa.struct(inner)
 
 
 @cache
@@ -65,7 +65,7 @@ def row_schema(listing: str) -> pa.Schema:
     return pa.schema(
         [
             *(pa.field(column.name, ARROW_TYPES[column.kind]) for column in root.columns),
-            *(pa.field(child.short, part_type(child)) for child in children),
+            *(pa.field(child.short, nested_type(child)) for child in children),
             *((PAGE, pa.int64()), (POSITION, pa.int64()), (REASON, pa.string()), (RAW, pa.string())),
         ]
     )
@@ -81,25 +81,25 @@ def to_batch(columns: Mapping[str, pa.Array], listing: str, page: int) -> pa.Rec
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def objects_in(parts: Sequence[Any], table: Table) -> list[Any]:
+def objects_in(values: Sequence[Any], table: Table) -> list[Any]:
     """Return all nested objects of a child table in the order of their rows, with None for each misfit."""
-    return list(chain.from_iterable(filter(None, parts))) if table.part == "list" else list(parts)
+    return list(chain.from_iterable(filter(None, values))) if table.origin == "list" else list(values)
 
 
-def nest(parts: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa.Array], table: Table) -> pa.Array:
+def nest(values: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa.Array], table: Table) -> pa.Array:
     """Return a child table as a nested column of the row shape.
 
-    `parts` has each row's object, list of objects, or None; `objects` is `objects_in(parts, table)`, and `columns` are
-    the columns of these objects. A column that is not given is null throughout.
+    `values` has each row's object, list of objects, or None; `objects` is `objects_in(values, table)`, and `columns`
+    are the columns of these objects. A column that is not given is null throughout.
     """
-    kind = part_type(table)
-    fields = list(kind.value_type if table.part == "list" else kind)
+    kind = nested_type(table)
+    fields = list(kind.value_type if table.origin == "list" else kind)
     arrays = [columns[f.name] if f.name in columns else pa.nulls(len(objects), f.type) for f in fields]
     structs = pa.StructArray.from_arrays(arrays, fields=fields, mask=absent(objects))
-    if table.part == "object":
+    if table.origin == "object":
         return structs
-    offsets = pa.array(list(accumulate((len(part or ()) for part in parts), initial=0)), pa.int32())
-    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=absent(parts))
+    offsets = pa.array(list(accumulate((len(value or ()) for value in values), initial=0)), pa.int32())
+    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=absent(values))
 
 
 def absent(values: Sequence[Any]) -> pa.Array | None:

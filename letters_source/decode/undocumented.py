@@ -48,7 +48,7 @@ def read_rows(raws: Sequence[msgspec.Raw], listing: str) -> tuple[dict[str, pa.A
     reasons = find_rejected(rows)
     found = Found([{} if position in reasons else row for position, row in enumerate(rows)])
     read_columns(found, root)
-    notes = sum((read_part(found, child) for child in children), Notes())
+    notes = sum((read_nested(found, child) for child in children), Notes())
     notes += keep_rest(found)
     texts = {position: json_text(bytes(raws[position])) for position in reasons}
     for name, values in ((REASON, reasons), (RAW, texts)):
@@ -83,16 +83,16 @@ def read_columns(found: Found, table: Table) -> None:
         found.keep(column.wire, raws, read.misfits)
 
 
-def read_part(found: Found, child: Table) -> Notes:
+def read_nested(found: Found, child: Table) -> Notes:
     """Move nested objects, or lists of them, out of their rows into a column."""
     raws = found.take(child.wire)
-    parts, misfits = (read_lists if child.part == "list" else read_objects)(raws)
+    values, misfits = (read_lists if child.origin == "list" else read_objects)(raws)
     found.keep(child.wire, raws, misfits)
-    objects = objects_in(parts, child)
+    objects = objects_in(values, child)
     nested = Found([fields or {} for fields in objects])
     read_columns(nested, child)
     notes = keep_rest(nested, f"{child.wire}.")
-    found.columns[child.short] = nest(parts, objects, nested.columns, child)
+    found.columns[child.short] = nest(values, objects, nested.columns, child)
     return notes
 
 
@@ -119,7 +119,7 @@ def read_lists(raws: Sequence[msgspec.Raw]) -> tuple[list[Any], list[int]]:
         return _LISTS_OF_OBJECTS.decode(join(raws)), []
     except msgspec.ValidationError:
         lists = [read_list(raw) for raw in raws]
-    times = [raw != NULL if part is None else part.count(None) for raw, part in zip(raws, lists, strict=True)]
+    times = [raw != NULL if objects is None else objects.count(None) for raw, objects in zip(raws, lists, strict=True)]
     return lists, [place for place, misfits in enumerate(times) for _ in range(misfits)]
 
 

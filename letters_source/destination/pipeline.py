@@ -105,7 +105,7 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
     if kind == "postgres":
         if place:
             variable = "DESTINATION__POSTGRES__CREDENTIALS"
-            problem = f"does not apply to {kind}: set {variable} to postgresql://user:password@host/database"
+            problem = f"does not apply to {kind}: set {variable} to postgresql://host/database"
             raise DestinationError(f"to {problem}.", key="to", problem=problem)
         return place
     scheme, is_url, rest = place.partition("://")

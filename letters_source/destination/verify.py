@@ -38,7 +38,7 @@ def find_all(client: SqlClient, tables: Collection[Table], audits: Audits, *, ke
     """Yield one finding per check."""
     for table in tables:
         yield find_rows(client, table, audits)
-        if keys and table.part in ("object", "list"):
+        if keys and table.origin in ("object", "list"):
             yield find_repeated(client, table, audits)
     for audit in audits:
         if audit["listing"] in LISTINGS:
@@ -48,7 +48,7 @@ def find_all(client: SqlClient, tables: Collection[Table], audits: Audits, *, ke
 def check_audited(audits: Audits, tables: Collection[Table]) -> None:
     """Raise if a listing has no audit; a facet without values, and mailings without a window, need none."""
     audited = {audit["listing"] for audit in audits}
-    listings = {table.name for table in tables if table.part == "row"}
+    listings = {table.name for table in tables if table.origin == "row"}
     if not listings <= audited <= {table.name for table in tables}:
         raise LoadFailed(
             f"{LISTING_AUDIT.name}: expected a row for {sorted(listings)}, got {sorted(audited)}; load again."
@@ -65,7 +65,7 @@ def read_audits(client: SqlClient, load_id: str) -> tuple[Audit, ...]:
 
 def find_rows(client: SqlClient, table: Table, audits: Audits) -> Finding:
     """Compare a table's rows and ids with the rows read; for a child, check that each row has its parent."""
-    if table.part in ("object", "list"):
+    if table.origin in ("object", "list"):
         return find_orphans(client, table, tables_of(table.listing)[0], audits)
     own = [audit for audit in audits if audit["listing"] == table.name]
     expected, key = sum(audit["rows_yielded"] for audit in own), table.key[0]
@@ -73,7 +73,7 @@ def find_rows(client: SqlClient, table: Table, audits: Audits) -> Finding:
     # history with filters keeps rows that the filters no longer return
     own_listing = [audit for audit in audits if audit["listing"] == table.listing]
     keeps_more = any(audit["mode"] == "history" and audit["filters"] for audit in own_listing)
-    wrong = rows < expected or (rows > expected and not keeps_more) or (table.part == "row" and rows != ids)
+    wrong = rows < expected or (rows > expected and not keeps_more) or (table.origin == "row" and rows != ids)
     problem = f"{table.name}: read {counted(expected)}, but the destination holds {rows} with {ids} ids; load again."
     return Finding({"rows_expected": expected, "rows": rows, "distinct_ids": ids}, problem if wrong else "")
 
@@ -81,7 +81,7 @@ def find_rows(client: SqlClient, table: Table, audits: Audits) -> Finding:
 def present(client: SqlClient, table: Table, audits: Audits) -> str:
     """Return SQL for the rows to verify: all rows; with history the current ones; of mailings the load's own."""
     name = qualified(client, table)
-    if table.part == "window":
+    if table.origin == "window":
         loads = ", ".join({f"'{audit['_dlt_load_id']}'" for audit in audits}) or "''"
         return f"(SELECT * FROM {name} WHERE {LOAD_ID.name} IN ({loads})) AS present"
     if any(audit["mode"] == "history" for audit in audits):
@@ -100,7 +100,7 @@ def find_orphans(client: SqlClient, child: Table, parent: Table, audits: Audits)
 
 def find_repeated(client: SqlClient, table: Table, audits: Audits) -> Finding:
     """Count repeated keys: with history among current versions, for mailings among all rows."""
-    rows = qualified(client, table) if table.part == "window" else present(client, table, audits)
+    rows = qualified(client, table) if table.origin == "window" else present(client, table, audits)
     keys = f"SELECT 1 FROM {rows} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
     [repeated] = one(client, f"SELECT count(*) FROM ({keys}) AS repeated")
     problem = f"{table.name}: {repeated} keys occur more than once; load again."

@@ -23,7 +23,7 @@ def read_table(task: Task, table: Table, folder: Path | None) -> Iterator[pa.Tab
 
 def read_items(task: Task, table: Table, folder: Path | None) -> Iterator[ListingRows | TableRows]:
     """Yield the items of a reading that has the table's rows, those of other tables included."""
-    if table.part == "facet":
+    if table.origin == "facet":
         yield from read_facet(task, table, ask_count(task))
         return
     count = yield from read_listing(task, folder, ())

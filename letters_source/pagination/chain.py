@@ -183,9 +183,9 @@ class Chain:
         self.overlap = max(self.overlap, min(rows, self.size // 3))
 
 
-def read_range(read: Read, part: Range, number: int) -> tuple[Evidence, list[Reading]]:
+def read_range(read: Read, wanted: Range, number: int) -> tuple[Evidence, list[Reading]]:
     """Read a range in linked windows, for the pass with the given number; raise `NotContinuous` if they cannot be."""
-    chain = Chain(part)
+    chain = Chain(wanted)
     while not chain.reach_end():
         for reading in read(chain.windows(), number):
             chain.add(reading)

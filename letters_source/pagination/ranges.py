@@ -18,10 +18,10 @@ ReadRanges = Callable[[Sequence[Range]], Sequence[Evidence]]
 """Reads ranges, in any order and place, and returns their evidence in the order of the ranges."""
 
 
-def plan_ranges(count: int, page_size: int, parts: int) -> list[Range]:
+def plan_ranges(count: int, page_size: int, number: int) -> list[Range]:
     """Return ranges of whole pages that cover a listing; each reaches into the next, so that they share rows."""
     pages = max(1, -(-count // page_size))
-    rows = -(-pages // parts) * page_size
+    rows = -(-pages // number) * page_size
     starts = range(0, max(count, 1), rows)
     return [
         Range(start, None if start == starts[-1] else start + rows + page_size // 2, page_size, count)

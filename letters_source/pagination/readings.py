@@ -123,15 +123,15 @@ def newest_rows(readings: Sequence[Reading], coded: Sequence[Codes]) -> list[Mas
     return [(source[codes] == index) & (place[codes] == np.arange(len(codes))) for index, codes in enumerate(coded)]
 
 
-def count_strays(parts: Sequence[Sequence[Reading]]) -> int:
-    """Return how many ids are in two parts of a listing and not in each between them."""
-    if len(parts) < 3:
+def count_strays(ranges: Sequence[Sequence[Reading]]) -> int:
+    """Return how many ids are in two ranges of a listing and not in each between them."""
+    if len(ranges) < 3:
         return 0
     ids = [
-        pc.unique(pa.chunked_array([one.keys.filter(pc.invert(has_no_id(one.keys))) for one in part], pa.string()))
-        for part in parts
+        pc.unique(pa.chunked_array([one.keys.filter(pc.invert(has_no_id(one.keys))) for one in readings], pa.string()))
+        for readings in ranges
     ]
-    places = np.repeat(np.arange(len(ids)), [len(part) for part in ids])
+    places = np.repeat(np.arange(len(ids)), [len(each) for each in ids])
     table = pa.table({"id": pa.chunked_array(ids, pa.string()), "place": places})
     spans = table.group_by("id").aggregate([("place", "min"), ("place", "max"), ("place", "count")])
     length = pc.subtract(spans["place_max"], spans["place_min"])

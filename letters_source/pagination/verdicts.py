@@ -76,25 +76,25 @@ def stable(readings: Sequence[Reading], walk: Walk) -> Verdict:
 class Linked:
     """The ranges of a listing, the front as the first, with their readings; or why they could not be linked."""
 
-    parts: tuple[tuple[Evidence, Sequence[Reading]], ...] = ()
+    ranges: tuple[tuple[Evidence, Sequence[Reading]], ...] = ()
     failure: str | None = None
 
     @property
     def evidence(self) -> list[Evidence]:
         """The evidence of the ranges."""
-        return [evidence for evidence, _ in self.parts]
+        return [evidence for evidence, _ in self.ranges]
 
     @property
     def readings(self) -> list[Reading]:
         """The windows of all ranges."""
-        return [reading for _, readings in self.parts for reading in readings]
+        return [reading for _, readings in self.ranges for reading in readings]
 
     @property
     def fault(self) -> str | None:
         """Why windows alone do not prove that no row that stayed was missed; None if they do."""
         if self.failure:
             return self.failure
-        strays = count_strays([readings for _, readings in self.parts[1:]])
+        strays = count_strays([readings for _, readings in self.ranges[1:]])
         return find_fault(self.evidence, Listed(distinct_keys(self.readings), strays))
 
 

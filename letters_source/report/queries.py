@@ -26,7 +26,7 @@ GRAINS = {
     "century": ("100 YEAR", 9999999, "century from ", "%Y"),
 }
 """Period lengths: the interval, the longest span in days, and how a period's start is written."""
-FACETS = tuple(table.name for table in TABLES if table.part == "facet")
+FACETS = tuple(table.name for table in TABLES if table.origin == "facet")
 IGNORED = f"(listing IN {FACETS} AND rows_yielded + rows_rejected = 0 AND count_last > 0)"
 """Whether the service ignored the filter of an audited facet, whose rows are not loaded then."""
 

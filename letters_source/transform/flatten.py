@@ -10,10 +10,10 @@ from letters_source.tables import REJECTED_ROWS, Table
 
 def to_table(rows: pa.Table, table: Table) -> pa.Table:
     """Return the rows of one table, from rows in the row schema of its listing that have a usable id."""
-    if table.part == "row":
+    if table.origin == "row":
         return accepted(rows).select(table.schema.names).cast(table.schema)
     nested = accepted(rows.select(["id", table.short]))
-    return objects_table(nested, table) if table.part == "object" else elements_table(nested, table)
+    return objects_table(nested, table) if table.origin == "object" else elements_table(nested, table)
 
 
 def accepted(rows: pa.Table) -> pa.Table:

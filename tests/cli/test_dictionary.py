@@ -33,7 +33,7 @@ CAMPS__TENTS = Table(
         Column("position", "", r"A camp's place, a\b.", "bigint", key=True),
     ),
     listing="camps",
-    part="list",
+    origin="list",
     wire="tents",
 )
 NOTES = Table("notes", "What we noticed.", (Column("seen_at", "", "When.", "timestamp"),))

@@ -62,7 +62,7 @@ def fitting_values(table: Table) -> dict[str, st.SearchStrategy[Any]]:
 def parts(table: Table, values: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
     """A nested object, with or without its keys."""
     one = st.fixed_dictionaries({}, optional=values)
-    return st.none() | (st.lists(one, max_size=3) if table.part == "list" else one)
+    return st.none() | (st.lists(one, max_size=3) if table.origin == "list" else one)
 
 
 def fitting_rows(listing: str) -> st.SearchStrategy[dict[str, Any]]:

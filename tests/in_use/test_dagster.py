@@ -24,7 +24,7 @@ from letters_source.tables import TABLES
 from programmable_emulator import Behavior, Drift, Emulator
 
 ALWAYS = {*LISTED, "rejected_rows", "listing_audit"}
-FACETS = {table.name for table in TABLES if table.part == "facet"}
+FACETS = {table.name for table in TABLES if table.origin == "facet"}
 METADATA = """
     select any_value(verdict), sum(requests), round(sum(seconds), 3), _dlt_load_id from letters_data.listing_audit
     where listing = 'contacts' group by _dlt_load_id order by _dlt_load_id desc limit 1

@@ -484,7 +484,7 @@ def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
         2,
         "",
         "letters: option --to does not apply to postgres: "
-        "set DESTINATION__POSTGRES__CREDENTIALS to postgresql://user:password@host/database.\n",
+        "set DESTINATION__POSTGRES__CREDENTIALS to postgresql://host/database.\n",
     )
     assert world.emulator.hits == []
 

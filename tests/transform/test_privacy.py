@@ -328,7 +328,7 @@ def test_the_golden_pages_are_treated(listing: str, policy: Policy) -> None:
     tables = [table for table in TABLES if table.listing == listing]
     personal = [(table, column) for table in tables for column in table.columns if column.personal]
     for (table, column), row in product(personal, expected):
-        part = row if table.part == "row" else row[table.short]
+        part = row if table.origin == "row" else row[table.short]
         for holder in part if isinstance(part, list) else [part]:
             holder[column.name] = shown(policy, column, holder[column.name])
     treated = all_treated(policy).treat(batch, listing)

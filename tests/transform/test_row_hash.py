@@ -23,7 +23,7 @@ from letters_source.tables import (
 )
 from letters_source.transform.row_hash import ROW_HASH, hash_text, listed_rows, row_texts, with_hash
 
-KEYED = [table for table in TABLES if table.key and table.part != "window"]
+KEYED = [table for table in TABLES if table.key and table.origin != "window"]
 VERSIONED: tuple[Mode, ...] = ("sync", "history")
 
 # few and alike, so that a text that held less than the row would soon be met twice; what a null or a separator might be
@@ -224,7 +224,7 @@ def test_what_is_replaced_has_no_hash() -> None:
     assert with_hash(rows, MAILINGS, "replace") is rows
 
 
-@pytest.mark.parametrize("table", [table for table in KEYED if table.part != "row"], ids=lambda table: table.name)
+@pytest.mark.parametrize("table", [table for table in KEYED if table.origin != "row"], ids=lambda table: table.name)
 def test_a_row_that_tells_what_is_listed_has_the_table_s_columns(table: Table) -> None:
     """A row that stands for a listed parent has its key, the values that must not be null, and no hash."""
     [row] = listed_rows(pa.chunked_array([["7"]]), table).to_pylist()

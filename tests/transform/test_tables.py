@@ -129,7 +129,7 @@ def test_only_what_is_not_text_has_another_type() -> None:
         "count_changes", "links_mended", "overlap",
     ]  # fmt: skip
     # what free contents are is read from nested objects, not from lists of them
-    assert [column.name for t in TABLES if t.part == "list" for column in t.documented if column.kind == "json"] == []
+    assert [column.name for t in TABLES if t.origin == "list" for column in t.documented if column.kind == "json"] == []
     assert others == {
         "templates.undocumented": "json", "templates__creator.undocumented": "json",
         "templates__product.meta": "json", "templates__product.undocumented": "json",
@@ -165,7 +165,7 @@ def test_an_arrow_schema_of_a_facet_or_of_mailings_has_no_nulls() -> None:
             pa.field("mailed_until", pa.date32(), nullable=False),
         ]
     )
-    facets = [table for table in TABLES if table.part == "facet"]
+    facets = [table for table in TABLES if table.origin == "facet"]
     assert [(table.name, field.name) for table in facets for field in table.schema if field.nullable] == []
 
 
@@ -190,9 +190,9 @@ def test_a_listing_has_its_table_and_its_children() -> None:
         CONTACTS__RETURN_ADDRESSES,
     )
     assert facets_of("") == ()
-    assert [table for table in TABLES if table.part == "window"] == [MAILINGS]
+    assert [table for table in TABLES if table.origin == "window"] == [MAILINGS]
     assert MAILINGS.listing == "contacts"
-    assert [(t.name, t.short, t.part, t.wire) for t in TABLES if t.wire] == [
+    assert [(t.name, t.short, t.origin, t.wire) for t in TABLES if t.wire] == [
         ("templates__creator", "creator", "object", "creator"),
         ("templates__product", "product", "object", "product"),
         ("contacts__contact_labels", "contact_labels", "list", "ContactLabels"),
