@@ -1,6 +1,6 @@
 """Resolves and checks the settings: arguments first, then dlt's configuration, then defaults."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, replace
 from functools import partial
 from typing import Any, Literal, TypeVar, cast, get_args
@@ -74,18 +74,21 @@ def check_environment(environment: str, given: Mapping[str, object], providers: 
 
 
 def resolve_keys(
-    keys: Iterable[Key], given: Mapping[str, object], sections: Sequence[str], providers: Providers
+    keys: Collection[Key], given: Mapping[str, object], sections: Sequence[str], providers: Providers
 ) -> dict[str, Any]:
-    """Return the value of each key."""
-    return {key.name: resolve_key(key, given, sections, providers) for key in keys}
+    """Return the value of each key, or raise `SettingsError`, which names all that are missing."""
+    values = {key.name: resolve_key(key, given, sections, providers) for key in keys}
+    if missing := [key.name for key in keys if key.default is MISSING and values[key.name] in (MISSING, "")]:
+        first, *others = missing
+        also = f" {' and '.join(others)} {'is' if len(others) == 1 else 'are'} not set either." if others else ""
+        raise unusable(first, "is not set", searched_files(first, providers) + also)
+    return values
 
 
 def resolve_key(key: Key, given: Mapping[str, object], sections: Sequence[str], providers: Providers) -> object:
     """Return the value of a key: as given, or else as configured, or else its default."""
     value = given.get(key.name)
     found = look_up(key, sections, providers) if value is None else convert(sections[-1], key, value)
-    if found in (None, "") and key.default is MISSING:
-        raise unusable(key.name, "is not set", searched_files(key.name, providers))
     if found is None and key.secret:
         check_secret_place(key, sections, providers)
     return key.default if found is None else found

@@ -170,18 +170,22 @@ class Client:
         self.throttle.check()
         self._count("retries")
         request: PageRequest = state.args[0]
-        logger.warning("%s: %s; trying again in %.1f s.", request.title, failure(state), state.upcoming_sleep)
+        logger.warning("%s: %s; trying again in %.1f s.", self._where(request), failure(state), state.upcoming_sleep)
 
     def _gave_up(self, again: Again, request: PageRequest) -> ServiceUnreachable:
         """Return the error of a request that failed for good, or for as long as the retry budget lasted."""
         wish = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
         is_early = bool(again.tries) or (request.is_trial and again.may_be_size)
         spent = "" if is_early else f"{wish}; gave up after {f'{self.retry_budget:.1f}'.removesuffix('.0')} s"
-        # without the query, whose filters may hold personal data
-        where = f"{request.title} ({self.base_url}{request.listing.path})"
         return ServiceUnreachable(
-            f"{where}: {again}{again.said}{spent}. {again.advice}", may_be_size=again.may_be_size, status=again.status
+            f"{self._where(request)}: {again}{again.said}{spent}. {again.advice}",
+            may_be_size=again.may_be_size,
+            status=again.status,
         )
+
+    def _where(self, request: PageRequest) -> str:
+        """Return what was requested where, without the query, whose filters may hold personal data."""
+        return f"{request.title} ({self.base_url}{request.listing.path})"
 
 
 def read_body(response: requests.Response, request: PageRequest) -> bytes:

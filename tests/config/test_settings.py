@@ -226,7 +226,7 @@ def test_none_for_a_key_that_is_nowhere_set_is_named(project: Path) -> None:
     """None as an argument for a missing setting gives the error of a missing setting."""
     nothing: Any = dict.fromkeys(Overrides.__annotations__)
     expected = f"sources.letters.base_url is not set: {where('base_url')}{searched()}"
-    assert problem(resolve_settings, nothing) == expected
+    assert problem(resolve_settings, nothing) == f"{expected} access_token and refresh_token are not set either."
 
 
 def test_a_certificate_takes_two_walks_at_least(resolve: Resolve) -> None:
@@ -280,6 +280,8 @@ def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
     """A variable with an empty token, as from an unset secret of a container, counts as not set."""
     expected = f"sources.letters.access_token is not set: {where('access_token', file='secrets')}{searched('secrets')}"
     assert problem(resolve, ACCESS_TOKEN=value) == expected
+    both = f"{expected} refresh_token is not set either."
+    assert problem(resolve, ACCESS_TOKEN=value, REFRESH_TOKEN=value) == both
 
 
 @pytest.mark.parametrize(

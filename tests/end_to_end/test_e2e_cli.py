@@ -286,7 +286,8 @@ def test_check_shows_filters_that_fail_as_results(letters: Letters, world: World
             f"URL: {world.settings['base_url']}/contacts"
         ),
     ]
-    assert "contacts page 0, probe of tags: the service answered 500; trying again in" in done.err
+    where = f"contacts page 0, probe of tags ({world.settings['base_url']}/contacts)"
+    assert f"{where}: the service answered 500; trying again in" in done.err
 
 
 def test_check_writes_json_for_programs(letters: Letters, world: World) -> None:

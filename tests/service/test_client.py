@@ -345,13 +345,13 @@ def test_another_success_is_no_page(client: Client, emulator: Emulator, status: 
 def test_failures_are_asked_again(
     client: Client, emulator: Emulator, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Requests are retried within the budget, with a warning for each retry."""
+    """Requests are retried within the budget, with a warning for each retry that names the address."""
     emulator.canned.once(When(), *[Reply(status, b"canary", AT_ONCE)] * 3)
     assert get(client).count == 25
     assert statuses(emulator) == [status] * 3 + [200]
     assert client.traffic == {"requests": 4, "retries": 3}
     warned = [message.partition("; ")[0] for message in caplog.messages]
-    assert warned == [f"contacts page 0: the service answered {status}"] * 3
+    assert warned == [f"contacts page 0 ({client.base_url}/contacts): the service answered {status}"] * 3
 
 
 @pytest.mark.parametrize(
@@ -512,7 +512,8 @@ def test_a_broken_answer_is_asked_for_again(broken: bytes, reason: str, caplog: 
         assert get(client).rows["id"].to_pylist() == ["1"]
     assert len(recorder.sent) == 3
     assert client.traffic == {"requests": 3, "retries": 2}
-    assert [message.partition("; ")[0] for message in caplog.messages] == [f"contacts page 0: {reason}"] * 2
+    warned = [message.partition("; ")[0] for message in caplog.messages]
+    assert warned == [f"contacts page 0 ({client.base_url}/contacts): {reason}"] * 2
 
 
 @pytest.mark.parametrize(
@@ -614,7 +615,7 @@ def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.Lo
     assert recorder.sent == []
     assert client.traffic == {"requests": 3, "retries": 2}
     assert [message.partition("; ")[0] for message in caplog.messages] == [
-        "contacts page 0: the service does not speak TLS"
+        f"contacts page 0 ({client.base_url}/contacts): the service does not speak TLS"
     ] * 2
 
 
