@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from letters_source.errors import INTERRUPTED, INTERRUPTION, reason
-from letters_source.tables import LISTING_AUDIT, Column, Kind
+from letters_source.tables import LISTING_AUDIT, Column, ColumnKind
 
-JSON_TYPES: Mapping[Kind, Any] = {
+JSON_TYPES: Mapping[ColumnKind, Any] = {
     "text": str,
     "bool": bool,
     "timestamp": datetime,

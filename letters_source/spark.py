@@ -117,7 +117,7 @@ class LettersDataSource(DataSource):
 
 
 @dataclass(frozen=True)
-class Selection:
+class TableSelection:
     """What the options select: a table, accounts (none for the token's own), and settings."""
 
     table: Table
@@ -130,7 +130,7 @@ class Selection:
         return bool(self.accounts) and self.table.name != LISTING_AUDIT.name
 
 
-def selection_of(options: Mapping[str, str]) -> Selection:
+def selection_of(options: Mapping[str, str]) -> TableSelection:
     """Return what the options select, or raise `SettingsError`."""
     settings = dict(options)
     name, texts = settings.pop("table", ""), settings.pop("accounts", None)
@@ -141,7 +141,7 @@ def selection_of(options: Mapping[str, str]) -> Selection:
     accounts = () if texts is None else tuple(dict.fromkeys(convert_option("accounts", ACCOUNTS, texts)))
     if texts is not None and ("account_id" in settings or not accounts):
         raise SettingsError("option accounts must name at least one account, and excludes account_id.")
-    return Selection(READABLE[name], accounts, to_overrides(settings))
+    return TableSelection(READABLE[name], accounts, to_overrides(settings))
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class ListingPartition(InputPartition):
 class LettersReader(DataSourceReader):
     """Reads a table, in a partition for each listing of each account."""
 
-    selection: Selection
+    selection: TableSelection
     slots: int | None
 
     def partitions(self) -> list[ListingPartition]:

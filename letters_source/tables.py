@@ -11,7 +11,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-Kind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "double"]
+ColumnKind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "double"]
 
 Mode = Literal["replace", "sync", "history"]
 """How a listing's rows are written: rewritten, only where changed, or with row history (SCD type 2)."""
@@ -21,7 +21,7 @@ MERGE = "merge"
 DATASET = "letters_data"
 """The default dataset."""
 
-ARROW_TYPES: dict[Kind, pa.DataType] = {
+ARROW_TYPES: dict[ColumnKind, pa.DataType] = {
     "text": pa.string(),
     "bool": pa.bool_(),
     "timestamp": pa.timestamp("us", "UTC"),
@@ -39,7 +39,7 @@ class Column:
     name: str
     wire: str
     description: str
-    kind: Kind = "text"
+    kind: ColumnKind = "text"
     key: bool = False
     required: bool = False
     """Whether a column outside the key is never null."""

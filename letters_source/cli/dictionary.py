@@ -9,13 +9,13 @@ from typing import Any, Literal
 from letters_source.cli.dbt import to_dbt
 from letters_source.tables import TABLES, Column, Reference, Table, find_references
 
-Form = Literal["text", "markdown", "json", "mermaid", "dbml", "dbt"]
+DictionaryForm = Literal["text", "markdown", "json", "mermaid", "dbml", "dbt"]
 Tables = Sequence[Table]
 
 HEADINGS = ("column", "type", "key", "personal", "meaning")
 
 
-def render(form: Form, tables: Tables = TABLES) -> str:
+def render(form: DictionaryForm, tables: Tables = TABLES) -> str:
     """Render the dictionary of the tables, without a trailing newline."""
     return WRITERS[form](tables)
 
@@ -137,7 +137,7 @@ def dbml_reference(reference: Reference) -> str:
     return f"Ref: {reference.parent}.{reference.parent_column} {has} {reference.child}.{reference.column}"
 
 
-WRITERS: Mapping[Form, Callable[[Tables], str]] = {
+WRITERS: Mapping[DictionaryForm, Callable[[Tables], str]] = {
     "text": lambda tables: "\n\n".join(map(text_section, tables)),
     "markdown": lambda tables: "\n\n".join(map(markdown_section, tables)),
     "json": to_json,

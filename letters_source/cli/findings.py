@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from letters_source.cli.display import console, make_table, print_table, progress
-from letters_source.extract.check import Finding, Findings, check_service
+from letters_source.extract.check import Findings, ListingFindings, check_service
 
 
 def check_shown(
@@ -50,7 +50,7 @@ def show_findings(findings: Findings) -> None:
     console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")
 
 
-def show_filters(found: Finding) -> None:
+def show_filters(found: ListingFindings) -> None:
     """Print the effect of each filter of a listing."""
     table = make_table(f"filter of {found.listing}", "effect")
     for name, effect in found.filters.items():

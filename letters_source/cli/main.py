@@ -34,8 +34,8 @@ from letters_source.errors import SettingsError
 
 if TYPE_CHECKING:
     # imported at run time, they would delay --help
-    from letters_source.cli.dictionary import Form
-    from letters_source.cli.query import Form as QueryForm
+    from letters_source.cli.dictionary import DictionaryForm
+    from letters_source.cli.query import QueryForm
     from letters_source.destination.pipeline import Kind
 
 RUNS_SHOWN = 10
@@ -202,7 +202,7 @@ def check(
     help="json for programs; mermaid and dbml for diagrams; dbt for its sources; result: JSON Schema of load --json.",
 )
 @debug_option
-def schema(form: "Form | Literal['result']") -> None:
+def schema(form: "DictionaryForm | Literal['result']") -> None:
     """Print every table and column: type, key, meaning, and whether it is personal data."""
     from letters_source.cli.dictionary import render
     from letters_source.results import result_schema

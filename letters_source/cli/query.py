@@ -13,12 +13,12 @@ from click import echo
 from letters_source.errors import SettingsError, reason
 from letters_source.report.dataset import open_tables
 
-Form = Literal["table", "csv", "json"]
+QueryForm = Literal["table", "csv", "json"]
 MOST_ROWS_SHOWN = 40
 BATCH_ROWS = 10_000
 
 
-def print_rows(query: str, source: Path, dataset: str, form: Form) -> None:
+def print_rows(query: str, source: Path, dataset: str, form: QueryForm) -> None:
     """Run a query on the tables of a dataset, read-only, and print its rows; `SettingsError` if DuckDB refuses it."""
     with open_tables(source, dataset) as connection:
         connection.execute("SET TimeZone = 'UTC'")

@@ -16,8 +16,8 @@ from letters_source.service.listings import (
     ContactFilters,
     DateFormat,
     FilterEncoding,
+    FilterForm,
     Filters,
-    Form,
     TemplateFilters,
     Texts,
     about,
@@ -183,9 +183,9 @@ class Settings:
         return "history" if self.history else "sync" if self.sync else "replace"
 
     @property
-    def form(self) -> Form:
+    def form(self) -> FilterForm:
         """How requests write filters."""
-        return Form(self.date_format, self.filter_encoding)
+        return FilterForm(self.date_format, self.filter_encoding)
 
     def filters(self, listing: str) -> Filters:
         """Return the filters of a listing, including its account."""

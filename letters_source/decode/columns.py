@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from letters_source.decode.row_schema import nest, objects_in
 from letters_source.decode.values import NUL, Misfit, is_number, json_texts, parse_timestamps, read_value
-from letters_source.tables import ARROW_TYPES, Column, Kind, Table, tables_of
+from letters_source.tables import ARROW_TYPES, Column, ColumnKind, Table, tables_of
 
 NULL = msgspec.Raw(b"null")
 # maximum nesting (RFC 8259, section 9, permits one): Python up to 3.13 recurses about this deep. A value of fewer bytes
 # cannot nest deeper
 DEEPEST = 950
-_TYPES: dict[Kind, Any] = {"text": str | None, "bool": bool | None, "timestamp": str | None, "json": msgspec.Raw}
+_TYPES: dict[ColumnKind, Any] = {"text": str | None, "bool": bool | None, "timestamp": str | None, "json": msgspec.Raw}
 _LISTS = {kind: msgspec.json.Decoder(GenericAlias(list, (item,))) for kind, item in _TYPES.items()}
 
 
@@ -104,14 +104,14 @@ def holds_nul(array: pa.Array) -> bool:
     return letters is not None and NUL.encode() in letters.to_pybytes()
 
 
-def read_field(raws: Sequence[msgspec.Raw], kind: Kind) -> Field:
+def read_field(raws: Sequence[msgspec.Raw], kind: ColumnKind) -> Field:
     """Return one field's raw values as a column, and which of them do not fit."""
     values, misfits, numbers = read_values(raws, kind)
     array = to_array(values, kind)
     return Field(array, [*misfits, *unparsed(values, array, kind)], numbers)
 
 
-def read_values(raws: Sequence[msgspec.Raw], kind: Kind) -> tuple[list[Any], list[int], int]:
+def read_values(raws: Sequence[msgspec.Raw], kind: ColumnKind) -> tuple[list[Any], list[int], int]:
     """Return raw values decoded, one by one if any does not fit, and misfits and numbers as in `Field`."""
     joined = join(raws)
     if kind == "json" or b"\\u0000" not in joined:
@@ -122,7 +122,7 @@ def read_values(raws: Sequence[msgspec.Raw], kind: Kind) -> tuple[list[Any], lis
     return read_each(raws, kind)
 
 
-def read_each(raws: Sequence[msgspec.Raw], kind: Kind) -> tuple[list[Any], list[int], int]:
+def read_each(raws: Sequence[msgspec.Raw], kind: ColumnKind) -> tuple[list[Any], list[int], int]:
     """Decode raw values one by one."""
     values: list[Any] = []
     misfits = []
@@ -140,7 +140,7 @@ def join(raws: Sequence[msgspec.Raw]) -> bytes:
     return b"[" + b",".join(raws) + b"]"
 
 
-def to_array(values: Sequence[Any], kind: Kind) -> pa.Array:
+def to_array(values: Sequence[Any], kind: ColumnKind) -> pa.Array:
     """Return values as a column; JSON columns take raw JSON, timestamps text."""
     if kind == "json":
         values = [None if text == "null" else text for text in json_texts(values)]
@@ -149,7 +149,7 @@ def to_array(values: Sequence[Any], kind: Kind) -> pa.Array:
     return pa.array(values, ARROW_TYPES[kind])
 
 
-def unparsed(values: Sequence[Any], array: pa.Array, kind: Kind) -> list[int]:
+def unparsed(values: Sequence[Any], array: pa.Array, kind: ColumnKind) -> list[int]:
     """Return the positions of texts that are not the timestamps they should be."""
     if kind != "timestamp" or array.null_count == values.count(None):
         return []

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.tables import ARROW_TYPES, Kind
+from letters_source.tables import ARROW_TYPES, ColumnKind
 
 NUMBER_STARTS = frozenset(b"-0123456789")
 NUL, REPLACEMENT = "\x00", "\ufffd"
@@ -51,7 +51,7 @@ def read_text(raw: bytes) -> str:
     return text
 
 
-def read_value(raw: bytes, kind: Kind) -> str | bool | None:
+def read_value(raw: bytes, kind: ColumnKind) -> str | bool | None:
     """Return the value of a column; timestamps stay text here and are parsed a whole column at a time.
 
     Raises:

@@ -29,7 +29,7 @@ UNKNOWN = Effect("cannot tell")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ListingFindings:
     """What was found about a listing."""
 
     listing: str
@@ -47,7 +47,7 @@ class Findings:
     """What a check found: the expiry of the access token, if it has one, and each listing."""
 
     expires: datetime | None
-    listings: tuple[Finding, ...]
+    listings: tuple[ListingFindings, ...]
 
 
 def check_service(
@@ -139,13 +139,13 @@ def ask_count(client: Client, listing: str, key: str, filters: Mapping[str, str]
     return client.get(request, read_page).count
 
 
-def estimate(name: str, settings: Settings, page: Page, latency: float) -> Finding:
+def estimate(name: str, settings: Settings, page: Page, latency: float) -> ListingFindings:
     """Return what page 0 of a listing tells about a load of it."""
     pages = pages_of(page.count, page.rows.num_rows)
     # the fence's readings alone prove up to three pages exact
     walks = 2 if settings.proof == "exact" and pages > 3 else 1
     requests = walks * pages + 2 if pages > 1 else 1
-    return Finding(
+    return ListingFindings(
         listing=name,
         count=page.count,
         page_size=page.rows.num_rows if pages > 1 else None,

@@ -24,7 +24,7 @@ REMEDY = "set sources.letters.mailings to false, or another date_format"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Window:
+class MailingWindow:
     """Consecutive days, the last one included."""
 
     first: date
@@ -36,27 +36,27 @@ class Window:
         return (self.last - self.first).days + 1
 
 
-def plan_windows(start: date, end: date, days: int) -> list[Window]:
+def plan_windows(start: date, end: date, days: int) -> list[MailingWindow]:
     """Return the windows of `days` days that cover `start` up to, but not including, `end`."""
     # windows start at fixed dates whatever `start` is, so windows of two loads are the same or do not overlap
     first = start.toordinal() // days * days
     starts = range(first, end.toordinal(), days) if start < end else ()
-    return [Window(date.fromordinal(day), date.fromordinal(day + days - 1)) for day in starts]
+    return [MailingWindow(date.fromordinal(day), date.fromordinal(day + days - 1)) for day in starts]
 
 
-def held_window(audit: Audit) -> Window:
+def held_window(audit: Audit) -> MailingWindow:
     """Return the days of an audited window that were over when it was read."""
     window = window_of(audit["filters"])
     return replace(window, last=min(window.last, audit["started_at"].astimezone(UTC).date() - timedelta(days=1)))
 
 
-def window_of(filters: Mapping[str, Any]) -> Window:
+def window_of(filters: Mapping[str, Any]) -> MailingWindow:
     """Return the window that an audit's filters select."""
     first, last = (date.fromisoformat(filters[name]) for name in DAYS)
-    return Window(first, last)
+    return MailingWindow(first, last)
 
 
-def first_open_day(held: Iterable[Window], since: date) -> date:
+def first_open_day(held: Iterable[MailingWindow], since: date) -> date:
     """Return the first day from `since` on that no window holds."""
     day = since
     for window in sorted(held):
@@ -69,14 +69,14 @@ def first_open_day(held: Iterable[Window], since: date) -> date:
 def check_days_honored(task: Task) -> None:
     """Raise ServiceError if the service ignores a day of the filter: it returns contacts for days without mailings."""
     for day in (LONG_AGO, far_ahead()):
-        if count_within(task, Window(day, day)):
+        if count_within(task, MailingWindow(day, day)):
             raise ServiceError(
                 f"{task.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
                 f"mailed each day; {REMEDY}."
             )
 
 
-def count_within(task: Task, window: Window) -> int | None:
+def count_within(task: Task, window: MailingWindow) -> int | None:
     """Return the service's count for a window that is only a check; None if the service refuses it or fails."""
     try:
         return ask_count(within(task, window), page_size=None)
@@ -92,12 +92,12 @@ def far_ahead() -> date:
     return datetime.now(UTC).date() + timedelta(days=366)
 
 
-def count_together(task: Task, windows: Sequence[Window]) -> int | None:
+def count_together(task: Task, windows: Sequence[MailingWindow]) -> int | None:
     """Return the service's count for the days of all windows at once; None for a single window or none."""
-    return count_within(task, Window(windows[0].first, windows[-1].last)) if len(windows) > 1 else None
+    return count_within(task, MailingWindow(windows[0].first, windows[-1].last)) if len(windows) > 1 else None
 
 
-def check_days_whole(task: Task, windows: Sequence[Window], together: int | None, mailed: int) -> None:
+def check_days_whole(task: Task, windows: Sequence[MailingWindow], together: int | None, mailed: int) -> None:
     """Raise ServiceError if the windows had so few of the `together` contacts that each must lack its last day."""
     days = task.settings.mailings_window
     if together is None or mailed >= together:
@@ -112,12 +112,12 @@ def check_days_whole(task: Task, windows: Sequence[Window], together: int | None
         )
 
 
-def within(task: Task, window: Window) -> Task:
+def within(task: Task, window: MailingWindow) -> Task:
     """Return the task for contacts last mailed in a window."""
     return task.narrowed(last_mailed_from=window.first, last_mailed_to=window.last)
 
 
-def read_window(task: Task, window: Window) -> tuple[TableRows, TableRows, int]:
+def read_window(task: Task, window: MailingWindow) -> tuple[TableRows, TableRows, int]:
     """Return the mailings of one window, their audit, and the service's count."""
     detail = window.first.isoformat()
     # years of mailings have hundreds of windows, which are logged together

@@ -33,7 +33,7 @@ from letters_source.service.pacing import FEW_ROWS
 
 logger = logging.getLogger("letters_source")
 
-Verdict = Literal["honored", "ignored", "no difference", "refused", "failed", "cannot tell"]
+ProbeResult = Literal["honored", "ignored", "no difference", "refused", "failed", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
 """Returns the service's count for the given query parameters."""
 FirstIds = Mapping[str, frozenset[str]]
@@ -70,7 +70,7 @@ TRIALS: Mapping[str, Mapping[str, tuple[Mapping[str, FilterValue], ...]]] = {
 class Effect:
     """What a probe found about a filter; the status and message of the response that ended it, if one did."""
 
-    verdict: Verdict
+    verdict: ProbeResult
     status: int | None = None
     message: str = ""
 

@@ -45,7 +45,7 @@ LISTINGS = {listing.name: listing for listing in (TEMPLATES, CONTACTS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FilterForm:
     """How requests write values for which the interface shows several formats (service-interface 4.2)."""
 
     date_format: DateFormat = "%Y-%m-%d"
@@ -84,7 +84,7 @@ class ContactFilters:
         check_lists(self, ("address_status", "last_mailed_status", "tags"))
         check_choices("contacts.address_status", self.address_status, ADDRESS_STATUSES)
 
-    def encode(self, form: Form) -> dict[str, str]:
+    def encode(self, form: FilterForm) -> dict[str, str]:
         """Return the query parameters, not yet percent-encoded."""
         days = (("startDate", self.last_mailed_from), ("endDate", self.last_mailed_to))
         return encode_values(
@@ -122,7 +122,7 @@ class TemplateFilters:
         check_lists(self, ("product_types",))
         check_choices("templates.product_types", self.product_types or (), PRODUCT_TYPES)
 
-    def encode(self, form: Form) -> dict[str, str]:
+    def encode(self, form: FilterForm) -> dict[str, str]:
         """Return the query parameters, not yet percent-encoded."""
         return encode_values(
             {
@@ -142,7 +142,7 @@ Plain: TypeAlias = str | int | bool | list[str] | None
 """A filter's value in JSON."""
 
 
-def encode_values(values: Mapping[str, object], form: Form) -> dict[str, str]:
+def encode_values(values: Mapping[str, object], form: FilterForm) -> dict[str, str]:
     """Return the parameters that have a value, as text."""
     return {name: form.text(value) for name, value in values.items() if value is not None}
 

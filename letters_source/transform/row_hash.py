@@ -6,7 +6,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.tables import UNDOCUMENTED, Column, Kind, Mode, Table
+from letters_source.tables import UNDOCUMENTED, Column, ColumnKind, Mode, Table
 
 ROW_HASH = Column("row_hash", "", "Hash of the row's values, which tells whether it changed.", required=True)
 """A column of tables that are loaded in mode history or sync."""
@@ -16,7 +16,7 @@ LISTED = "listed"
 
 # bytes that never occur in UTF-8
 _SEPARATOR, _NULL = b"\xff", b"\xfe"
-_FILLINGS: dict[Kind, Any] = {"text": "", "bigint": -1, "bool": False}
+_FILLINGS: dict[ColumnKind, Any] = {"text": "", "bigint": -1, "bool": False}
 
 
 def listed_rows(ids: pa.ChunkedArray, table: Table) -> pa.Table:

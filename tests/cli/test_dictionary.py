@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from letters_source.cli.dictionary import Form, render, to_mermaid
+from letters_source.cli.dictionary import DictionaryForm, render, to_mermaid
 from letters_source.cli.main import cli
 from letters_source.tables import LOAD_ID, TABLES, Column, Reference, Table, find_references
 
@@ -180,7 +180,7 @@ def fields(text: str, opening: str, pattern: re.Pattern[str]) -> list[tuple[str,
         ("dbml", (NOTES,), DBML.split("\n\n")[2]),
     ],
 )
-def test_a_form_is_exact(form: Form, tables: tuple[Table, ...], expected: str) -> None:
+def test_a_form_is_exact(form: DictionaryForm, tables: tuple[Table, ...], expected: str) -> None:
     """Each format of small tables is exactly the expected text, with special characters escaped."""
     assert render(form, tables) == expected
 
@@ -277,7 +277,7 @@ def test_dbml_has_every_table_column_and_reference_once() -> None:
         ("markdown", r"### (\w+)", r"\| `(\w+)` \| \w+ \| \*? \| (yes)? \| .+"),
     ],
 )
-def test_lists_have_every_column_and_mark_what_is_personal(form: Form, heading: str, line: str) -> None:
+def test_lists_have_every_column_and_mark_what_is_personal(form: DictionaryForm, heading: str, line: str) -> None:
     """The text and the Markdown list every column below its table, in order, and mark personal ones."""
     name, found = "", []
     for text in render(form).splitlines():
@@ -288,16 +288,16 @@ def test_lists_have_every_column_and_mark_what_is_personal(form: Form, heading: 
     assert found == [(*place, place in PERSONAL) for place in ALL]
 
 
-@pytest.mark.parametrize("form", get_args(Form))
-def test_a_form_ends_without_a_newline(form: Form) -> None:
+@pytest.mark.parametrize("form", get_args(DictionaryForm))
+def test_a_form_ends_without_a_newline(form: DictionaryForm) -> None:
     """No rendered dictionary begins or ends with white space, and none of its lines ends with spaces."""
     text = render(form)
     assert [line for line in text.split("\n") if line != line.rstrip()] == []
     assert text == text.strip()
 
 
-@pytest.mark.parametrize("form", get_args(Form))
-def test_the_command_prints_a_form(form: Form) -> None:
+@pytest.mark.parametrize("form", get_args(DictionaryForm))
+def test_the_command_prints_a_form(form: DictionaryForm) -> None:
     """`letters schema --format` prints the rendered dictionary unchanged, with a newline at the end."""
     result = CliRunner().invoke(cli, ["schema", "--format", form])
     assert (result.exit_code, result.output) == (0, render(form) + "\n")
@@ -307,7 +307,7 @@ def test_the_command_knows_every_form_and_prints_text_unless_told() -> None:
     """`letters schema` offers every format and the schema of results, and prints text by default."""
     [option] = [param for param in cli.commands["schema"].params if "--format" in param.opts]
     assert isinstance(option.type, click.Choice)
-    assert (tuple(option.type.choices), option.default) == ((*get_args(Form), "result"), "text")
+    assert (tuple(option.type.choices), option.default) == ((*get_args(DictionaryForm), "result"), "text")
     assert CliRunner().invoke(cli, ["schema"]).output == render("text") + "\n"
 
 

@@ -16,7 +16,7 @@ from letters_source.config.providers import look_up
 from letters_source.config.resolve import read_tokens_again, resolve_settings
 from letters_source.config.settings import SETTINGS, Overrides, Settings
 from letters_source.errors import SettingsError
-from letters_source.service.listings import SECTION, ContactFilters, Filters, Form, TemplateFilters
+from letters_source.service.listings import SECTION, ContactFilters, FilterForm, Filters, TemplateFilters
 from letters_source.service.tokens import Tokens
 from letters_source.tables import Mode
 
@@ -731,8 +731,8 @@ def test_a_false_argument_is_an_argument(resolve: Resolve) -> None:
 
 def test_settings_know_how_requests_write_filters(resolve: Resolve) -> None:
     """The settings give the format of days and the encoding of lists in requests."""
-    assert resolve().form == Form("%Y-%m-%d", "json")
-    assert resolve(DATE_FORMAT="%d-%m-%Y", FILTER_ENCODING="compact").form == Form("%d-%m-%Y", "compact")
+    assert resolve().form == FilterForm("%Y-%m-%d", "json")
+    assert resolve(DATE_FORMAT="%d-%m-%Y", FILTER_ENCODING="compact").form == FilterForm("%d-%m-%Y", "compact")
 
 
 def test_mailings_reach_back_and_are_asked_for_in_windows(resolve: Resolve) -> None:

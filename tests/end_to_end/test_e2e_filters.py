@@ -24,17 +24,17 @@ from letters_source.service.listings import (
     ContactFilters,
     DateFormat,
     FilterEncoding,
+    FilterForm,
     Filters,
-    Form,
     TemplateFilters,
 )
 from programmable_emulator import ChangingListing, Emulator, Reply, Row, Traits, When
 
 PERIOD: dict[str, Any] = {"last_mailed_from": date(2024, 3, 1), "last_mailed_to": date(2024, 6, 30)}
 SEARCHED = ("firstName", "lastName", "fullName", "companyName", "email", "city")
-DAY_FIRST = Form("%d-%m-%Y")
-COMPACT = Form(encoding="compact")
-COMPACT_DAY_FIRST = Form("%d-%m-%Y", "compact")
+DAY_FIRST = FilterForm("%d-%m-%Y")
+COMPACT = FilterForm(encoding="compact")
+COMPACT_DAY_FIRST = FilterForm("%d-%m-%Y", "compact")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Case:
     filters: Filters
     query: str
     match: Callable[[Row], bool]
-    others: tuple[tuple[Form, str], ...] = ()
+    others: tuple[tuple[FilterForm, str], ...] = ()
 
     @property
     def listing(self) -> str:
@@ -329,7 +329,7 @@ def test_a_value_that_chooses_all_rows_is_sent_too(world: World, name: str) -> N
         for form, query in case.others
     ],
 )
-def test_a_filter_chooses_the_same_rows_in_every_form(world: World, name: str, form: Form, query: str) -> None:
+def test_a_filter_chooses_the_same_rows_in_every_form(world: World, name: str, form: FilterForm, query: str) -> None:
     """Each encoding and date format of a filter selects the same rows."""
     case = CASES[name]
     settings = {**world.settings, **case.settings, "date_format": form.date_format, "filter_encoding": form.encoding}
@@ -348,7 +348,9 @@ def test_every_filter_of_both_listings_is_tested_here() -> None:
         for name in kind.__dataclass_fields__
     }
     forms = {form for case in cases if names_of(case.filters) == [*PERIOD] for form, _ in case.others}
-    assert forms | {Form()} == {Form(day, way) for day in get_args(DateFormat) for way in get_args(FilterEncoding)}
+    assert forms | {FilterForm()} == {
+        FilterForm(day, way) for day in get_args(DateFormat) for way in get_args(FilterEncoding)
+    }
 
 
 def test_every_page_is_asked_for_with_the_filters(world: World) -> None:

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from letters_source.extract.mailings import Window, plan_windows
+from letters_source.extract.mailings import MailingWindow, plan_windows
 
 DAYS = st.dates(date(2000, 1, 1), date(2100, 1, 1))
 SPANS = st.integers(0, 400).map(timedelta)
 LENGTHS = st.integers(1, 60)
 
 
-def days_of(window: Window) -> list[date]:
+def days_of(window: MailingWindow) -> list[date]:
     """The days of a window."""
     return [window.first + timedelta(days=day) for day in range((window.last - window.first).days + 1)]
 
@@ -22,12 +22,12 @@ def days_of(window: Window) -> list[date]:
 def test_windows_of_one_day_are_the_days() -> None:
     """Windows of one day are the days from the start until before the end, also across months."""
     days = [date(2024, 2, 28), date(2024, 2, 29), date(2024, 3, 1)]
-    assert plan_windows(date(2024, 2, 28), date(2024, 3, 2), 1) == [Window(day, day) for day in days]
+    assert plan_windows(date(2024, 2, 28), date(2024, 3, 2), 1) == [MailingWindow(day, day) for day in days]
 
 
 def test_windows_of_seven_days_begin_on_one_weekday() -> None:
     """Windows of seven days begin on a Sunday, whichever day is first, and the last one may end after the last day."""
-    weeks = [Window(date(2024, 2, 25), date(2024, 3, 2)), Window(date(2024, 3, 3), date(2024, 3, 9))]
+    weeks = [MailingWindow(date(2024, 2, 25), date(2024, 3, 2)), MailingWindow(date(2024, 3, 3), date(2024, 3, 9))]
     assert plan_windows(date(2024, 2, 25), date(2024, 3, 4), 7) == weeks
     assert plan_windows(date(2024, 3, 2), date(2024, 3, 4), 7) == weeks
     assert plan_windows(date(2024, 3, 3), date(2024, 3, 4), 7) == weeks[1:]

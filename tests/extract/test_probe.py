@@ -13,7 +13,7 @@ from letters_source.extract.probe import (
     UNCERTAIN,
     Count,
     Effect,
-    Verdict,
+    ProbeResult,
     effect_of,
     find_largest_page,
     try_filter,
@@ -36,7 +36,7 @@ def trials_of(*counts: int) -> tuple[Iterator[Mapping[str, str]], Callable[[Mapp
     return iter([{"trial": str(trial)} for trial in range(len(counts))]), count
 
 
-def try_all(listing: str, settings: Settings, count: Count) -> dict[str, Verdict]:
+def try_all(listing: str, settings: Settings, count: Count) -> dict[str, ProbeResult]:
     """The effect of each filter of a listing of nine rows."""
     return {name: try_filter(listing, name, settings, 9, count).verdict for name in TRIALS[listing]}
 
@@ -55,7 +55,7 @@ def try_all(listing: str, settings: Settings, count: Count) -> dict[str, Verdict
         (0, (0, -1), "cannot tell"),
     ],
 )
-def test_a_filter_s_effect_shows_in_the_count(whole: int, counts: tuple[int, ...], verdict: Verdict) -> None:
+def test_a_filter_s_effect_shows_in_the_count(whole: int, counts: tuple[int, ...], verdict: ProbeResult) -> None:
     """A filter is honored if one of its values changes the count; an empty listing cannot tell, and is not asked."""
     trials, count = trials_of(*counts)
     assert effect_of(trials, whole, count).verdict == verdict

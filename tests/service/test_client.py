@@ -25,8 +25,8 @@ from letters_source.service.listings import (
     CONTACTS,
     TEMPLATES,
     ContactFilters,
+    FilterForm,
     Filters,
-    Form,
     Listing,
     TemplateFilters,
 )
@@ -217,7 +217,7 @@ def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None)
 def test_filters_are_sent_where_they_are_set(listing: Listing, filters: Filters, sent: str) -> None:
     """Filters that are set, also to something empty, are sent percent-encoded (service-interface 4)."""
     with recorded(answer(ONE)) as (client, recorder):
-        client.get(PageRequest(listing, 3, 50, filters.encode(Form())), read)
+        client.get(PageRequest(listing, 3, 50, filters.encode(FilterForm())), read)
     assert [each.target for each in recorder.sent] == [f"/api/v1{listing.path}?page=3&pageSize=50{sent}"]
 
 

@@ -18,8 +18,8 @@ from letters_source.service.listings import (
     ContactFilters,
     DateFormat,
     FilterEncoding,
+    FilterForm,
     Filters,
-    Form,
     TemplateFilters,
     check_days,
     given,
@@ -28,7 +28,7 @@ from letters_source.service.listings import (
     unknown_statuses,
 )
 
-ISO, COMPACT, DAY_FIRST = Form(), Form(encoding="compact"), Form(date_format="%d-%m-%Y")
+ISO, COMPACT, DAY_FIRST = FilterForm(), FilterForm(encoding="compact"), FilterForm(date_format="%d-%m-%Y")
 YEAR: dict[str, Any] = {"last_mailed_from": date(2024, 1, 31), "last_mailed_to": date(2024, 12, 1)}
 ALL_CONTACTS = ContactFilters(
     search="a b&c", address_status=("Failed", "Verified"), last_mailed_status=("In Transit", "Mailed"),
@@ -62,7 +62,7 @@ def test_the_values_are_those_of_the_interface() -> None:
     assert PRODUCT_TYPES == ("Professional Letters", "Personal Letters")
     assert get_args(DateFormat) == ("%Y-%m-%d", "%d-%m-%Y")
     assert get_args(FilterEncoding) == ("json", "compact")
-    assert Form() == Form("%Y-%m-%d", "json")
+    assert FilterForm() == FilterForm("%Y-%m-%d", "json")
 
 
 @pytest.mark.parametrize("kind", [ContactFilters, TemplateFilters])
@@ -116,7 +116,7 @@ def test_days_may_be_written_first() -> None:
     changed = {"lastMailedDate": '{"startDate": "31-01-2024", "endDate": "01-12-2024"}'}
     assert ALL_CONTACTS.encode(DAY_FIRST) == ALL_CONTACTS.encode(ISO) | changed
     assert ALL_TEMPLATES.encode(DAY_FIRST) == ALL_TEMPLATES.encode(ISO)
-    both = Form("%d-%m-%Y", "compact")
+    both = FilterForm("%d-%m-%Y", "compact")
     assert ALL_CONTACTS.encode(both)["lastMailedDate"] == '{"startDate":"31-01-2024","endDate":"01-12-2024"}'
 
 

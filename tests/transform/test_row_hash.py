@@ -17,7 +17,7 @@ from letters_source.tables import (
     TEMPLATES__PRODUCT,
     UNDOCUMENTED,
     Column,
-    Kind,
+    ColumnKind,
     Mode,
     Table,
 )
@@ -29,7 +29,7 @@ VERSIONED: tuple[Mode, ...] = ("sync", "history")
 # few and alike, so that a text that held less than the row would soon be met twice; what a null or a separator might be
 # taken for is among them
 TEXTS = st.sampled_from(["", "a", "b", "aa", "\x00", "\xff", "\xfe", "ÿþ", "\ufffd", "null", "None", ",", "true", "1"])
-VALUES: dict[Kind, st.SearchStrategy[Any]] = {
+VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
     "text": TEXTS | st.text(max_size=3),
     "json": TEXTS,
     "bool": st.booleans(),
@@ -38,7 +38,7 @@ VALUES: dict[Kind, st.SearchStrategy[Any]] = {
     "date": st.dates(),
     "timestamp": st.datetimes(timezones=st.just(UTC)),
 }
-SAMPLES: dict[Kind, tuple[Any, Any]] = {
+SAMPLES: dict[ColumnKind, tuple[Any, Any]] = {
     "text": ("a", "b"),
     "json": ('{"a": 1}', '{"a": 2}'),
     "bool": (True, False),
