@@ -26,8 +26,9 @@ from letters_source.spark import Snapshot, register, snapshot
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-SMALL_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Java that starts fast, with few threads."""
+TASK_PYTHON = Path(__file__).with_name("task_python.py")
+SMALL_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Java that starts fast, with few threads, and believes the classes of Spark."""
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def start_spark(
             *settings.items(),
         ]
     )
-    with environment_of_tasks(world), (folder / "output").open("wb") as output:
+    with environment_of_tasks(world, folder), (folder / "output").open("wb") as output:
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
         context = SparkContext(gateway=gateway, conf=conf)
         try:
@@ -73,11 +74,14 @@ def start_spark(
 
 
 @contextmanager
-def environment_of_tasks(world: World) -> Iterator[None]:
-    """Let what Java starts with, and tasks inherit, have the world's settings."""
+def environment_of_tasks(world: World, folder: Path) -> Iterator[None]:
+    """Let what Java starts with, and tasks inherit, have the world's settings, and tasks a Python that forks."""
+    python = folder / "python"
+    python.write_text(f"#!{sys.executable} {TASK_PYTHON}\n")
+    python.chmod(0o700)
     with pytest.MonkeyPatch.context() as patch:
         world.configure(patch)
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_PYTHON", str(python))
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         yield
 
@@ -99,7 +103,7 @@ class Cluster:
 @contextmanager
 def start_cluster(world: World, folder: Path) -> Iterator[Cluster]:
     """A cluster on loopback, whose tasks find the world's settings in their environment."""
-    with environment_of_tasks(world), pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+    with environment_of_tasks(world, folder), pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setenv("SPARK_DAEMON_MEMORY", "192m")
         patch.setenv("SPARK_DAEMON_JAVA_OPTS", SMALL_JAVA)
         options = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
