@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from letters_source.decode.row_schema import RAW, Notes, row_schema
 from letters_source.errors import ServiceRejected, SettingsError
 from letters_source.extract.audit import Outcome
-from letters_source.extract.listing import yield_rows
+from letters_source.extract.listing import check_outcome, finished
 from letters_source.extract.parts import Part, Parts, Plan, check_proof, part_in, read_into
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
@@ -96,7 +96,11 @@ def read_parts(
 ) -> Generator[ListingRows | TableRows, None, int]:
     """Yield the rows of a complete listing in parts, then its audit; as `read_listing` does."""
     outcome, files = judge_parts(parts, plan)
-    return (yield from yield_rows(outcome, tables_of_parts(parts, outcome, files), audits))
+    loaded = check_outcome(outcome, audits)
+    for rows in tables_of_parts(parts, outcome, files):
+        yield ListingRows(parts.task.listing.name, rows)
+    yield finished(outcome, loaded, audits)
+    return outcome.count
 
 
 def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -25,7 +25,7 @@ from letters_source.extract.saved import SavedWindows, continue_listing, open_sa
 from letters_source.extract.shrinkage import check_shrinking, rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.reader import PageReader
-from letters_source.pagination.readings import Reading, Window, has_no_id
+from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
@@ -55,28 +55,34 @@ def read_listing(
         if folder and task.settings.resume and task.settings.proof != "exact":
             saved = stack.enter_context(open_saved(task, saved_file(folder, task.name), audits))
         outcome = read_until_whole(task, spool, saved)
-        verdict = outcome.verdict
-        wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
-        wanted.sort(key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))
-        return (yield from yield_rows(outcome, spool.tables(wanted), audits))
+        loaded = check_outcome(outcome, audits)
+        for rows in spool.tables(rows_to_load(outcome.verdict)):
+            yield ListingRows(task.listing.name, rows)
+        yield finished(outcome, loaded, audits)
+        return outcome.count
 
 
-def yield_rows(
-    outcome: Outcome, tables: Iterable[pa.Table], audits: Sequence[Mapping[str, Any]]
-) -> Generator[ListingRows | TableRows, None, int]:
-    """Yield the rows of a complete listing, then its audit; return the service's count. Errors come before any row."""
-    task, verdict = outcome.task, outcome.verdict
-    accepted = verdict.rows - verdict.rejected
-    check_shrinking(task, rows_before(task, audits), accepted)
-    check_fields(task, outcome.notes)
-    for rows in tables:
-        yield ListingRows(task.listing.name, rows)
-    log_outcome(outcome, accepted)
-    log_fields(task, outcome.notes, audits)
+def check_outcome(outcome: Outcome, audits: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many rows of a complete listing are accepted; raise if it shrank too much or has forbidden fields."""
+    accepted = outcome.verdict.rows - outcome.verdict.rejected
+    check_shrinking(outcome.task, rows_before(outcome.task, audits), accepted)
+    check_fields(outcome.task, outcome.notes)
+    return accepted
+
+
+def rows_to_load(verdict: Verdict) -> list[tuple[int, Mask | bool]]:
+    """Return the numbers of the responses with rows to load, in the order of the listing, and which rows."""
+    wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
+    return sorted(wanted, key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))
+
+
+def finished(outcome: Outcome, loaded: int, audits: Sequence[Mapping[str, Any]]) -> TableRows:
+    """Log a listing whose rows were all yielded, free the memory they took, and return its audit."""
+    log_outcome(outcome, loaded)
+    log_fields(outcome.task, outcome.notes, audits)
     # Arrow keeps memory freed by decoding, about 100 MB, which the destination's engine needs next
     pa.default_memory_pool().release_unused()
-    yield audit_row(outcome, accepted)
-    return outcome.count
+    return audit_row(outcome, loaded)
 
 
 def offset_of(reading: Reading) -> int:
