@@ -47,7 +47,7 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
         check_columns(client, dataset, task)
         # in these modes, rows of an unfinished load would stay next to this load's rows
         audits = left_behind(client, task)
-    check_service(client, dataset, task, audits)
+    check_same_service(client, dataset, task, audits)
     if not audits:
         return
     # loads without an environment may lie between loads with one
@@ -65,7 +65,7 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
         )
 
 
-def check_service(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[Audit]) -> None:
+def check_same_service(client: SqlClient | None, dataset: str, task: Task, audits: Sequence[Audit]) -> None:
     """Check that no listing of the dataset was loaded from another service, or raise `SettingsError`."""
     held = held_service(client) or next((audit.get("service") for audit in audits), None)
     wanted = service_of(task.settings.base_url)

@@ -92,7 +92,7 @@ class LettersDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the table's columns, with their descriptions as comments."""
-        selection = selection_of(self.options)
+        selection = to_selection(self.options)
         first = (ACCOUNT,) if selection.has_account_column else ()
         return StructType(
             [
@@ -103,7 +103,7 @@ class LettersDataSource(DataSource):
 
     def reader(self, schema: StructType) -> "LettersReader":  # noqa: ARG002 -- Spark's signature
         """Return what reads the table."""
-        return LettersReader(selection_of(self.options), self.slots)
+        return LettersReader(to_selection(self.options), self.slots)
 
     def writer(self, schema: StructType, overwrite: bool) -> "StageWriter":  # noqa: ARG002, FBT001 -- Spark's signature
         """Return what a job of `snapshot` writes with; the format is for reading otherwise."""
@@ -130,7 +130,7 @@ class TableSelection:
         return bool(self.accounts) and self.table.name != LISTING_AUDIT.name
 
 
-def selection_of(options: Mapping[str, str]) -> TableSelection:
+def to_selection(options: Mapping[str, str]) -> TableSelection:
     """Return what the options select, or raise `SettingsError`."""
     settings = dict(options)
     name, texts = settings.pop("table", ""), settings.pop("accounts", None)

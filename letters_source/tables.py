@@ -296,7 +296,7 @@ LISTING_AUDIT = Table(
         Column(
             "duplicates_dropped",
             "",
-            "Rows read again later, by the fence or another pass, or whose id is gone.",
+            "Rows read again when the first and last page were checked again, or by another pass, or whose id is gone.",
             "bigint",
         ),
         Column("rows_rejected", "", "Rows that went to rejected_rows.", "bigint"),

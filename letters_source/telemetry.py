@@ -1,6 +1,6 @@
 """Phases of a load: lines of the log, and spans and counters for OpenTelemetry where its SDK is configured.
 
-Whoever configures the SDK has imported OpenTelemetry's API: our command (`start_exporting`), the user's program, or
+OpenTelemetry is in use once its API is imported: by `start_exporting`, the user's program, or
 `opentelemetry-instrument`.
 """
 
@@ -31,7 +31,7 @@ def is_in_use() -> bool:
 
 @contextmanager
 def phase(words: str, name: str, level: int = logging.INFO) -> Iterator[None]:
-    """Run the block as a phase of the load: a line of the log in these words, and a span of this name."""
+    """Log the start of a phase, and trace it as a span."""
     PHASES.log(level, words)
     with span(name):
         yield

@@ -36,7 +36,7 @@ NAMES = {
     "product_types": "--product-type",
     "is_shared": "--shared/--not-shared",
 }
-"""The options that are named otherwise than their settings."""
+"""Options whose names differ from their settings'."""
 REMEDY = re.compile(rf"(?<=\b[Ss]et ){re.escape(SECTION)}\.(\w+)( to true)?")
 """A setting that a message says to set."""
 ARGUMENT = re.compile(r"\b(another|with) (dataset|path|HTML file|file for readers)\b")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from letters_source.errors import ServiceRejected
 from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
-from letters_source.extract.probe import ask_count
+from letters_source.extract.probe import count_listing
 from letters_source.extract.task import TableRows, Task
 from letters_source.service.listings import ADDRESS_STATUSES, LAST_MAILED_STATUSES, NOBODY, given
 from letters_source.tables import (
@@ -90,7 +90,7 @@ def ignored_values(task: Task, name: str, counts: Mapping[Value, int], whole: in
 def returns_all(task: Task, name: str, value: Value) -> bool:
     """Return whether the filter value now has the same count as the listing."""
     try:
-        return ask_count(narrowed(task, name, value)) == ask_count(task)
+        return count_listing(narrowed(task, name, value)) == count_listing(task)
     except ServiceRejected:
         return False
 
@@ -100,11 +100,11 @@ def is_ignored(task: Task, name: str, counts: Mapping[Value, int], whole: int) -
     seen = list(counts.values())
     # compare a single value with another one; if the task filters by it, `report_ignored` has already warned
     if len(seen) == 1 and 2 * seen[0] > whole and name not in given(task.filters):
-        seen.append(ask_count(narrowed(task, name, another(next(iter(counts))))))
+        seen.append(count_listing(narrowed(task, name, another(next(iter(counts))))))
     # values exclude each other: if they are honored, at most one of them has more than half of the rows
     if len(seen) < 2 or 2 * min(seen) <= whole:
         return False
-    few, many = sorted((whole, whole if set(seen) == {whole} else ask_count(task)))
+    few, many = sorted((whole, whole if set(seen) == {whole} else count_listing(task)))
     return all(few <= count <= many for count in seen)
 
 

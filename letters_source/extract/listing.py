@@ -125,7 +125,7 @@ def read_until_whole(task: Task, spool: Spool | None = None, saved: SavedWindows
 
 
 def among(readings: Sequence[Reading], verdict: Verdict) -> Verdict:
-    """Return the verdict with all readings of a listing; its own are the last, and the others load nothing."""
+    """Return the verdict over all readings; those before its own load no rows."""
     before = len(readings) - len(verdict.readings)
     return replace(verdict, readings=tuple(readings), keep=(*[False] * before, *verdict.keep)) if before else verdict
 

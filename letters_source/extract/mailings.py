@@ -11,7 +11,7 @@ import pyarrow as pa
 from letters_source.errors import ServiceError, ServiceRejected, ServiceUnreachable
 from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
-from letters_source.extract.probe import ask_count
+from letters_source.extract.probe import count_listing
 from letters_source.extract.task import TableRows, Task
 from letters_source.results import Audit
 from letters_source.service.listings import LONG_AGO
@@ -79,7 +79,7 @@ def check_days_honored(task: Task) -> None:
 def count_within(task: Task, window: MailingWindow) -> int | None:
     """Return the service's count for a window that is only a check; None if the service refuses it or fails."""
     try:
-        return ask_count(within(task, window), page_size=None)
+        return count_listing(within(task, window), page_size=None)
     except (ServiceRejected, ServiceUnreachable) as error:
         # a refusal would come with every load, so it is no warning
         level = logging.INFO if isinstance(error, ServiceRejected) else logging.WARNING

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from letters_source.extract.facets import read_facet
 from letters_source.extract.listing import read_listing
-from letters_source.extract.probe import ask_count, report_ignored
+from letters_source.extract.probe import count_listing, report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.tables import REJECTED_ROWS, Table
 from letters_source.transform.flatten import to_rejected, to_table
@@ -24,7 +24,7 @@ def read_table(task: Task, table: Table, folder: Path | None) -> Iterator[pa.Tab
 def read_items(task: Task, table: Table, folder: Path | None) -> Iterator[ListingRows | TableRows]:
     """Yield the items of a reading that has the table's rows, those of other tables included."""
     if table.origin == "facet":
-        yield from read_facet(task, table, ask_count(task))
+        yield from read_facet(task, table, count_listing(task))
         return
     count = yield from read_listing(task, folder, ())
     report_ignored(task, count)

@@ -25,7 +25,7 @@ from letters_source.decode.row_schema import Notes, row_schema, to_counter
 from letters_source.errors import SettingsError, reason
 from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
-from letters_source.extract.task import ListingRows, Task, selection_of
+from letters_source.extract.task import ListingRows, Task, selection_text
 from letters_source.pagination.chain import read_range
 from letters_source.pagination.evidence import Evidence, Range
 from letters_source.pagination.ranges import plan_ranges
@@ -91,7 +91,7 @@ class Parts:
         if not self.exists(self.plan_file):
             return None
         plan = self.decode(self.plan_file, Plan)
-        if plan.selection != selection_of(self.task):
+        if plan.selection != selection_text(self.task):
             raise SettingsError(
                 f"{self.plan_file} was planned for another service, account, filters or privacy policies; "
                 "plan again, or load with the same settings."
@@ -164,7 +164,7 @@ def plan_listing(task: Task, number: int) -> list[Range]:
 
 def plan_parts(task: Task, folder: str, number: int) -> Plan:
     """Plan a number of ranges, and store the plan."""
-    plan = Plan(uuid4().hex[:12], selection_of(task), tuple(plan_listing(task, number)))
+    plan = Plan(uuid4().hex[:12], selection_text(task), tuple(plan_listing(task, number)))
     parts = Parts.of(task, folder)
     parts.write(parts.plan_file, msgspec.json.encode(plan))
     return plan

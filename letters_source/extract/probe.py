@@ -78,7 +78,7 @@ class Effect:
         return f"{self.verdict} {self.status}" if self.status else self.verdict
 
 
-def ask_count(task: Task, page_size: int | None = 1) -> int:
+def count_listing(task: Task, page_size: int | None = 1) -> int:
     """Return the service's count by requesting a page of one row, or of the usual size (None)."""
     with task.context.client() as client:
         return fetch_page(task, client, Window(0, page_size)).count
@@ -90,7 +90,7 @@ def report_ignored(task: Task, count: int) -> None:
     if not (count and chosen):
         return
     try:
-        whole = ask_count(replace(task, filters=type(task.filters)(account_id=task.filters.account_id)))
+        whole = count_listing(replace(task, filters=type(task.filters)(account_id=task.filters.account_id)))
     except ServiceRejected as error:
         # the service requires filters
         logger.info("%s: could not check whether the service honors the filters: %s", task.name, error)
@@ -166,7 +166,7 @@ def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Ef
 
 
 def shared_ids(found: FirstIds) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield each two accounts whose first pages have ids in common, and how many."""
+    """Yield each pair of accounts whose first pages share ids, and how many."""
     for one, other in combinations(found, 2):
         if shared := found[one] & found[other]:
             yield (one, other), len(shared)

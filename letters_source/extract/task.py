@@ -71,7 +71,7 @@ def listing_task(listing: Listing, context: LoadContext) -> Task:
     return Task(listing.name, listing, settings.filters(listing.name), PageSize(settings.page_size), context)
 
 
-def selection_of(task: Task) -> str:
+def selection_text(task: Task) -> str:
     """Return what selects a listing's rows and treats them, as text."""
     settings = task.settings
     service, filters = service_of(settings.base_url), {**given(task.filters), "account_id": task.filters.account_id}

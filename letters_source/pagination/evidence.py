@@ -1,4 +1,4 @@
-"""What a range of a listing shows, small enough to be handed on, and what ranges prove together. Pure."""
+"""Evidence about ranges of a listing, small enough for JSON, and what several ranges prove together. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

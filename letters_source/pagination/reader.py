@@ -1,4 +1,4 @@
-"""Read pages side by side; their rows wait in the spool for the verdict."""
+"""Read pages concurrently, and spool their rows until the listing is judged."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator

@@ -61,7 +61,7 @@ def steady_rows(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def share_most(left: Reading, right: Reading, here: np.ndarray, there: np.ndarray) -> bool:
-    """Return whether two windows overlap in at least as many rows as they contradict each other.
+    """Return whether the rows that two windows share are at least as many as those that contradict an overlap.
 
     Of two windows that overlap, only one has rows before those they share, and only one has rows after them. A row
     that moved can be in any two windows, and does not link them.
@@ -98,7 +98,7 @@ def compare(left: Reading, right: Reading) -> Overlap:
 
 
 def moved_row(readings: Sequence[Reading]) -> str | None:
-    """Return a row that is twice in one window, or in two windows but not in all between them, if there is one."""
+    """Return an id that is twice in one window, or missing from a window between two that have it; None if none is."""
     coded = code_keys(readings)
     size = count_codes(coded)
     first, last, times = np.full(size, len(coded)), np.full(size, -1), np.zeros(size, np.int64)
@@ -122,7 +122,7 @@ def show_all(readings: Sequence[Reading], *, has_strays: bool) -> bool:
     If each row that came or left changed the count, there never were more rows than the first count and the growth
     since. So if as many were shown, all were, wherever they moved. More are shown where rows came while as many left.
     Then the number proves nothing about rows that moved, so none may be known to have moved (`has_strays`). In a single
-    reading, a row more can make up for a row less. To be missed twice, a row must move back in both readings.
+    pass, an added row can hide a missing one. To be missed by two passes, a row must move back in both.
     """
     counts, grown = growth(readings)
     shown, ever = distinct_keys(readings), counts[0] + grown

@@ -1,4 +1,4 @@
-"""What it means that a request had no complete response: the reason, whether to try again, and which setting helps."""
+"""Classifies requests without a complete response: the reason, whether to retry, which setting may help."""
 
 import os
 import re

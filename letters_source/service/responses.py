@@ -1,4 +1,4 @@
-"""What a response or the lack of one means: success, a retry, or an error with its message."""
+"""What the status of a response means: success, a retry, or an error with its message."""
 
 import json
 import re
@@ -19,7 +19,7 @@ SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
 # 501 and 505 are about the kind of request, so a retry cannot help
 RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
 # what a service, or a gateway before it, may answer if a page takes too long
-OVERCHARGED = frozenset({408, 500, 502, 504})
+OVERLOADED = frozenset({408, 500, 502, 504})
 # how it may refuse a page size: bad request, content too large, URI too long, unprocessable content (RFC 9110, 15.5)
 SIZE_REFUSED = frozenset({400, 413, 414, 422})
 # RFC 1035, 2.3.4
@@ -71,7 +71,7 @@ def check_status(response: requests.Response, body: bytes, request: PageRequest,
         if status in SLOW_DOWN:
             raise SlowDown(reason, wait, status=status, said=said)
         # a service that says when to retry is overloaded or down, whatever the page size
-        raise Again(reason, wait, may_be_size=status in OVERCHARGED and wait is None, status=status, said=said)
+        raise Again(reason, wait, may_be_size=status in OVERLOADED and wait is None, status=status, said=said)
     if status < 300:
         raise MalformedResponse(f"{where}: expected a status of 200, got {status}{said}.")
     if status < 400:

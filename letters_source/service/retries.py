@@ -1,4 +1,4 @@
-"""How often, and after how long, a failed request is sent again: the only retries of this package.
+"""How often, and after how long, a failed request is sent again: the only retry loop for requests.
 
 Which failures are worth a retry is said by `responses` and `failures`.
 """

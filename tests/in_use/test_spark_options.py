@@ -13,8 +13,8 @@ from letters_source.spark import (
     LettersDataSource,
     LettersReader,
     ListingPartition,
-    selection_of,
     task_of,
+    to_selection,
 )
 from letters_source.tables import CONTACTS
 
@@ -82,13 +82,13 @@ def test_every_other_setting_is_an_option() -> None:
 )
 def test_tasks_at_once_are_partitions_that_fit_the_cores(slots: int | None, accounts: str, at_once: int) -> None:
     """As many partitions are read at once as there are cores, or all where cores are unknown."""
-    reader = LettersReader(selection_of({"table": "contacts", "accounts": accounts}), slots)
+    reader = LettersReader(to_selection({"table": "contacts", "accounts": accounts}), slots)
     assert reader.partitions() == [ListingPartition("contacts", account, at_once) for account in accounts.split(",")]
 
 
 def test_a_table_of_both_listings_has_a_partition_for_each() -> None:
     """A table that both listings fill has a partition for each, of the token's own account."""
-    reader = LettersReader(selection_of({"table": "rejected_rows"}), None)
+    reader = LettersReader(to_selection({"table": "rejected_rows"}), None)
     assert reader.partitions() == [ListingPartition("templates", None, 2), ListingPartition("contacts", None, 2)]
 
 
