@@ -76,7 +76,7 @@ def test_processes_append_at_once(tmp_path: Path) -> None:
     file = tmp_path / LEDGER
     # so long that the ledger is shortened again and again
     append_run(file, make_run(dataset="d" * (2 * LARGEST_BYTES // KEPT_RUNS)))
-    writers = [Popen([sys.executable, "-c", WRITER, str(file), "400"]) for _ in range(3)]
+    writers = [Popen([sys.executable, "-c", WRITER, str(file), "250"]) for _ in range(3)]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     lines = file.read_bytes().splitlines()
     assert len(set(lines)) == 1

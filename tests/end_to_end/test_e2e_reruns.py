@@ -8,6 +8,7 @@ from worlds import Begin, World
 
 from letters_source import NotAuthorised, SettingsError
 from letters_source.destination.pipeline import Kind
+from letters_source.pagination.spool import BATCH_ROWS
 from programmable_emulator import Emulator
 
 
@@ -38,13 +39,13 @@ def test_rows_that_dlt_is_told_to_write_into_several_files_are_all_loaded(
 ) -> None:
     """Rows in several files are all loaded, straight into a new file and then through staging."""
     monkeypatch.setenv("DATA_WRITER__FILE_MAX_ITEMS", "1")
-    world = begin(Emulator(100_000, 7))
+    world = begin(Emulator(BATCH_ROWS + 1, 7))
     for _ in range(2):
         result = world.load(page_size=5000)
         trace: Any = world.pipeline.last_trace
         files = [file for part in trace.last_extract_info.metrics[result.load_id] for file in part["job_metrics"]]
-        assert sum(file.startswith("contacts.") for file in files) == 3
-        assert result.tables["contacts"] == 100_000
+        assert sum(file.startswith("contacts.") for file in files) == 2
+        assert result.tables["contacts"] == BATCH_ROWS + 1
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])

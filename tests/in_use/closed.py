@@ -1,4 +1,4 @@
-"""Imports a file in a process where everything but code is closed, and reports what it reached for."""
+"""Imports files in a process where everything but code is closed, and reports what they reached for."""
 
 import os
 import runpy
@@ -13,22 +13,24 @@ from typing import Any, ClassVar
 DOORS = ("socket.", "sqlite3.connect", "subprocess.", "os.system", "os.posix_spawn", "os.mkdir", "os.rename")
 """Where audit events that are none of an import's business begin; opened files are looked at one by one."""
 HARMLESS = ("socket.__new__", "socket.gethostname")
+RUN = "--"
+"""Stands between the modules to import first and the files to run."""
 CODE = (".py", ".pyc", ".so")
 LIBRARIES = tuple({str(Path(place).resolve()) for place in (*sysconfig.get_paths().values(), sys.base_prefix)})
 SYSTEM = ("/usr/share/zoneinfo/", "/proc/", "/sys/", "/dev/null")
 """Libraries look here for time zones, processors and memory."""
 
 
-def reached(file: Path, folder: Path, *before: str) -> list[str]:
-    """Return what importing a file tried to reach, which is refused each time; code is not counted.
+def reached(files: Sequence[Path], folder: Path, *before: str) -> list[str]:
+    """Return what importing files tried to reach, which is refused each time; code is not counted.
 
     Args:
-        file: the Python file.
-        folder: where it runs; the place for secrets that it must leave alone.
-        before: modules to import while all is open, such as `dlt`: what libraries look for is not the file's doing.
+        files: the Python files, which one process runs one after the other.
+        folder: where they run; the place for secrets that they must leave alone.
+        before: modules to import while all is open, such as `dlt`: what libraries look for is not the files' doing.
     """
     # without -B, what is imported for the first time would be compiled into files
-    command = [sys.executable, "-B", __file__, str(file), *before]
+    command = [sys.executable, "-B", __file__, *before, RUN, *map(str, files)]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
@@ -69,14 +71,16 @@ def is_code(place: Any) -> bool:
     return path.endswith(CODE) or path.startswith((*LIBRARIES, *SYSTEM))
 
 
-def main(file: str, *before: str) -> None:
-    """Run the file with closed doors, and print what it wanted."""
-    for module in before:
+def main(*arguments: str) -> None:
+    """Run the files with closed doors, and print what they wanted."""
+    end = arguments.index(RUN)
+    for module in arguments[:end]:
         import_module(module)
     doors = Doors()
     os.environ.__class__ = WatchedEnvironment
     sys.addaudithook(doors)
-    runpy.run_path(file)
+    for file in arguments[end + 1 :]:
+        runpy.run_path(file)
     print(*doors.knocks, *WatchedEnvironment.read, sep="\n", end="")
 
 

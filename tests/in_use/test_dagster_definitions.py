@@ -33,7 +33,7 @@ CHECKS = {
 
 def test_importing_the_definitions_reaches_for_nothing(tmp_path: Path) -> None:
     """Importing the definitions opens no network, file or secret, apart from what the libraries open."""
-    assert reached(FILE, tmp_path, "dagster", "dlt", "requests") == []
+    assert reached([FILE], tmp_path, "dagster", "dlt", "requests") == []
     assert list(tmp_path.iterdir()) == []
 
 
