@@ -12,8 +12,8 @@ from letters_source.config.messages import report_misspelled_sections
 from letters_source.config.providers import present_providers
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
-from letters_source.decode.page import Page
-from letters_source.extract.listing import fetch_page, read_page
+from letters_source.decode.page import Page, decode_page
+from letters_source.extract.listing import fetch_page
 from letters_source.extract.probe import TRIALS, Effect, effect_of_account, find_largest_page, try_filter
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.pagination.passes import pages_of
@@ -109,7 +109,7 @@ def find_size(client: Client, task: Task, count: int) -> int:
 
     def rows_of(size: int) -> int:
         request = PageRequest(task.listing, 0, size, filters, purpose="probe of the page size")
-        rows: int = client.get(request, read_page).rows.num_rows
+        rows: int = client.get(request, decode_page).rows.num_rows
         return rows
 
     return find_largest_page(count, rows_of)
@@ -136,7 +136,7 @@ def ask_count(client: Client, listing: str, key: str, filters: Mapping[str, str]
     """Return the service's count with some filters, from a page of one row."""
     # a trial is given up early: that it fails is a result
     request = PageRequest(LISTINGS[listing], 0, 1, filters, is_trial=True, purpose=f"probe of {key}")
-    return client.get(request, read_page).count
+    return client.get(request, decode_page).count
 
 
 def estimate(name: str, settings: Settings, page: Page, latency: float) -> ListingFindings:

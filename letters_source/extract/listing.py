@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from time import monotonic
 from typing import Any
 
@@ -36,9 +35,6 @@ from letters_source.service.responses import may_be_size
 from letters_source.telemetry import counted, span
 
 logger = logging.getLogger("letters_source")
-
-# decoding holds the GIL: pages decoded at once wait for each other, and a pass takes a quarter longer
-ONE_AT_A_TIME = Lock()
 
 
 def read_listing(
@@ -155,37 +151,28 @@ def open_reader(task: Task, spool: Spool | None = None) -> Iterator[tuple[PageRe
 
 def fetch_page(task: Task, client: Client, window: Window) -> Page:
     """Return one page of the listing; page 0, which is read first and alone, finds the page size."""
-    filters = task.filters.encode(task.settings.form)
     if window == Window(0) and task.page_size.is_trial:
-        return try_many_rows(task, client, filters) or fetch_few_rows(task, client, filters)
-    request = PageRequest(task.listing, window.page, window.size or task.page_size.rows, filters)
-    return client.get(request, read_page)
+        return find_page_size(task, client)
+    filters = task.filters.encode(task.settings.form)
+    return client.get(PageRequest(task.listing, window.page, window.size or task.page_size.rows, filters), decode_page)
 
 
-def try_many_rows(task: Task, client: Client, filters: Mapping[str, str]) -> Page | None:
-    """Return a large page 0, or None if the service cannot serve that size."""
+def find_page_size(task: Task, client: Client) -> Page:
+    """Return page 0, a small one if the service cannot serve a large one; the task keeps the size that works."""
+    filters = task.filters.encode(task.settings.form)
     try:
-        page = client.get(PageRequest(task.listing, 0, task.page_size.rows, filters, is_trial=True), read_page)
+        page = client.get(PageRequest(task.listing, 0, task.page_size.rows, filters, is_trial=True), decode_page)
     except ServiceError as error:
         if not may_be_size(error):
             raise
-        return None
-    # a page with few rows does not show that full pages work
-    if page.rows.num_rows >= FEW_ROWS:
-        task.page_size.settle(works=True)
-    return page
-
-
-def fetch_few_rows(task: Task, client: Client, filters: Mapping[str, str]) -> Page:
-    """Return a small page 0 after a large one failed; if it succeeds, size was the reason."""
-    page = client.get(PageRequest(task.listing, 0, FEW_ROWS, filters), read_page)
+    else:
+        # a page with few rows does not show that full pages work
+        if page.rows.num_rows >= FEW_ROWS:
+            task.page_size.settle(works=True)
+        return page
+    page = fetch_page(task, client, Window(0, FEW_ROWS))
+    # only the success of the small page shows that size was the reason
     task.page_size.settle(works=False)
     message = "%s: pages of %d rows fail. Requesting %d; set sources.letters.page_size to %d to save the trial."
     logger.warning(message, task.title, MANY_ROWS, FEW_ROWS, FEW_ROWS)
     return page
-
-
-def read_page(body: bytes, request: PageRequest) -> Page:
-    """Decode a page, one at a time."""
-    with ONE_AT_A_TIME:
-        return decode_page(body, request.listing.name, request.page)

@@ -28,6 +28,8 @@ from letters_source.service.tokens import Tokens, TokenSource
 
 logger = logging.getLogger("letters_source")
 T = TypeVar("T")
+Decode = Callable[[bytes, str, int], T]
+"""Makes a page of a body, the listing's name, and the number of the page; raises `MalformedResponse` if it cannot."""
 
 CONNECT_SECONDS, READ_SECONDS = 10, 60
 # 1,000 full rows take half a megabyte; anything far larger than a page is a mistake or an attack
@@ -37,6 +39,8 @@ MAX_TRIAL_BYTES = 8 * 2**20
 # longer than any page takes, however slow the service
 ANSWER_SECONDS = 300
 CHUNK_BYTES = 2**18
+# decoding holds the GIL: pages decoded at once wait for each other, and a pass takes a quarter longer
+ONE_AT_A_TIME = Lock()
 
 
 class OneAddress(requests.Session):
@@ -76,17 +80,17 @@ class Client:
         self.throttle.stop()
         self.session.close()
 
-    def get(self, request: PageRequest, read: Callable[[bytes, PageRequest], T]) -> T:
-        """Return `read` of the page's body; retry while a failure of the request or of `read` may be temporary."""
+    def get(self, request: PageRequest, decode: Decode[T]) -> T:
+        """Return the decoded page; retry while a failure of the request or of `decode` may be temporary."""
         call = retrying(self.retry_budget, self.throttle.wait, self._before_retry, is_trial=request.is_trial)
         try:
-            result: T = call(self._attempt, request, read)
+            result: T = call(self._attempt, request, decode)
         except Again as again:
             raise self._gave_up(again, request) from None
         return result
 
-    def _attempt(self, request: PageRequest, read: Callable[[bytes, PageRequest], T]) -> T:
-        """Send the request once the throttle allows it, and read its body; a failure may slow down all workers."""
+    def _attempt(self, request: PageRequest, decode: Decode[T]) -> T:
+        """Send the request once the throttle allows it, and decode its body; a failure may slow down all workers."""
         with self.throttle.slot() as began:
             try:
                 body = self._authorised(request)
@@ -95,7 +99,8 @@ class Client:
                 raise
         self.throttle.succeeded()
         try:
-            return read(body, request)
+            with ONE_AT_A_TIME:
+                return decode(body, request.listing.name, request.page)
         except MalformedResponse as error:
             said = service_words(body, self.tokens.current())
             raise MalformedResponse(

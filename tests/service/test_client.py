@@ -95,12 +95,7 @@ def client(emulator: Emulator) -> Iterator[Client]:
 
 def get(client: Client, listing: Listing = CONTACTS, page: int = 0) -> Page:
     """One page of two rows."""
-    return client.get(PageRequest(listing, page, 2), read)
-
-
-def read(body: bytes, request: PageRequest) -> Page:
-    """The rows of a page."""
-    return decode_page(body, request.listing.name, request.page)
+    return client.get(PageRequest(listing, page, 2), decode_page)
 
 
 def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACTS) -> str:
@@ -172,7 +167,7 @@ def test_answers_have_their_time_wherever_they_come_from(base_url: str) -> None:
 def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None) -> None:
     """The bearer token is sent for both listings, and the refresh token for contacts alone."""
     with recorded(answer(ONE)) as (client, recorder):
-        client.get(PageRequest(listing, 0, 2, {"search": "a b&c"}), read)
+        client.get(PageRequest(listing, 0, 2, {"search": "a b&c"}), decode_page)
     (sent,) = recorder.sent
     assert sent.target == f"/api/v1{listing.path}?page=0&pageSize=2&search=a%20b%26c"
     assert sent.headers["authorization"] == f"Bearer {TOKENS.access}"
@@ -217,7 +212,7 @@ def test_tokens_are_sent_in_their_headers(listing: Listing, refresh: str | None)
 def test_filters_are_sent_where_they_are_set(listing: Listing, filters: Filters, sent: str) -> None:
     """Filters that are set, also to something empty, are sent percent-encoded (service-interface 4)."""
     with recorded(answer(ONE)) as (client, recorder):
-        client.get(PageRequest(listing, 3, 50, filters.encode(FilterForm())), read)
+        client.get(PageRequest(listing, 3, 50, filters.encode(FilterForm())), decode_page)
     assert [each.target for each in recorder.sent] == [f"/api/v1{listing.path}?page=3&pageSize=50{sent}"]
 
 

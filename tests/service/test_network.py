@@ -92,13 +92,13 @@ def client_of(base_url: str, budget: float = BUDGET, **network: Any) -> Iterator
 def get(base_url: str, **network: Any) -> list[bytes]:
     """Two pages, one after the other."""
     with client_of(base_url, 20, **network) as client:
-        return [client.get(PageRequest(CONTACTS, page, 2), lambda body, _: body) for page in range(2)]
+        return [client.get(PageRequest(CONTACTS, page, 2), lambda body, *_: body) for page in range(2)]
 
 
 def problem(base_url: str, **network: Any) -> str:
     """Return the reason of a failed page request, without the page and the address."""
     with client_of(base_url, **network) as client, pytest.raises(ServiceUnreachable) as caught:
-        client.get(PageRequest(CONTACTS, 0, 2, {"search": "canary"}), lambda body, _: body)
+        client.get(PageRequest(CONTACTS, 0, 2, {"search": "canary"}), lambda body, *_: body)
     assert caught.value.__cause__ is None
     begin = f"contacts page 0 ({base_url}/contacts): "
     assert str(caught.value).startswith(begin)
@@ -214,7 +214,7 @@ def test_leaving_a_client_breaks_off_tls_within_tls(closed: int, authority: Auth
         ThreadPoolExecutor(1) as pool,
     ):
         with client_of(url(closed), 600, proxy=proxy.url, ca_bundle=authority.bundle) as client:
-            asking = pool.submit(client.get, PageRequest(CONTACTS, 0, 2), lambda body, _: body)
+            asking = pool.submit(client.get, PageRequest(CONTACTS, 0, 2), lambda body, *_: body)
             service, _ = listener.accept()
             assert service.recv(2**16).startswith(b"GET /api/v1/contacts")
         assert isinstance(asking.exception(timeout=20), Stopped)
