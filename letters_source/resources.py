@@ -17,6 +17,7 @@ from letters_source.config.messages import unusable, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.kinds import check_mode, is_files, table_format
 from letters_source.errors import SettingsError, counted
+from letters_source.extract.audit import level
 from letters_source.extract.facets import read_facet
 from letters_source.extract.joined_parts import planned_parts, read_parts
 from letters_source.extract.listing import read_listing
@@ -66,9 +67,9 @@ def read_pages(task: Task) -> Iterator[Item]:
     folder = Path(pipeline.working_dir) if pipeline else None
     planned = planned_parts(task)
     count = yield from read_parts(*planned, audits) if planned else read_listing(task, folder, audits)
-    report_ignored(task, count)
+    report_ignored(task, count, is_first=not audits)
     for table in facets_of(task.name) if task.settings.facets else ():
-        yield from read_facet(task, table, count)
+        yield from read_facet(task, table, count, facet_audits(table))
 
 
 def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[DatedItem]:
@@ -125,13 +126,18 @@ def check_load(task: Task, mode: str) -> list[Audit]:
             f"add_limit is not supported: it would load part of {task.name} as if it were complete; "
             "to experiment, load from the emulator: letters serve."
         )
+    pipeline = running_pipeline()
+    audits = check_dataset(pipeline, task, mode) if pipeline else []
     for status in unknown_statuses(task.filters):
         near = meant(status, LAST_MAILED_STATUSES)
         message = "%s: last_mailed_status %s is not one of the documented %s%s"
-        logger.warning(message, task.name, status, DOCUMENTED, near)
-    pipeline = running_pipeline()
-    if not pipeline:
-        return []
+        # a dataset keeps its filters
+        logger.log(level(is_news=not audits), message, task.name, status, DOCUMENTED, near)
+    return audits
+
+
+def check_dataset(pipeline: dlt.Pipeline, task: Task, mode: str) -> list[Audit]:
+    """Check that a pipeline's dataset accepts the listing, or raise `SettingsError`; return the listing's audits."""
     check_selected_resources(task.name, mode)
     check_mode(pipeline, task.name, mode)
     with open_held(pipeline) as client:
@@ -140,6 +146,15 @@ def check_load(task: Task, mode: str) -> list[Audit]:
     if not audits:
         check_new_account(pipeline, task)
     return audits
+
+
+def facet_audits(table: Table) -> list[Audit]:
+    """Return the audits of a facet from finished loads into the running pipeline's dataset; none outside a load."""
+    pipeline = running_pipeline()
+    if not pipeline:
+        return []
+    with open_held(pipeline) as client:
+        return finished_audits(client, table.name)
 
 
 def take_table(

@@ -1,17 +1,18 @@
 """Read facets: tables of the ids that match each value of a filter, for properties that rows do not contain."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.errors import ServiceRejected
-from letters_source.extract.audit import audit_row
+from letters_source.extract.audit import audit_row, level
 from letters_source.extract.listing import read_ids
 from letters_source.extract.probe import count_listing
 from letters_source.extract.task import TableRows, Task
+from letters_source.results import Audit
 from letters_source.service.listings import ADDRESS_STATUSES, LAST_MAILED_STATUSES, NOBODY, given
 from letters_source.tables import (
     CONTACTS__ADDRESS_STATUSES,
@@ -35,8 +36,11 @@ FACETS: Mapping[str, tuple[str, tuple[Value, ...]]] = {
 """Each facet's filter and the values to ask for; without values, those of the settings."""
 
 
-def read_facet(task: Task, table: Table, whole: int) -> Iterator[TableRows]:
-    """Yield a facet's rows and an audit for each value; a value that the service ignores has no rows."""
+def read_facet(task: Task, table: Table, whole: int, audits: Sequence[Audit] = ()) -> Iterator[TableRows]:
+    """Yield a facet's rows and an audit for each value; a value that the service ignores has no rows.
+
+    That is a warning, unless the audits of earlier loads show that it was one before.
+    """
     name, values = FACETS[table.name]
     found = {
         value: read_ids(narrowed(replace(task, name=table.name, detail=str(value)), name, value))
@@ -46,7 +50,8 @@ def read_facet(task: Task, table: Table, whole: int) -> Iterator[TableRows]:
     ignored = ignored_values(task, name, counts, whole)
     if ignored:
         message = "%s: the service returns all %d rows for %s %s; it ignores that, so nothing is loaded for it"
-        logger.warning(message, table.name, whole, name, ", ".join(map(str, ignored)))
+        is_news = not any(audit["count_last"] and not audit["rows_yielded"] for audit in audits)
+        logger.log(level(is_news=is_news), message, table.name, whole, name, ", ".join(map(str, ignored)))
     members = {value: ids.slice(0, 0) if value in ignored else ids for value, (_, ids) in found.items()}
     # the value is not part of the key, so an id may have only one
     if len(table.key) == 1:

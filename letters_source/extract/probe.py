@@ -15,6 +15,7 @@ from letters_source.errors import (
     ServiceUnreachable,
     SharedIds,
 )
+from letters_source.extract.audit import level
 from letters_source.extract.listing import fetch_page
 from letters_source.extract.task import Task
 from letters_source.pagination.readings import Window
@@ -84,10 +85,17 @@ def count_listing(task: Task, page_size: int | None = 1) -> int:
         return fetch_page(task, client, Window(0, page_size)).count
 
 
-def report_ignored(task: Task, count: int) -> None:
-    """Warn if the filtered listing is as long as the whole one: the service may ignore the filters."""
+def report_ignored(task: Task, count: int, *, is_first: bool = True) -> None:
+    """Warn if the filtered listing is as long as the whole one: the service may ignore the filters.
+
+    In the first load, also warn if it is empty: a value may be misspelled.
+    """
     chosen = {name for name, value in given(task.filters).items() if (name, value) not in INCONCLUSIVE}
-    if not (count and chosen):
+    if not chosen:
+        return
+    names = ", ".join(sorted(chosen))
+    if not count:
+        logger.log(level(is_news=is_first), "%s: the service returns no rows with %s", task.name, names)
         return
     try:
         whole = count_listing(replace(task, filters=type(task.filters)(account_id=task.filters.account_id)))
@@ -97,7 +105,7 @@ def report_ignored(task: Task, count: int) -> None:
         return
     if whole == count:
         message = "%s: the service returns all %d rows with %s as without; it may ignore that filter"
-        logger.warning(message, task.name, count, ", ".join(sorted(chosen)))
+        logger.warning(message, task.name, count, names)
 
 
 def try_filter(listing: str, name: str, settings: Settings, whole: int, count: Count) -> Effect:

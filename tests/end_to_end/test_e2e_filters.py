@@ -694,3 +694,14 @@ def test_a_status_that_the_interface_does_not_name_is_asked_for_with_a_warning(
     ]
     assert queries(world)[0] == "2000&lastMailedStatus=%5B%22Mailed%22%2C%20%22Returned%22%5D"
     assert "back" in {row["id"] for row in world.tables()["contacts"]}
+    caplog.clear()
+    world.load(only=("contacts",), contact_filters=ContactFilters(last_mailed_status=("Mailed", "Returned")))
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+def test_the_command_tells_once_that_filters_match_nothing(letters: Letters, reachable: World) -> None:
+    """The first load warns if the service returns no rows with the filters, as a value may be misspelled."""
+    options = ["load", "--quiet", "--only", "contacts", "--tag", "offfice", "--address-status", "Verified"]
+    told = "WARNING contacts: the service returns no rows with address_status, tags\n"
+    assert letters(*options) == Outcome(0, "", told)
+    assert letters(*options) == Outcome(0, "", "")
