@@ -22,6 +22,7 @@ from dlt.destinations import duckdb, postgres
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 from dlt.load.utils import get_completed_table_chain
 
+from letters_source.config.installation import how_to_install, installed_from
 from letters_source.errors import DestinationError
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def check_hook(base: type, name: str) -> None:
     if not hasattr(base, name):
         raise DestinationError(
             f"dlt {dlt.__version__} has no {base.__name__}.{name}, so loads would not change all tables in one "
-            "transaction; install the dlt that letters-source requires: pip install --force-reinstall letters-source."
+            f"transaction; install the dlt that letters-source requires: {how_to_install(installed_from())}"
         )
 
 

@@ -15,6 +15,7 @@ from shelves import amend
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, run
+from letters_source.config.installation import how_to_install, installed_from
 from letters_source.destination.dlt_hooks import check_hook
 from letters_source.destination.loading import enforced
 from letters_source.destination.pipeline import Kind
@@ -106,5 +107,5 @@ def test_a_method_that_dlt_renamed_is_told_of() -> None:
     assert str(caught.value) == (
         f"dlt {dlt.__version__} has no SqlJobClient.create_table_chain_completed_followup_jobs, so loads would not "
         "change all tables in one transaction; install the dlt that letters-source requires: "
-        "pip install --force-reinstall letters-source."
+        f"{how_to_install(installed_from())}"
     )
