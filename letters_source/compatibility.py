@@ -180,7 +180,8 @@ def selection_of(task: Task) -> dict[str, Any]:
 
 def selection(audit: Selection, window: int = 0) -> dict[str, Any]:
     """Return what two loads must have in common; of mailings, the days in a `window`, by default the audit's own."""
-    filters, mode = dict(audit["filters"] or {}), audit.get("mode") or "replace"
+    filters = dict(audit["filters"] or {})
+    mode: str = audit.get("mode") or "replace"
     if mode == MERGE:
         # windows of another length would load the same mailing twice
         mode = f"{MERGE}, windows of {window or window_of(filters).days} days"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from dlt.extract import DltResource, DltSource
 
 from letters_source.errors import SettingsError
-from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, tables_of
+from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, WriteMode, tables_of
 
 DELETE_INSERT = "delete-insert"
 """dlt's default merge strategy."""
@@ -112,7 +112,7 @@ class LettersSource(DltSource):
         return LettersSource(self.schema.clone(with_name=with_name), self.section, list(self.resources.values()))
 
 
-def check_selected_resources(part: str, mode: str) -> None:
+def check_selected_resources(part: str, mode: WriteMode) -> None:
     """Check that the running load includes all tables of a listing, or of mailings, each complete."""
     source = dlt.current.source()
     names = dict.fromkeys((*resources_of(part), *(name for name in source.resources if part_of(name) == part)))
@@ -126,7 +126,7 @@ def check_selected_resources(part: str, mode: str) -> None:
         check_disposition(source.selected_resources[name], mode)
 
 
-def check_disposition(resource: DltResource, mode: str) -> None:
+def check_disposition(resource: DltResource, mode: WriteMode) -> None:
     """Check that a resource's write disposition keeps its table complete, or raise `SettingsError`."""
     given: Any = resource.write_disposition
     # dlt accepts a string or a dict

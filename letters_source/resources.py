@@ -35,7 +35,17 @@ from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
 from letters_source.results import Audit
 from letters_source.service.listings import LAST_MAILED_STATUSES, meant, unknown_statuses
-from letters_source.tables import LISTING_AUDIT, LOAD_ID, MAILINGS, MERGE, REJECTED_ROWS, Mode, Table, facets_of
+from letters_source.tables import (
+    LISTING_AUDIT,
+    LOAD_ID,
+    MAILINGS,
+    MERGE,
+    REJECTED_ROWS,
+    Mode,
+    Table,
+    WriteMode,
+    facets_of,
+)
 from letters_source.transform.flatten import accepted, to_rejected, to_table
 from letters_source.transform.row_hash import listed_rows, with_hash
 
@@ -116,7 +126,7 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
     return min(start, max(since, missing))
 
 
-def check_load(task: Task, mode: str) -> list[Audit]:
+def check_load(task: Task, mode: WriteMode) -> list[Audit]:
     """Check that the listing may be loaded into the running pipeline's dataset, or raise `SettingsError`.
 
     Return the listing's audits from finished loads, newest first; none outside a load.
@@ -136,7 +146,7 @@ def check_load(task: Task, mode: str) -> list[Audit]:
     return audits
 
 
-def check_dataset(pipeline: dlt.Pipeline, task: Task, mode: str) -> list[Audit]:
+def check_dataset(pipeline: dlt.Pipeline, task: Task, mode: WriteMode) -> list[Audit]:
     """Check that a pipeline's dataset accepts the listing, or raise `SettingsError`; return the listing's audits."""
     check_selected_resources(task.name, mode)
     check_mode(pipeline, task.name, mode)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from letters_source.errors import INTERRUPTED, INTERRUPTION, reason
-from letters_source.tables import LISTING_AUDIT, Column, ColumnKind
+from letters_source.tables import LISTING_AUDIT, Column, ColumnKind, WriteMode
 
 JSON_TYPES: Mapping[ColumnKind, Any] = {
     "text": str,
@@ -29,7 +29,7 @@ class Selection(TypedDict):
     filters: Any
     account_id: str | None
     environment: str | None
-    mode: str
+    mode: WriteMode
     pii: Any
 
 

@@ -254,7 +254,7 @@ def parts_of(listing: str, folder: str, overrides: Overrides, at_once: int = 1) 
     return Parts.of(task_of(ListingPartition(listing, None, at_once), overrides), folder)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Jobs:
     """Runs the jobs of a snapshot, and keeps the file of each range and when it was read."""
 

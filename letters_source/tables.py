@@ -15,8 +15,10 @@ ColumnKind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "dou
 
 Mode = Literal["replace", "sync", "history"]
 """How a listing's rows are written: rewritten, only where changed, or with row history (SCD type 2)."""
-MERGE = "merge"
+MERGE: Literal["merge"] = "merge"
 """The mode of mailings: a window's rows are added, or replace those of earlier loads."""
+WriteMode = Mode | Literal["merge"]
+"""How rows of a listing or of mailings are written."""
 
 DATASET = "letters_data"
 """The default dataset."""

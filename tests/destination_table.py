@@ -13,7 +13,7 @@ from letters_source.destination.loading import OURS, for_loading, replace_strate
 from letters_source.destination.locking import LOCKED
 from letters_source.destination.publish import check_published
 from letters_source.errors import SettingsError
-from letters_source.tables import MERGE
+from letters_source.tables import MERGE, WriteMode
 
 FILES = "file:///letters_parquet"
 DESTINATIONS: dict[str, AnyDestination_CO] = {
@@ -38,7 +38,7 @@ RUN = {
     "DuckLake": "run by hand",
 }
 """Where loads have been run. Of other destinations, only what dlt says of them is known."""
-MODES = {"replace": "replace", "sync": "sync", "history": "history", MERGE: "mailings"}
+MODES: dict[WriteMode, str] = {"replace": "replace", "sync": "sync", "history": "history", MERGE: "mailings"}
 HEAD = ("destination", "dlt's name", "modes", "tables change", "adds", "locks", "publishes", "evidence")
 
 
@@ -71,7 +71,7 @@ def cells(folder: Path, name: str, destination: AnyDestination_CO) -> tuple[str,
     )
 
 
-def supports(pipeline: dlt.Pipeline, mode: str) -> bool:
+def supports(pipeline: dlt.Pipeline, mode: WriteMode) -> bool:
     """Return whether a load in a mode is accepted."""
     try:
         check_mode(pipeline, "contacts", mode)

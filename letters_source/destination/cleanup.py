@@ -13,7 +13,7 @@ from dlt.destinations.sql_client import SqlClientBase
 
 from letters_source.destination.kinds import engine
 from letters_source.destination.local_files import listed_loads
-from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, TABLES, VALID_TO, Table
+from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, TABLES, VALID_TO, Table, WriteMode
 
 LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
 """The load id at the start of dlt's file names."""
@@ -66,7 +66,7 @@ def remove_unfinished(client: SqlClientBase[Any], tables: Collection[Table]) -> 
 
 
 def adopt_unfinished(
-    client: SqlClientBase[Any], load_id: str, tables: Collection[Table], modes: Mapping[str, str]
+    client: SqlClientBase[Any], load_id: str, tables: Collection[Table], modes: Mapping[str, WriteMode]
 ) -> None:
     """Assign unchanged rows of unfinished loads to this load, which is verified; `modes` has each listing's mode."""
     for table in tables:

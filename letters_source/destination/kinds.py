@@ -12,7 +12,7 @@ from dlt.destinations.impl.duckdb.configuration import DuckDbClientConfiguration
 
 from letters_source.errors import DestinationError, SettingsError
 from letters_source.service.listings import SECTION
-from letters_source.tables import MERGE, Mode, Table
+from letters_source.tables import MERGE, Mode, Table, WriteMode
 from letters_source.transform.row_hash import LISTED, ROW_HASH
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MEMORY_MB = 120
 DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 1, "preserve_insertion_order": False}
 # DuckDB's default; dlt raises it to 1 GB, and rows would go through the write-ahead log first: a tenth of a load
 DUCKDB_PRAGMAS = ("checkpoint_threshold='16MiB'",)
-STRATEGIES = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
+STRATEGIES: dict[WriteMode, set[str]] = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
 """dlt's merge strategies for each mode; the destination must support one of them."""
 STAGED = "insert-from-staging"
 """dlt's replace strategy that keeps a table's old rows until all new ones are in a staging dataset."""
@@ -119,7 +119,7 @@ def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> TW
     return history
 
 
-def check_mode(pipeline: dlt.Pipeline, name: str, mode: str) -> None:
+def check_mode(pipeline: dlt.Pipeline, name: str, mode: WriteMode) -> None:
     """Check that the destination supports a mode; otherwise dlt would append, or fail during the load."""
     # dlt can extract before a destination is set
     if mode == "replace" or not pipeline.destination or STRATEGIES[mode] & merge_strategies(pipeline):

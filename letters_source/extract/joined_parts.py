@@ -26,7 +26,7 @@ from letters_source.pagination.verdicts import Verdict, incomplete, keep_once
 from letters_source.pagination.windows import NotContinuous
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class PartReader:
     """Reads ranges of a plan from their files, and what is missing between them from the service; keeps the files."""
 

@@ -55,7 +55,7 @@ Read = Callable[[Iterable[Window], int], Iterator[Reading]]
 response as it arrives."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Recorder:
     """Reads windows, and keeps every response in the order of arrival."""
 

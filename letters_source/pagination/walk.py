@@ -121,7 +121,7 @@ def read_overlapping(read: Read, walk: Walk, number: int) -> Linked:
     return Linked(tuple((evidence, ranges.shown[evidence]) for evidence in linked))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class LocalRanges:
     """Reads ranges in this process, one after another, and keeps the readings of each."""
 

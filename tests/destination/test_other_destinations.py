@@ -25,7 +25,7 @@ from letters_source.destination.kinds import FILE_FORMATS, check_mode
 from letters_source.destination.loading import for_loading
 from letters_source.destination.preflight import check_destination
 from letters_source.errors import DestinationError, DestinationUnreachable, SettingsError
-from letters_source.tables import ARROW_TYPES, MERGE, TABLES
+from letters_source.tables import ARROW_TYPES, MERGE, TABLES, WriteMode
 from programmable_emulator import Emulator
 
 DATABASES = {name: made for name, made in DESTINATIONS.items() if made.destination_name != "filesystem"}
@@ -76,7 +76,7 @@ def test_a_destination_without_staging_tables_is_refused(name: str) -> None:
         ),
     ],
 )
-def test_a_mode_that_dlt_cannot_merge_is_refused(name: str, mode: str, words: str) -> None:
+def test_a_mode_that_dlt_cannot_merge_is_refused(name: str, mode: WriteMode, words: str) -> None:
     """The error for a mode that dlt cannot merge names the setting, and has its key."""
     pipeline = dlt.pipeline("mine", destination=DESTINATIONS[name], dataset_name="my_data")
     with pytest.raises(SettingsError) as caught:
