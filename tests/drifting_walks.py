@@ -8,16 +8,14 @@ from urllib.parse import parse_qs
 from letters_source.config.settings import Settings
 from letters_source.errors import IncompleteListing
 from letters_source.extract.listing import read_until_whole
-from letters_source.extract.task import LoadContext, Task, listing_task
+from letters_source.extract.task import Task
 from letters_source.pagination.completeness import certify
 from letters_source.pagination.readings import Reading
 from letters_source.pagination.verdicts import Verdict, VerdictName
 from letters_source.pagination.walk import Proof
-from letters_source.service.listings import CONTACTS
-from letters_source.service.throttle import Throttle
-from letters_source.service.tokens import TokenSource
 from programmable_emulator import Behavior, Drift, Emulator
 from simulated_service import accepted_rows
+from tasks import contacts_task
 
 Kind = Literal["insert", "delete", "swap"]
 Place = Literal["front", "end", "anywhere"]
@@ -107,9 +105,3 @@ def task_for(base_url: str, emulator: Emulator, case: Case) -> Task:
             max_workers=4,
         )
     )
-
-
-def contacts_task(settings: Settings) -> Task:
-    """All contacts."""
-    tokens = TokenSource(settings.tokens, lambda: settings.tokens)
-    return listing_task(CONTACTS, LoadContext(settings, tokens, Throttle(settings.max_workers)))

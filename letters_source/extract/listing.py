@@ -28,9 +28,8 @@ from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
-from letters_source.service.client import Client
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
-from letters_source.service.page_request import PageRequest
+from letters_source.service.page_request import PageClient, PageRequest
 from letters_source.service.responses import may_be_size
 from letters_source.telemetry import counted, span
 
@@ -149,7 +148,7 @@ def open_reader(task: Task, spool: Spool | None = None) -> Iterator[tuple[PageRe
         yield reader, client.traffic
 
 
-def fetch_page(task: Task, client: Client, window: Window) -> Page:
+def fetch_page(task: Task, client: PageClient, window: Window) -> Page:
     """Return one page of the listing; page 0, which is read first and alone, finds the page size."""
     if window == Window(0) and task.page_size.is_trial:
         return find_page_size(task, client)
@@ -157,7 +156,7 @@ def fetch_page(task: Task, client: Client, window: Window) -> Page:
     return client.get(PageRequest(task.listing, window.page, window.size or task.page_size.rows, filters), decode_page)
 
 
-def find_page_size(task: Task, client: Client) -> Page:
+def find_page_size(task: Task, client: PageClient) -> Page:
     """Return page 0, a small one if the service cannot serve a large one; the task keeps the size that works."""
     filters = task.filters.encode(task.settings.form)
     try:

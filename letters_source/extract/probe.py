@@ -19,7 +19,6 @@ from letters_source.extract.audit import level
 from letters_source.extract.listing import fetch_page
 from letters_source.extract.task import Task
 from letters_source.pagination.readings import Window
-from letters_source.service.client import Client
 from letters_source.service.listings import (
     ADDRESS_STATUSES,
     LAST_MAILED_STATUSES,
@@ -31,6 +30,7 @@ from letters_source.service.listings import (
     refined,
 )
 from letters_source.service.pacing import FEW_ROWS
+from letters_source.service.page_request import PageClient
 
 logger = logging.getLogger("letters_source")
 
@@ -160,7 +160,7 @@ def check_apart(task: Task, accounts: Iterable[str]) -> None:
         raise SharedIds(task.name, pair, shared)
 
 
-def effect_of_account(task: Task, client: Client, accounts: Sequence[str]) -> Effect:
+def effect_of_account(task: Task, client: PageClient, accounts: Sequence[str]) -> Effect:
     """Return whether the service honors the account; of a single one, compared with an account that does not exist."""
     others = accounts if len(accounts) > 1 else (*accounts, NOBODY)
     try:
@@ -180,12 +180,12 @@ def shared_ids(found: FirstIds) -> Iterator[tuple[tuple[str, str], int]]:
             yield (one, other), len(shared)
 
 
-def first_ids(task: Task, client: Client, accounts: Iterable[str]) -> FirstIds:
+def first_ids(task: Task, client: PageClient, accounts: Iterable[str]) -> FirstIds:
     """Return the ids on the first page of each account."""
     return {account: ids_of(task.narrowed(account_id=account), client) for account in map(str, accounts)}
 
 
-def ids_of(task: Task, client: Client) -> frozenset[str]:
+def ids_of(task: Task, client: PageClient) -> frozenset[str]:
     """Return the ids on a task's first page; none if the service refuses it, which a load reports itself."""
     size = FEW_ROWS if task.page_size.is_trial else task.page_size.rows
     try:

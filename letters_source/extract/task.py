@@ -7,10 +7,10 @@ import pyarrow as pa
 from letters_source.config.settings import Settings
 from letters_source.errors import SettingsError
 from letters_source.pagination.reader import ProgressCallback, no_progress
-from letters_source.service.client import Client
 from letters_source.service.listings import LISTINGS, Filters, FilterValue, Listing, given, refined
 from letters_source.service.network import service_of
 from letters_source.service.pacing import PageSize
+from letters_source.service.page_request import PageClient
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
 
@@ -29,8 +29,11 @@ class LoadContext:
         """Return the context of a load with these settings; its tasks share their limits on requests."""
         return cls(settings, tokens, Throttle(settings.max_workers, settings.requests_per_second), progress)
 
-    def client(self) -> Client:
+    def client(self) -> PageClient:
         """Return a new client of the service."""
+        # imported here so that reading a listing needs HTTP libraries only if pages come by HTTP
+        from letters_source.service.client import Client
+
         settings = self.settings
         return Client(settings.base_url, self.tokens, self.throttle, settings.retry_budget, settings.network)
 

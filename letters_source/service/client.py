@@ -3,7 +3,6 @@
 import logging
 import zlib
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from functools import cached_property
 from gzip import GzipFile
@@ -20,7 +19,7 @@ from letters_source.errors import MalformedResponse, NotAuthorised, ServiceUnrea
 from letters_source.service.deadline import TimedAdapter
 from letters_source.service.failures import PROXY_AUTHENTICATION, failed, refused_by_proxy
 from letters_source.service.network import DIRECT, Network
-from letters_source.service.page_request import PageRequest
+from letters_source.service.page_request import Decode, PageRequest
 from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown, check_status, service_words
 from letters_source.service.retries import FIRST_WAIT_SECONDS, failure, retrying
 from letters_source.service.throttle import Throttle
@@ -28,8 +27,6 @@ from letters_source.service.tokens import Tokens, TokenSource
 
 logger = logging.getLogger("letters_source")
 T = TypeVar("T")
-Decode = Callable[[bytes, str, int], T]
-"""Makes a page of a body, the listing's name, and the number of the page; raises `MalformedResponse` if it cannot."""
 
 CONNECT_SECONDS, READ_SECONDS = 10, 60
 # 1,000 full rows take half a megabyte; anything far larger than a page is a mistake or an attack

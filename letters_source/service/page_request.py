@@ -1,10 +1,16 @@
-"""The request for one page of a listing."""
+"""The request for one page of a listing, and who sends it."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol, Self, TypeVar
 
 from letters_source.errors import page_title
 from letters_source.service.listings import Listing
+
+T = TypeVar("T")
+Decode = Callable[[bytes, str, int], T]
+"""Makes a page of a body, the listing's name, and the number of the page; raises `MalformedResponse` if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +38,16 @@ class PageRequest:
     def params(self) -> dict[str, str]:
         """The query parameters, not yet percent-encoded."""
         return {"page": str(self.page), "pageSize": str(self.page_size), **self.filters}
+
+
+class PageClient(Protocol):
+    """Sends requests for pages, and counts them in `traffic`: `Client`, or a stand-in without HTTP."""
+
+    traffic: Counter[str]
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def get(self, request: PageRequest, decode: Decode[T]) -> T:
+        """Return the decoded page."""

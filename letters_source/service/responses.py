@@ -5,14 +5,15 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-import requests
 
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
 from letters_source.service.page_request import PageRequest
 from letters_source.service.tokens import Tokens
+
+if TYPE_CHECKING:
+    import requests
 
 TOO_MANY_REQUESTS = 429
 SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
@@ -59,7 +60,7 @@ class SlowDown(Again):
     """The service asked to slow down, with 429 because of the rate of requests, or with 503 for other reasons."""
 
 
-def check_status(response: requests.Response, body: bytes, request: PageRequest, tokens: Tokens) -> None:
+def check_status(response: "requests.Response", body: bytes, request: PageRequest, tokens: Tokens) -> None:
     """Return for a 200, otherwise raise what the status means."""
     status, where = response.status_code, request.title
     if status == 200:
@@ -113,7 +114,7 @@ def retry_after(header: str | None, now: datetime) -> float | None:
     return min(LONGEST_RETRY_AFTER, max(0.0, seconds))
 
 
-def asked(response: requests.Response) -> str:
+def asked(response: "requests.Response") -> str:
     """Return the URL of a request as a sentence, without its query, which may hold personal data."""
     url = urlsplit(str(response.url or ""))
     host = url.netloc.rpartition("@")[2]

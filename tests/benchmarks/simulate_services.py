@@ -19,13 +19,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from drifting_walks import contacts_task
 from letters_source.config.settings import Settings
 from letters_source.extract.listing import read_until_whole
 from letters_source.service.pacing import ConcurrencyLimit, PageSize, RequestRate
 from report import show_blocks, table_of
 from service import serve
 from simulated_service import Weather
+from tasks import contacts_task
 from virtual_service import QUIET, Pace, Profile, Timed, fixed_pace, time_walk
 
 CEILING = Settings(base_url="", access_token="", refresh_token="").max_workers

@@ -9,10 +9,8 @@ from letters_source.config.settings import Settings
 from letters_source.decode.row_schema import OTHERS, Notes
 from letters_source.errors import UndocumentedFields
 from letters_source.extract.audit import check_fields, documented_fields, log_fields
-from letters_source.extract.task import LoadContext, Task, listing_task
-from letters_source.service.listings import LISTINGS
-from letters_source.service.throttle import Throttle
-from letters_source.service.tokens import TokenSource
+from letters_source.extract.task import Task
+from tasks import contacts_task
 
 NOTES = Notes(
     Counter({"countryCode": 5, "zip": 2, "ContactLabels.shade": 1, OTHERS: 9}), misfits=2, numbers=Counter({"zip": 3})
@@ -21,9 +19,9 @@ NOTES = Notes(
 
 def contacts(**settings: Any) -> Task:
     """The task of reading all contacts."""
-    chosen = Settings(base_url="https://letters.example.org", access_token="a", refresh_token="r", **settings)
-    context = LoadContext(chosen, TokenSource(chosen.tokens, lambda: chosen.tokens), Throttle(1))
-    return listing_task(LISTINGS["contacts"], context)
+    return contacts_task(
+        Settings(base_url="https://letters.example.org", access_token="a", refresh_token="r", **settings)
+    )
 
 
 def told(caplog: pytest.LogCaptureFixture, *audits: dict[str, Any], **settings: Any) -> list[str]:

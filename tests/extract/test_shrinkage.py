@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from drifting_walks import contacts_task
 from letters_source.config.settings import Settings
 from letters_source.errors import ListingShrank, counted
 from letters_source.extract.shrinkage import check_shrinking, rows_before
 from letters_source.extract.task import Task
 from letters_source.service.listings import ContactFilters
+from tasks import contacts_task
 
 
 def contacts(**settings: Any) -> Task:

@@ -17,6 +17,7 @@ sys.exit(status)
 
 def test_tests_of_pure_rooms_import_neither_dlt_nor_the_emulator() -> None:
     """Collecting the tests of pure rooms imports neither dlt, DuckDB, requests nor the emulator."""
-    command = [sys.executable, "-c", SCRIPT, *(f"tests/{room}" for room in ("decode", "pagination", "transform"))]
+    rooms = ("decode", "extract", "pagination", "transform")
+    command = [sys.executable, "-c", SCRIPT, *(f"tests/{room}" for room in rooms)]
     collected = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (collected.returncode, collected.stdout.splitlines()[-1]) == (0, "[]"), collected.stdout

@@ -1,5 +1,0 @@
-"""Fixtures of whole loads, shared with end_to_end."""
-
-from fixtures import begin, letters, project
-
-__all__ = ["begin", "letters", "project"]
