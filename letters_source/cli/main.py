@@ -1,5 +1,6 @@
 """The `letters` command and its subcommands."""
 
+import errno
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -275,4 +276,7 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
     try:
         emulator.run_forever(port, lambda base_url: show_service(base_url, emulator))
     except OSError as error:
+        # not about the port but about the output
+        if error.errno == errno.ENOSPC:
+            raise
         raise click.UsageError(f"Port {port} cannot be used: {error.strerror}; choose another --port.") from None

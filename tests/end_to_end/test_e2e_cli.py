@@ -1011,13 +1011,14 @@ def test_an_output_that_cannot_be_written_is_a_line(monkeypatch: pytest.MonkeyPa
     assert run_process("bash", "-c", f"{COMMAND} schema > /dev/full") == UNWRITABLE
 
 
+@pytest.mark.parametrize("command", [("check", "--json", "--quiet"), ("serve", "--port", "0", "--contacts", "1")])
 @pytest.mark.parametrize("unbuffered", [False, True])
 @pytest.mark.usefixtures("world")
-def test_a_check_whose_output_cannot_be_written_is_a_line(*, unbuffered: bool) -> None:
-    """The result of a check is written to a full disk at once or at the end, with the same line and exit code."""
+def test_a_command_whose_output_cannot_be_written_is_a_line(command: tuple[str, ...], *, unbuffered: bool) -> None:
+    """Output is written to a full disk at once or at the end, with the same line and exit code."""
     code = f"import sys; sys.stdout.reconfigure(write_through={unbuffered}); {PROGRAM}"
     with Path("/dev/full").open("wb") as full:
-        assert run_command("check", "--json", "--quiet", code=code, out=full.fileno()) == UNWRITABLE
+        assert run_command(*command, code=code, out=full.fileno()) == UNWRITABLE
 
 
 @pytest.mark.parametrize("arguments", ["", "--json", "--account-id 501 --account-id 502"])
