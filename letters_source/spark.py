@@ -38,6 +38,8 @@ from letters_source.service.listings import LISTINGS, Texts
 from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
 
 with importing_extra("spark"):
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame, SparkSession, Window
     from pyspark.sql import functions as f
     from pyspark.sql.datasource import (
@@ -327,8 +329,10 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
     this one. `to` is a path or URL that the driver and all executors reach; `options` are those of the format.
 
     Raises:
+        SettingsError: Spark cannot read `to`; nothing was requested.
         IncompleteListing: the ranges do not prove that no row was missed; nothing was published.
     """
+    check_readable(spark, to)
     home = parts_of(listing, to, to_overrides(options))
     former = snapshots(home)
     jobs = Jobs(spark, Parts.of(home.task, f"{home.url}/{listing}-{uuid4().hex[:12]}"), options)
@@ -343,6 +347,18 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
     for old in former[:-1]:
         home.files.delete_dir(old)
     return done
+
+
+def check_readable(spark: SparkSession, to: str) -> None:
+    """Raise SettingsError if Spark cannot read a URL, for lack of a library or of credentials."""
+    try:
+        if "://" in to:
+            spark.read.parquet(f"{spark_url(to)}/{uuid4().hex}")
+    except AnalysisException:
+        return  # the folder is not there, so Spark has looked for it
+    except Py4JJavaError as error:
+        why = error.java_exception
+        raise SettingsError(f"Spark cannot read {to}: {why}; s3:// needs hadoop-aws in spark.jars.packages.") from None
 
 
 def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> DataFrame:

@@ -150,7 +150,7 @@ def failure(frame: DataFrame) -> str:
     return next(line.strip() for line in lines if line.strip().startswith("letters_source.errors."))
 
 
-def take(spark: SparkSession, world: World, to: Path, **options: str) -> Snapshot:
+def take(spark: SparkSession, world: World, to: Path | str, **options: str) -> Snapshot:
     """A snapshot of contacts in four ranges."""
     return snapshot(spark, "contacts", str(to), 4, base_url=world.settings["base_url"], **options)
 
