@@ -102,9 +102,9 @@ def load_verified(
         with enforced(load_config(pipeline), name), without_false_alarms(), hold_open(pipeline, wait):
             if copy:
                 check_published(pipeline, copy)
-            load_id = load_source(pipeline, source, strategy, lock_check)
+            load_id, extracted = load_source(pipeline, source, strategy, lock_check)
             with phase("verifying the load", "verify"), open_sql(pipeline) as client:
-                audits = settle(pipeline, client, load_id, tables)
+                audits = settle(pipeline, client, load_id, tables, extracted)
                 counts = count_rows(client, tables)
             for audit in audits:
                 saved_file(Path(pipeline.working_dir), audit["listing"]).unlink(missing_ok=True)
@@ -117,38 +117,43 @@ def load_verified(
     return load_id, counts, audits
 
 
-def load_source(pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_check: str) -> str:
-    """Extract, normalize and load the source, as `pipeline.run` does; return the load id."""
+def load_source(
+    pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_check: str
+) -> tuple[str, Mapping[str, int]]:
+    """Extract, normalize and load the source, as `pipeline.run` does; return the load id and the rows by table."""
     pipeline.activate()
     if pipeline.config.restore_from_destination and not pipeline.dev_mode:
         pipeline.sync_destination()
     with phase("reading the service", "read", logging.DEBUG):
         pipeline.extract(source, loader_file_format=FILE_FORMATS.get(engine(pipeline)), refresh=pipeline.refresh)
     with span("normalize"):
-        pipeline.normalize()
+        extracted = pipeline.normalize().row_counts
     names = [str(resource.table_name) for resource in source.selected_resources.values()]
     restore_tables(pipeline, names)
     memory = memory_for(package_files(pipeline)) if is_duckdb(pipeline) else 0
     destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
     with phase("writing the tables", "write"):
-        return str(pipeline.load(destination).loads_ids[-1])
+        return str(pipeline.load(destination).loads_ids[-1]), extracted
 
 
 def settle(
-    pipeline: dlt.Pipeline, client: SqlClientBase[Any] | FilesSql, load_id: str, tables: Sequence[Table]
+    pipeline: dlt.Pipeline,
+    client: SqlClientBase[Any] | FilesSql,
+    load_id: str,
+    tables: Sequence[Table],
+    extracted: Mapping[str, int],
 ) -> tuple[Audit, ...]:
     """Clean up after unfinished loads, verify this one, and add comments, keys and views; return its audits."""
     audited = [table for table in tables if table.listing]
     if isinstance(client, FilesSql):
-        # keys can repeat only in files, because two machines can load into one bucket at once
-        audits = verify_load(client, load_id, audited, keys=True)
+        audits = verify_load(client, load_id, audited, extracted)
         describe_lake(client.client, tables)
         return audits
     remove_unfinished(client, tables)
     kind = engine(pipeline)
     if kind == "duckdb":
         drop_empty_staging(client)
-    audits = verify_load(client, load_id, audited, keys=False)
+    audits = verify_load(client, load_id, audited, extracted)
     if kind in ("duckdb", "postgres"):
         adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
         describe_tables(client, kind, tables)

@@ -104,6 +104,20 @@ def test_a_child_without_its_parent_is_noticed(loaded: tuple[World, Result]) -> 
     assert complaint(loaded, orphan) == ("contacts__contact_labels: 1 row without a row in contacts; load again.")
 
 
+def test_a_lost_row_of_a_child_is_noticed(loaded: tuple[World, Result]) -> None:
+    """Verification fails if a child table lacks a row, or holds one more than was read, and gives both numbers."""
+    _, result = loaded
+    labels, products = result.tables["contacts__contact_labels"], result.tables["templates__product"]
+    one = "delete from letters_data.contacts__contact_labels where rowid = 0"
+    assert complaint(loaded, one) == (
+        f"contacts__contact_labels: read {labels} rows, but the destination holds {labels - 1}; load again."
+    )
+    again = "insert into letters_data.templates__product from letters_data.templates__product where template_id = '3'"
+    assert complaint(loaded, again) == (
+        f"templates__product: read {products} rows, but the destination holds {products + 1}; load again."
+    )
+
+
 def test_a_lost_rejected_row_is_noticed(loaded: tuple[World, Result]) -> None:
     """Verification fails if a rejected row is missing."""
     assert complaint(loaded, "delete from letters_data.rejected_rows where position = 30") == (
@@ -140,14 +154,14 @@ def failure(loaded: tuple[World, Result], table: str) -> str:
 
 
 def test_a_child_that_is_there_twice_is_noticed_in_files(tmp_path: Path) -> None:
-    """Verification fails if keys are repeated in Parquet files, as by two machines that load at the same time."""
+    """Verification fails if Parquet files hold rows twice, as from two machines that load at the same time."""
     with serve_world(tmp_path, "parquet", emulator=Emulator(9, 3)) as world:
         result = world.load()
         labels = world.place / "letters_data/contacts__contact_labels"
         [file] = labels.glob("*.parquet")
         copyfile(file, labels / f"other.{file.name}")
         twice = result.tables[labels.name]
-        with pytest.raises(LoadFailed, match=rf"^contacts__contact_labels: {twice} keys occur more than once; load"):
+        with pytest.raises(LoadFailed, match=rf": read {twice} rows, but the destination holds {2 * twice}; load"):
             verify(world.pipeline, result.load_id, BOTH)
 
 

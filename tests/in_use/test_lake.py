@@ -82,7 +82,7 @@ def test_looking_at_tables_leaves_no_database_open(loaded: Loaded) -> None:
     gc.disable()
     try:
         with open_files(files_client(loaded.world.pipeline)) as files:
-            verify_load(files, loaded.result.load_id, tables, keys=True)
+            verify_load(files, loaded.result.load_id, tables, loaded.result.tables)
             describe_lake(files.client, tables)
         assert open_databases() == before
     finally:

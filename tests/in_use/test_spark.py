@@ -289,13 +289,14 @@ def test_an_error_before_the_first_range_is_told_as_it_is(spark: SparkSession, p
 
 def test_a_url_that_spark_cannot_read_is_refused(spark: SparkSession, pages: World) -> None:
     """A snapshot in a bucket fails before the first request if Spark lacks the library for it."""
+    asked = len(pages.emulator.hits)
     with pytest.raises(SettingsError) as caught:
         take(spark, pages, "s3://bucket/letters")
     assert str(caught.value) == (
         "Spark cannot read s3://bucket/letters: java.lang.RuntimeException: java.lang.ClassNotFoundException: "
         "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found; s3:// needs hadoop-aws in spark.jars.packages."
     )
-    assert pages.emulator.hits == []
+    assert pages.emulator.hits[asked:] == []
 
 
 def test_the_former_snapshot_stays_for_its_readers(spark: SparkSession, pages: World, tmp_path: Path) -> None:
