@@ -17,13 +17,10 @@ from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import Proof, walk_listing
 from simulated_service import (
     ConcurrentReader,
-    Kind,
-    Place,
     Scenario,
     SimulatedService,
     Weather,
     accepted_rows,
-    simulate,
 )
 
 Answer = Callable[[int, int], tuple[int, list[str]]]
@@ -531,46 +528,3 @@ def test_an_unstable_order_is_refused(proof: Proof, seed: int) -> None:
     with pytest.raises(IncompleteListing, match="do not add up"):
         reader.walk(proof)
     assert len(reader.asked) == 34 * 4
-
-
-def scenarios(kind: Kind, place: Place, proof: Proof) -> list[Scenario]:
-    """Two dozen simulated walks over 32 pages, changed before every twentieth or every tenth answer."""
-    return [
-        Scenario(Weather(kind, place, rate), proof, seed, window)
-        for seed in range(4)
-        for rate in (0.05, 0.1)
-        for window in (1, 4, 8)
-    ]
-
-
-@pytest.mark.parametrize("place", ["front", "end"])
-@pytest.mark.parametrize("kind", ["insert", "delete", "swap"])
-def test_a_fence_is_never_wrong_where_rows_enter_at_one_end(kind: Kind, place: Place) -> None:
-    """In simulated walks, every accepted listing was the service's at one answer."""
-    outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "continuous")}
-    assert [scenario for scenario, outcome in outcomes.items() if outcome.wrong] == []
-    refused = {"refused"} if kind != "insert" else set()
-    assert {outcome.ending for outcome in outcomes.values()} == {"stable", "exact"} | refused
-
-
-@pytest.mark.parametrize("place", ["front", "end", "anywhere"])
-@pytest.mark.parametrize("kind", ["insert", "delete", "swap"])
-def test_a_certificate_is_never_wrong(kind: Kind, place: Place) -> None:
-    """In simulated walks, every exact listing was the service's at one answer, wherever rows were added."""
-    outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "exact")}
-    assert [scenario for scenario, outcome in outcomes.items() if outcome.wrong] == []
-    refused = {"refused"} if kind != "insert" or place == "anywhere" else set()
-    assert {outcome.ending for outcome in outcomes.values()} == {"exact"} | refused
-
-
-def test_the_simulation_finds_wrong_acceptances() -> None:
-    """If rows are added anywhere, some stable walks are wrong, and no others."""
-    outcomes = [simulate(scenario) for scenario in scenarios("swap", "anywhere", "continuous")]
-    wrong = Counter(outcome.ending for outcome in outcomes if outcome.wrong)
-    assert wrong.keys() == {"stable"}
-
-
-def test_a_simulation_ends_the_same_way_each_time() -> None:
-    """A scenario determines its walk completely."""
-    scenario = Scenario(Weather("swap", "end", 0.1), "continuous", seed=7)
-    assert simulate(scenario) == simulate(scenario)

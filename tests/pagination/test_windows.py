@@ -2,17 +2,14 @@
 
 import random
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from typing import get_args
 
 import pyarrow as pa
 import pytest
 
-from letters_source.errors import IncompleteListing, RepeatedIds, ServiceRejected, WrongCount
+from letters_source.errors import RepeatedIds
 from letters_source.pagination.readings import NUL, Read, Reading, Window
-from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
@@ -27,22 +24,11 @@ from letters_source.pagination.windows import (
     steady_rows,
 )
 from simulated_service import (
-    ConcurrentReader,
-    Kind,
-    Outcome,
-    Place,
     Scenario,
     SimulatedService,
     Weather,
     accepted_rows,
-    simulate,
 )
-
-STILL = Weather("insert", "end", 0)
-ORDERED: list[tuple[Kind, Place]] = [
-    ("delete", "anywhere"),
-    *((kind, place) for kind in ("insert", "mixed", "swap") for place in get_args(Place)),
-]
 
 
 def reading(keys: Iterable[str], page: int = 0, *, total: int = 100, answered: int = 1) -> Reading:
@@ -161,169 +147,6 @@ def test_as_many_rows_as_ever_were_counted_are_all(
     readings = [reading(shown, total=before), reading(shown, total=after, answered=3)]
     assert show_all(readings, has_strays=has_strays) is is_all
     assert not show_all([readings[0], reading("ab", total=after, answered=3)], has_strays=has_strays)
-
-
-def outcomes(kind: Kind, place: Place, rates: Iterable[float]) -> list[Outcome]:
-    """Walks over 40 pages of 50 rows, with 1 to 8 requests in flight."""
-    return [
-        simulate(Scenario(Weather(kind, place, rate), "continuous", seed, window, 40 * 50 - 3, 50))
-        for rate in rates
-        for window in (1, 4, 8)
-        for seed in range(3)
-    ]
-
-
-@pytest.mark.parametrize(("kind", "place"), ORDERED)
-def test_no_row_that_stayed_is_missed(kind: Kind, place: Place) -> None:
-    """Only stable verdicts may be wrong: swaps anywhere leave the count unchanged."""
-    ended = outcomes(kind, place, (0.02, 0.1, 0.25))
-    assert [one for one in ended if one.wrong and one.ending != "stable"] == []
-    assert {one.ending for one in ended} == {"continuous", "stable"}
-
-
-@pytest.mark.parametrize(("kind", "place"), [pair for pair in ORDERED if pair[0] != "swap"])
-def test_a_listing_that_changes_ten_times_is_not_refused(kind: Kind, place: Place) -> None:
-    """A listing with ten changes is accepted with fewer requests than two passes take."""
-    ended = outcomes(kind, place, (0.25,))
-    assert {one.ending for one in ended} == {"continuous"}
-    assert max(one.requests for one in ended) < 2 * 40
-
-
-@pytest.mark.parametrize("kind", ["swap", "move"])
-@pytest.mark.parametrize("place", get_args(Place))
-def test_changes_that_no_count_shows_take_another_reading(kind: Kind, place: Place) -> None:
-    """A row that windows lack may have moved over them, and then another pass shows it."""
-    ended = outcomes(kind, place, (0.25,))
-    assert {(one.ending, one.wrong) for one in ended} == {("continuous", False)}
-    assert max(one.requests for one in ended) < 3 * 40
-
-
-@pytest.mark.parametrize("place", get_args(Place))
-@pytest.mark.parametrize("page_size", [50, 500])
-def test_a_listing_whose_rows_only_move_is_loaded_whole(place: Place, page_size: int) -> None:
-    """Each row once, though no windows showed all of them."""
-    service, verdict = walk(SimulatedService, Weather("move", place, 0.5), 4, page_size, 20)
-    assert verdict.name == "continuous"
-    assert sorted(accepted_rows(verdict)) == sorted(service.rows)
-
-
-class Touched(SimulatedService):
-    """A listing sorted by its last change: rows move to its front, and others leave or are added at its end."""
-
-    def change(self, weather: Weather) -> None:
-        """Move a row to the front, or change the listing as the weather says."""
-        moving = self.rng.random() < 0.4
-        super().change(Weather("move", "front", 1) if moving else weather)
-
-
-@pytest.mark.parametrize("kind", ["delete", "insert"])
-def test_rows_that_move_to_the_front_are_not_missed_while_others_come_or_go(kind: Kind) -> None:
-    """The first window is read again at the end, and contains them."""
-    for seed in range(20):
-        scenario, rng = Scenario(Weather(kind, "end", 0.1), "continuous", seed, 4, 1_997, 50), random.Random(seed)
-        service = Touched(scenario, rng)
-        service.fill(scenario.rows)
-        with suppress(IncompleteListing):
-            verdict = walk_listing(ConcurrentReader(service, 4, rng).read, "contacts")
-            assert service.stayed <= set(accepted_rows(verdict))
-
-
-class Rounding(SimulatedService):
-    """A service whose pages always have the same size."""
-
-    def answer(self, window: Window) -> tuple[int, list[str]]:
-        """Answer a window as if it had no size."""
-        return super().answer(Window(window.page))
-
-
-class Racing(SimulatedService):
-    """A service with a page of new rows in front at each answer."""
-
-    def answer(self, window: Window) -> tuple[int, list[str]]:
-        """Add a page of rows in front, then answer."""
-        for _ in range(self.scenario.page_size):
-            self.change(Weather("insert", "front", 1))
-        return super().answer(window)
-
-
-class Boasting(SimulatedService):
-    """A service that counts more and more rows, and lists none of them."""
-
-    def answer(self, window: Window) -> tuple[int, list[str]]:
-        """Answer with a count that is too high, and grows with each answer."""
-        listed, rows = super().answer(window)
-        return listed + 500 + self.requests, rows
-
-
-class Forgetful(SimulatedService):
-    """A service that counts the rows of page 0 alone."""
-
-    def answer(self, window: Window) -> tuple[int, list[str]]:
-        """Answer with count 0 for every page but page 0."""
-        listed, rows = super().answer(window)
-        return 0 if window.page else listed, rows
-
-
-class Modest(SimulatedService):
-    """A service that counts a row less than it lists."""
-
-    def answer(self, window: Window) -> tuple[int, list[str]]:
-        """Answer with a count that is one too low."""
-        listed, rows = super().answer(window)
-        return listed - 1, rows
-
-
-class Picky(SimulatedService):
-    """A service that rejects page sizes it does not know."""
-
-    def answer(self, window: Window) -> tuple[int, list[str]]:
-        """Answer a page of the usual size, and refuse any other size."""
-        if window.size not in (None, self.scenario.page_size):
-            raise ServiceRejected("contacts: the service refused the request (400)")
-        return super().answer(window)
-
-
-def walk(
-    kind: type[SimulatedService], weather: Weather = STILL, max_walks: int = 2, page_size: int = 50, pages: int = 10
-) -> tuple[SimulatedService, Verdict]:
-    """The verdict on ten pages of such a service."""
-    scenario, rng = Scenario(weather, "continuous", 1, 4, pages * page_size, page_size), random.Random(1)
-    service = kind(scenario, rng)
-    service.fill(scenario.rows)
-    return service, walk_listing(ConcurrentReader(service, 4, rng).read, "contacts", max_walks=max_walks)
-
-
-@pytest.mark.parametrize(
-    ("kind", "weather", "reason"),
-    [
-        (
-            Rounding,
-            Weather("insert", "end", 0.3),
-            r": page \d+ \(page size \d+\) returned 50 rows, and its count implies \d+: ",
-        ),
-        (Racing, STILL, "its rows shifted faster than overlapping pages could follow"),
-        (Forgetful, STILL, "its rows|it lists|returned"),
-        (Boasting, STILL, r": page \d+ \(page size \d+\) returned 20 rows, and its count implies \d+: "),
-    ],
-)
-def test_what_windows_cannot_prove_is_refused(kind: type[SimulatedService], weather: Weather, reason: str) -> None:
-    """A listing that windows cannot prove is refused with the reason."""
-    with pytest.raises(IncompleteListing, match=reason):
-        walk(kind, weather)
-
-
-def test_a_count_that_is_too_low_is_refused_with_large_pages() -> None:
-    """Windows show all rows, but nothing came or went that could explain one more than is counted."""
-    with pytest.raises(WrongCount, match="it counts 7499 rows and lists 7500"):
-        walk(Modest, max_walks=4, page_size=500, pages=15)
-
-
-@pytest.mark.parametrize("kind", [Rounding, Picky])
-def test_fixed_page_sizes_are_read_as_ever(kind: type[SimulatedService]) -> None:
-    """A service with fixed page sizes is read in whole passes, because it returns no windows."""
-    service, verdict = walk(kind, Weather("insert", "end", 0.1), max_walks=6)
-    assert verdict.name != "continuous"
-    assert service.stayed <= set(accepted_rows(verdict))
 
 
 def test_rows_without_an_id_come_once() -> None:
