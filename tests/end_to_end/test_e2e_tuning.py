@@ -60,12 +60,12 @@ def test_large_rows_get_more_memory(world: World) -> None:
 
 def test_large_rows_are_published(world: World) -> None:
     """A published copy holds large rows of a user's own table."""
-    world.load()
-    rows = "select n, repeat(md5(n::text), 131072) as text from range(48) numbers(n)"
+    world.start_loaded()
+    rows = "select n, repeat(md5(n::text), 131072) as text from range(32) numbers(n)"
     change(world.place, f"create table {DATASET}.designs as {rows}")
     readers = world.place.with_name("readers.duckdb")
     world.load(publish=readers)
-    assert query(readers, f"select count(*), min(length(text)) from {DATASET}.designs") == [(48, 2**22)]
+    assert query(readers, f"select count(*), min(length(text)) from {DATASET}.designs") == [(32, 2**22)]
 
 
 @pytest.mark.parametrize(("limit", "shown"), [("120MB", USUAL), ("1GB", "953.6 MiB")], ids=["as ours", "another"])

@@ -115,7 +115,14 @@ def test_all_templates_can_be_reached(opened: tuple[Page, Traffic]) -> None:
     assert traffic.elsewhere() == []
 
 
-def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, browser: Browser, address: str) -> None:
+@pytest.fixture(scope="module")
+def changing(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
+    """The notebook in a page that tests change, each in fields of its own, and leave with the world's file open."""
+    with open_notebook(browser, address) as opened:
+        yield opened
+
+
+def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, changing: tuple[Page, Traffic]) -> None:
     """Thumbnails are loaded once they are switched on, those of the templates that match the typed title alone."""
     [one, *_] = [
         row.document
@@ -125,24 +132,23 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, browser: Br
     shown = {
         row.document["thumbnailUrl"] for row in world.emulator.templates.rows() if one["title"] == row.document["title"]
     }
-    with open_notebook(browser, address) as (page, traffic):
-        page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
-        page.get_by_label("Title contains").fill(one["title"])
-        page.keyboard.press("Enter")
-        expect(page.locator("figure b")).not_to_have_count(24)
-        assert traffic.elsewhere() == []
-        page.get_by_role("switch").click()
-        expect(page.locator("figure img")).to_have_count(len(shown - {None}))
-        for image in page.locator("figure img").all():
-            expect(image).to_have_js_property("naturalWidth", 1)
-        assert set(traffic.elsewhere()) == shown - {None}
-
-
-@pytest.fixture(scope="module")
-def changing(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
-    """The notebook in a page that tests change, each in fields of its own, and leave with the world's file open."""
-    with open_notebook(browser, address) as opened:
-        yield opened
+    page, traffic = changing
+    page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
+    page.get_by_label("Title contains").fill(one["title"])
+    page.keyboard.press("Enter")
+    expect(page.locator("figure b")).not_to_have_count(24)
+    assert traffic.elsewhere() == []
+    page.get_by_role("switch").click()
+    expect(page.locator("figure img")).to_have_count(len(shown - {None}))
+    for image in page.locator("figure img").all():
+        expect(image).to_have_js_property("naturalWidth", 1)
+    assert set(traffic.elsewhere()) == shown - {None}
+    page.get_by_role("switch").click()
+    page.get_by_label("Title contains").fill("")
+    page.keyboard.press("Enter")
+    expect(page.locator("figure b")).to_have_count(24)
+    expect(page.locator("figure img")).to_have_count(0)
+    traffic.urls.clear()
 
 
 def test_a_missing_file_is_told_and_another_opened(world: World, changing: tuple[Page, Traffic]) -> None:
