@@ -270,8 +270,11 @@ class Jobs:
         try:
             return read_linked(self.read, ranges)
         except NotContinuous as error:
-            count = max(evidence.count for evidence in self.found)
-            raise IncompleteListing(self.parts.task.title, str(error), count=count, received=0, walks=1) from None
+            newest = max(self.found, key=lambda evidence: self.found[evidence][1])
+            received = self.rows(tuple(self.found)).select("key").distinct().count()
+            raise IncompleteListing(
+                self.parts.task.title, str(error), count=newest.count, received=received, walks=1
+            ) from None
 
     def read(self, ranges: Sequence[Range]) -> list[Evidence]:
         """Read ranges side by side; see `ReadRanges`."""

@@ -257,6 +257,21 @@ def test_a_listing_whose_rows_jump_is_refused(spark: SparkSession, pages: World,
     assert list(tmp_path.rglob("*")) == []
 
 
+def test_a_listing_whose_ranges_cannot_be_linked_is_refused(spark: SparkSession, world: World, tmp_path: Path) -> None:
+    """The error for a listing whose rows are all replaced while it is read has the last count and the rows received."""
+    rows = [{"id": f"replaced-{number}"} for number in range(40)]
+    before = Reply.of({"message": "Success", "data": {"count": len(rows), "rows": rows}})
+    # the plan and the only range show rows that no later response has
+    world.emulator.canned.once(When("contacts"), before, before)
+    with pytest.raises(IncompleteListing) as caught:
+        take(spark, world, tmp_path, page_size="50")
+    assert str(caught.value) == (
+        "contacts: its rows shifted faster than overlapping pages could follow: count 36, received 76, missing -40, "
+        "passes 1; nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks."
+    )
+    assert list(tmp_path.rglob("*")) == []
+
+
 def test_a_task_that_fails_is_read_again(spark: SparkSession, pages: World, tmp_path: Path) -> None:
     """A snapshot with a task that failed once has every row once, and files of lost attempts are removed."""
 
