@@ -117,7 +117,7 @@ def check_section(section: str, providers: Providers, allowed: Sequence[str]) ->
     parent, _, name = section.rpartition(".")
     for _, _, values in found_values(name, (parent,), providers):
         if values is not None and not isinstance(values, Mapping):
-            raise SettingsError(f"{section} must be a section with keys of its own: {', '.join(allowed)}.")
+            raise SettingsError(f"{section} must be a section with keys of its own: {', '.join(allowed)}.", key=section)
     check_names(section, names_in(section, providers), allowed)
 
 

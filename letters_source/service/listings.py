@@ -171,9 +171,16 @@ def check_days(filters: ContactFilters) -> None:
     """Raise SettingsError if only one day of the last mailing is set, or the first is after the last."""
     first, last = filters.last_mailed_from, filters.last_mailed_to
     if (first is None) != (last is None):
-        raise SettingsError(f"{SECTION}.contacts: last_mailed_from and last_mailed_to go together: set both, or none.")
+        only, other = ("from", "to") if first else ("to", "from")
+        raise wrong_day(only, f"needs last_mailed_{other} too: set both, or none")
     if first and last and first > last:
-        raise SettingsError(f"{SECTION}.contacts: last_mailed_from {first} must not be after last_mailed_to {last}.")
+        raise wrong_day("from", f"must not be after last_mailed_to (got {first} and {last})")
+
+
+def wrong_day(which: str, problem: str) -> SettingsError:
+    """Return the error of a day of the last mailing."""
+    key = f"{SECTION}.contacts.last_mailed_{which}"
+    return SettingsError(f"{key} {problem}.", key=key, problem=problem)
 
 
 def is_identifier(tag: str) -> bool:

@@ -56,7 +56,8 @@ def check_tokens(tokens: Tokens) -> Tokens:
         if not (token.isascii() and token.isprintable() and " " not in token):
             raise SettingsError(
                 f"sources.letters.{key} contains spaces, line breaks or non-ASCII characters; "
-                "paste the token again, without quotes or 'Bearer'."
+                "paste the token again, without quotes or 'Bearer'.",
+                key=f"sources.letters.{key}",
             )
     check_expiry(tokens.access, datetime.now(UTC))
     return tokens

@@ -578,11 +578,11 @@ def test_a_wrong_filter_is_named(resolve: Resolve, listing: str, key: str, value
         ),
         (
             {"CONTACTS__LAST_MAILED_TO": "2024-01-31"},
-            "contacts: last_mailed_from and last_mailed_to go together: set both, or none.",
+            "contacts.last_mailed_to needs last_mailed_from too: set both, or none.",
         ),
         (
             {"CONTACTS__LAST_MAILED_FROM": "2024-02-01", "CONTACTS__LAST_MAILED_TO": "2024-01-31"},
-            "contacts: last_mailed_from 2024-02-01 must not be after last_mailed_to 2024-01-31.",
+            "contacts.last_mailed_from must not be after last_mailed_to (got 2024-02-01 and 2024-01-31).",
         ),
     ],
 )
@@ -600,11 +600,11 @@ def test_the_days_of_the_last_mailing_may_come_from_two_places(resolve: Resolve)
     assert resolve({"contact_filters": first}, CONTACTS__LAST_MAILED_TO="2024-02-29").contact_filters == both
     assert resolve({"contact_filters": last}, CONTACTS__LAST_MAILED_FROM="2024-01-31").contact_filters == both
     assert problem(resolve, {"contact_filters": first}, CONTACTS__LAST_MAILED_TO="2024-01-30") == (
-        "sources.letters.contacts: last_mailed_from 2024-01-31 must not be after last_mailed_to 2024-01-30."
+        "sources.letters.contacts.last_mailed_from must not be after last_mailed_to (got 2024-01-31 and 2024-01-30)."
     )
-    for one in (first, last):
+    for one, names in ((first, ("from", "to")), (last, ("to", "from"))):
         assert problem(resolve, {"contact_filters": one}) == (
-            "sources.letters.contacts: last_mailed_from and last_mailed_to go together: set both, or none."
+            "sources.letters.contacts.last_mailed_{} needs last_mailed_{} too: set both, or none.".format(*names)
         )
 
 

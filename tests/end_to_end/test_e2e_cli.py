@@ -605,9 +605,27 @@ def test_a_token_that_cannot_be_sent_ends_with_2(
 ) -> None:
     """The error about an invalid token does not contain the token."""
     monkeypatch.setenv("SOURCES__LETTERS__ACCESS_TOKEN", f"Bearer {ACCESS}")
-    done = letters("load")
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert done.err.startswith("letters: sources.letters.access_token contains spaces, line breaks or non-ASCII")
+    assert letters("load") == Outcome(
+        2,
+        "",
+        "letters: sources.letters.access_token contains spaces, line breaks or non-ASCII characters; "
+        "paste the token again, without quotes or 'Bearer'.\n",
+    )
+    assert world.emulator.hits == []
+
+
+def test_a_value_in_place_of_a_section_ends_with_2(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error about a value where a section should be names the section and its keys."""
+    monkeypatch.setenv("SOURCES__LETTERS__CONTACTS", "portland")
+    assert letters("load") == Outcome(
+        2,
+        "",
+        "letters: sources.letters.contacts must be a section with keys of its own: search, address_status, "
+        "last_mailed_status, last_mailed_from, last_mailed_to, tags, with_property_addresses, is_return_address, "
+        "account_id.\n",
+    )
     assert world.emulator.hits == []
 
 

@@ -470,8 +470,16 @@ def test_an_option_that_chooses_all_rows_is_a_filter_too(letters: Letters, reach
             ("letters: option --product-type must be Professional Letters or Personal Letters, got 'Postcards'.\n"),
         ),
         (
+            ("--last-mailed-from", "2024-01-01"),
+            "letters: option --last-mailed-from needs last_mailed_to too: set both, or none.\n",
+        ),
+        (
             ("--last-mailed-to", "2024-01-31"),
-            "letters: sources.letters.contacts: last_mailed_from and last_mailed_to go together: set both, or none.\n",
+            "letters: option --last-mailed-to needs last_mailed_from too: set both, or none.\n",
+        ),
+        (
+            ("--last-mailed-from", "2024-02-01", "--last-mailed-to", "2024-01-31"),
+            "letters: option --last-mailed-from must not be after last_mailed_to (got 2024-02-01 and 2024-01-31).\n",
         ),
     ],
 )

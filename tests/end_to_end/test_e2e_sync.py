@@ -233,6 +233,20 @@ def test_history_and_sync_exclude_each_other(world: World) -> None:
     assert not world.place.exists()
 
 
+def test_the_command_names_an_option_that_another_setting_excludes(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`letters load --history` with sync as an option or in the environment is an error that names `--history`."""
+    world.configure(monkeypatch)
+    line = "letters: {} and sync exclude each other: history keeps what sync would delete; set one.\n"
+    assert letters("load", "--history", "--sync") == Outcome(2, "", line.format("option --history"))
+    monkeypatch.setenv("SOURCES__LETTERS__SYNC", "true")
+    assert letters("load", "--history") == Outcome(2, "", line.format("option --history"))
+    monkeypatch.setenv("SOURCES__LETTERS__HISTORY", "true")
+    assert letters("load") == Outcome(2, "", line.format("sources.letters.history"))
+    assert world.emulator.hits == []
+
+
 def test_the_command_syncs(letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """`letters load --sync` writes only the changed row in its second load."""
     world.configure(monkeypatch)

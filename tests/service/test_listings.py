@@ -180,12 +180,12 @@ def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
 def test_days_go_together_and_in_order() -> None:
     """Both days or none are accepted, the first not after the second."""
     first, last = ContactFilters(last_mailed_from=date(2024, 1, 2)), ContactFilters(last_mailed_to=date(2024, 1, 1))
-    for one in (first, last):
+    for one, names in ((first, ("from", "to")), (last, ("to", "from"))):
         assert problem(check_days, one) == (
-            "sources.letters.contacts: last_mailed_from and last_mailed_to go together: set both, or none."
+            "sources.letters.contacts.last_mailed_{} needs last_mailed_{} too: set both, or none.".format(*names)
         )
     assert problem(check_days, replace(first, last_mailed_to=last.last_mailed_to)) == (
-        "sources.letters.contacts: last_mailed_from 2024-01-02 must not be after last_mailed_to 2024-01-01."
+        "sources.letters.contacts.last_mailed_from must not be after last_mailed_to (got 2024-01-02 and 2024-01-01)."
     )
     both = replace(last, last_mailed_from=last.last_mailed_to)
     assert both.encode(ISO) == {"lastMailedDate": '{"startDate": "2024-01-01", "endDate": "2024-01-01"}'}

@@ -102,6 +102,7 @@ def test_a_token_that_no_header_can_hold_is_refused(key: str, part: str) -> None
         f"sources.letters.{key}_token contains spaces, line breaks or non-ASCII characters; "
         "paste the token again, without quotes or 'Bearer'."
     )
+    assert caught.value.key == f"sources.letters.{key}_token"
 
 
 def test_tokens_are_not_represented() -> None:
