@@ -301,6 +301,13 @@ def test_days_that_are_honored_by_half_make_no_mailings(
     assert not world.place.exists()
 
 
+def read(world: World, today: date, **settings: Any) -> int:
+    """The number of mailings of the last three days that a source yields, which no pipeline loads."""
+    since = today - timedelta(days=2)
+    source = letters(**{**world.settings, "mailings": True, "mailings_since": since, "page_size": 10, **settings})
+    return sum(table.num_rows for table in source.resources["mailings"])
+
+
 @pytest.mark.parametrize("counts", [(0, 0, 3, 1, 0, 1, 2), (0, 0, 3, 1, 1, 2), (0, 0, 5, 2, 1, 1, 5)])
 def test_contacts_that_go_or_are_mailed_meanwhile_are_no_days_left_out(
     begin: Begin, today: date, counts: tuple[int, ...]
@@ -308,9 +315,9 @@ def test_contacts_that_go_or_are_mailed_meanwhile_are_no_days_left_out(
     """Contacts that are deleted or mailed again while days are compared are no missing days."""
     world = begin(Emulator(0, 0))
     world.emulator.canned.once(When("contacts"), *counted(*counts))
-    world.load(only=ONLY, mailings=True, mailings_since=today - timedelta(days=2), page_size=10)
+    found = read(world, today)
     assert len(world.emulator.hits) == len(counts)
-    assert len(mailings(world)) == sum(counts[3:6])
+    assert found == sum(counts[3:6])
 
 
 def test_a_service_that_refuses_many_days_at_once_is_asked_by_windows(begin: Begin, today: date) -> None:
@@ -318,9 +325,9 @@ def test_a_service_that_refuses_many_days_at_once_is_asked_by_windows(begin: Beg
     world = begin(Emulator(0, 0))
     none, *found = counted(0, 1, 1, 1)
     world.emulator.canned.once(When("contacts"), none, none, BAD_REQUEST, *found)
-    world.load(only=ONLY, mailings=True, mailings_since=today - timedelta(days=2), page_size=10)
+    found = read(world, today)
     assert len(world.emulator.hits) == 6
-    assert len(mailings(world)) == 3
+    assert found == 3
 
 
 @pytest.mark.parametrize("failures", [(1,), (2,), (0, 1, 2)])
@@ -334,9 +341,9 @@ def test_a_service_that_fails_over_days_which_are_not_loaded_stops_no_load(
         # which asks to wait as long as is tried
         replies[place] = Reply(500, headers={"Retry-After": "1"})
     world.emulator.canned.once(When("contacts"), *replies)
-    world.load(only=ONLY, mailings=True, mailings_since=today - timedelta(days=2), page_size=10, retry_budget=1.0)
+    found = read(world, today, retry_budget=1.0)
     assert len(world.emulator.hits) == 6
-    assert len(mailings(world)) == 3
+    assert found == 3
 
 
 @pytest.mark.parametrize("reply", [BAD_REQUEST, Reply(500, headers={"Retry-After": "1"})])
