@@ -323,8 +323,8 @@ def test_contacts_that_go_or_are_mailed_meanwhile_are_no_days_left_out(
 def test_a_service_that_refuses_many_days_at_once_is_asked_by_windows(begin: Begin, today: date) -> None:
     """A service that refuses many days at once is read by windows, without a comparison."""
     world = begin(Emulator(0, 0))
-    none, *found = counted(0, 1, 1, 1)
-    world.emulator.canned.once(When("contacts"), none, none, BAD_REQUEST, *found)
+    none, *some = counted(0, 1, 1, 1)
+    world.emulator.canned.once(When("contacts"), none, none, BAD_REQUEST, *some)
     found = read(world, today)
     assert len(world.emulator.hits) == 6
     assert found == 3
