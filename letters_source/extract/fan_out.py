@@ -5,11 +5,12 @@ again: a part replaces the one that was read before. `run` judges the parts toge
 that do not join; if they do not prove that no row was missed, it raises IncompleteListing and loads nothing.
 """
 
+from dataclasses import replace
 from typing import Unpack
 
 from letters_source.config.messages import unusable
 from letters_source.config.resolve import resolve_settings, token_source
-from letters_source.config.settings import Overrides
+from letters_source.config.settings import Overrides, Settings
 from letters_source.errors import SettingsError
 from letters_source.extract import parts
 from letters_source.extract.task import LoadContext, Task, listing_named, listing_task
@@ -25,19 +26,30 @@ def plan_parts(listing: str, number: int, **settings: Unpack[Overrides]) -> list
     """
     if number < 1:
         raise SettingsError(f"the number of parts must be at least 1, got {number}.")
-    task, folder = task_of(listing, settings)
-    return list(range(len(parts.plan_parts(task, folder, number).ranges)))
+    task = task_of(listing, settings)
+    return list(range(len(parts.plan_parts(task, folder_of(task), number).ranges)))
 
 
 def read_part(listing: str, place: int, **settings: Unpack[Overrides]) -> int:
     """Read the part at a place of the plan, and return the number of its rows; the settings are those of the plan."""
-    task, folder = task_of(listing, settings)
-    return parts.write_part(task, folder, place).rows
+    task = task_of(listing, settings)
+    return parts.write_part(task, folder_of(task), place).rows
 
 
-def task_of(listing: str, overrides: Overrides) -> tuple[Task, str]:
-    """Return the task of reading a listing, and the folder of its parts."""
-    wanted, settings = listing_named(listing), resolve_settings(overrides)
-    if not settings.parts:
+def task_of(listing: str, overrides: Overrides, tasks: int = 1) -> Task:
+    """Return the task of reading a listing, with the share of one of several tasks in the limits on requests."""
+    wanted, settings = listing_named(listing), share_of(resolve_settings(overrides), tasks)
+    return listing_task(wanted, LoadContext.of(settings, token_source(settings, overrides)))
+
+
+def share_of(settings: Settings, tasks: int) -> Settings:
+    """Return the settings with one task's share of concurrent requests, at least one, and of requests per second."""
+    rate, workers = settings.requests_per_second, max(1, settings.max_workers // tasks)
+    return replace(settings, max_workers=workers, requests_per_second=rate and rate / tasks)
+
+
+def folder_of(task: Task) -> str:
+    """Return the folder of a listing's parts, or raise `SettingsError` if it is not set."""
+    if not task.settings.parts:
         raise unusable("parts", "is not set")
-    return listing_task(wanted, LoadContext.of(settings, token_source(settings, overrides))), settings.parts
+    return task.settings.parts

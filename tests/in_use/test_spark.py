@@ -16,7 +16,8 @@ from sparks import failure, published, read_table, take, written
 from worlds import ACCESS, REFRESH, World, serve_world
 
 from letters_source import IncompleteListing, ServiceRejected, SettingsError
-from letters_source.spark import read_snapshot, slots_of, snapshot
+from letters_source.spark import read_snapshot, snapshot
+from letters_source.spark.snapshots import slots_of
 from letters_source.tables import CONTACTS
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 

@@ -7,13 +7,13 @@ from worlds import World
 from letters_source import SettingsError
 from letters_source.config.installation import how_to_add_extra
 from letters_source.config.settings import SECRETS, SETTINGS
-from letters_source.spark import (
+from letters_source.extract.fan_out import task_of
+from letters_source.spark.tables import (
     ABOUT_LOADS,
     READABLE,
     LettersDataSource,
     LettersReader,
     ListingPartition,
-    task_of,
     to_selection,
 )
 from letters_source.tables import CONTACTS
@@ -95,10 +95,10 @@ def test_a_table_of_both_listings_has_a_partition_for_each() -> None:
 def test_tasks_share_the_limits_on_requests(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks at once share the limits on requests equally, and each may send at least one request."""
     world.configure(monkeypatch)
-    half = task_of(ListingPartition("contacts", "A", 2), {"requests_per_second": 5.0, "max_workers": 7})
+    half = task_of("contacts", {"account_id": "A", "requests_per_second": 5.0, "max_workers": 7}, 2)
     assert (half.context.throttle.workers, half.context.throttle.rate.most) == (3, 2.5)
     assert half.filters.account_id == "A"
-    least = task_of(ListingPartition("contacts", None, 40), {})
+    least = task_of("contacts", {}, 40)
     assert (least.context.throttle.workers, least.context.throttle.rate.most) == (1, None)
 
 

@@ -1,205 +1,37 @@
-"""Reads listings in Spark: a table in `spark.read.format("letters")`, one huge listing by `snapshot`.
+"""Snapshots of a huge listing: all executors read ranges of it, the driver judges them and publishes Parquet files."""
 
-A task reads a whole listing, or a range of it into a file of its own, so Spark may run a task twice. Spark shows
-options and sends them around, so secrets are refused.
-"""
-
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import ClassVar, cast
+from typing import cast
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
-from msgspec import Meta
 from pyarrow.fs import FileSelector
 
 from letters_source.config.installation import importing_extra
-from letters_source.config.resolve import resolve_settings, token_source
-from letters_source.config.settings import Key, Overrides, Settings
-from letters_source.config.text_options import convert_option, to_overrides
+from letters_source.config.settings import Overrides
+from letters_source.config.text_options import to_overrides
 from letters_source.decode.row_schema import RAW, row_schema
 from letters_source.errors import IncompleteListing, SettingsError
-from letters_source.extract.one_table import read_table
+from letters_source.extract.fan_out import task_of
 from letters_source.extract.parts import Parts, part_in, plan_listing, read_into, write_tables
-from letters_source.extract.probe import check_apart
-from letters_source.extract.task import LoadContext, Task, listing_named, listing_task
+from letters_source.extract.task import Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.readings import NUL
 from letters_source.pagination.verdicts import VerdictName
 from letters_source.pagination.windows import NotContinuous
-from letters_source.service.listings import LISTINGS, Texts
-from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
 
 with importing_extra("spark"):
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import AnalysisException
     from pyspark.sql import DataFrame, SparkSession, Window
     from pyspark.sql import functions as f
-    from pyspark.sql.datasource import (
-        DataSource,
-        DataSourceArrowWriter,
-        DataSourceReader,
-        InputPartition,
-        WriterCommitMessage,
-    )
-    from pyspark.sql.pandas.types import from_arrow_type
-    from pyspark.sql.types import StructField, StructType
-
-__all__ = ["Snapshot", "read_snapshot", "register", "snapshot"]
-
-# loads collect mailings day by day, because the service reports only the last one: a DataFrame would hold no others
-READABLE = {table.name: table for table in TABLES if table.name != MAILINGS.name}
-ABOUT_LOADS = ["allow_empty", "max_shrink", "allow_other_service", "lock_wait", "resume", "resume_for", "parts"]
-ABOUT_LOADS += ["facets", "history", "sync", "mailings", "mailings_since", "mailings_lag", "mailings_window"]
-ACCOUNTS = Key("accounts", Texts, Meta())
-ACCOUNT = Column("account_id", "", "The account of the row.", required=True)
-"""The first column if the option `accounts` is set, as in the views that combine accounts."""
-
-
-def register(spark: SparkSession) -> None:
-    """Let a session read the format `letters`."""
-
-    class Registered(LettersDataSource):
-        slots = slots_of(spark)
-
-    spark.dataSource.register(Registered)
-
-
-def slots_of(spark: SparkSession) -> int | None:
-    """Return how many tasks run at once on a single machine; None for a cluster, where executors come and go."""
-    # Spark Connect has no context
-    context = getattr(spark, "sparkContext", None)
-    if not context or not context.master.startswith("local") or context.master.startswith("local-cluster"):
-        return None
-    # the number of cores, unless a setting overrides it
-    return None if context.getConf().contains("spark.default.parallelism") else int(context.defaultParallelism)
-
-
-class LettersDataSource(DataSource):
-    """The format `letters`; `register` adds it to a session."""
-
-    slots: ClassVar[int | None] = None
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name of the format."""
-        return "letters"
-
-    def schema(self) -> StructType:
-        """Return the table's columns, with their descriptions as comments."""
-        selection = to_selection(self.options)
-        first = (ACCOUNT,) if selection.has_account_column else ()
-        return StructType(
-            [
-                StructField(one.name, from_arrow_type(one.field.type), one.nullable, {"comment": one.description})
-                for one in (*first, *selection.table.columns)
-            ]
-        )
-
-    def reader(self, schema: StructType) -> "LettersReader":  # noqa: ARG002 -- Spark's signature
-        """Return what reads the table."""
-        return LettersReader(to_selection(self.options), self.slots)
-
-    def writer(self, schema: StructType, overwrite: bool) -> "StageWriter":  # noqa: ARG002, FBT001 -- Spark's signature
-        """Return what a job of `snapshot` writes with; the format is for reading otherwise."""
-        options = dict(self.options)
-        stage = options.pop("stage", None)
-        if stage is None:
-            raise SettingsError(
-                "the format letters cannot be written; letters_source.spark.snapshot publishes listings."
-            )
-        return StageWriter(msgspec.json.decode(stage, type=Stage), to_overrides(options))
-
-
-@dataclass(frozen=True)
-class TableSelection:
-    """What the options select: a table, accounts (none for the token's own), and settings."""
-
-    table: Table
-    accounts: tuple[str, ...]
-    overrides: Overrides
-
-    @property
-    def has_account_column(self) -> bool:
-        """Whether rows begin with their account; the audit has such a column anyway."""
-        return bool(self.accounts) and self.table.name != LISTING_AUDIT.name
-
-
-def to_selection(options: Mapping[str, str]) -> TableSelection:
-    """Return what the options select, or raise `SettingsError`."""
-    settings = dict(options)
-    name, texts = settings.pop("table", ""), settings.pop("accounts", None)
-    if misplaced := [option for option in ABOUT_LOADS if option in settings]:
-        raise SettingsError(f"option {misplaced[0]} is about loads, and Spark only reads; leave it out.")
-    if name not in READABLE:
-        raise SettingsError(f"option table must be one of {', '.join(READABLE)}, got {name!r}.")
-    accounts = () if texts is None else tuple(dict.fromkeys(convert_option("accounts", ACCOUNTS, texts)))
-    if texts is not None and ("account_id" in settings or not accounts):
-        raise SettingsError("option accounts must name at least one account, and excludes account_id.")
-    return TableSelection(READABLE[name], accounts, to_overrides(settings))
-
-
-@dataclass(frozen=True)
-class ListingPartition(InputPartition):
-    """A listing of an account, which one task reads, and how many tasks read at once."""
-
-    listing: str
-    account: str | None
-    at_once: int
-
-
-@dataclass(frozen=True)
-class LettersReader(DataSourceReader):
-    """Reads a table, in a partition for each listing of each account."""
-
-    selection: TableSelection
-    slots: int | None
-
-    def partitions(self) -> list[ListingPartition]:
-        """Return the partitions; called once for each DataFrame."""
-        accounts, listing = self.selection.accounts or (None,), self.selection.table.listing
-        reads = [(name, account) for account in accounts for name in LISTINGS if listing in ("", name)]
-        return [ListingPartition(*read, min(len(reads), self.slots or len(reads))) for read in reads]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a partition's rows once its listing is proven complete, or raise `LettersError`."""
-        wanted, selection = cast("ListingPartition", partition), self.selection
-        task = task_of(wanted, selection.overrides)
-        if wanted.account is not None and len(selection.accounts) > 1 and not task.settings.allow_shared_ids:
-            check_apart(task, neighbors(wanted.account, selection.accounts))
-        # Spark's folders for temporary files, on disks meant for data
-        folders = os.environ.get("SPARK_LOCAL_DIRS")
-        for rows in read_table(task, selection.table, Path(folders.split(",")[0]) if folders else None):
-            account = pa.repeat(pa.scalar(wanted.account), rows.num_rows)
-            whole = rows.add_column(0, ACCOUNT.field, account) if selection.has_account_column else rows
-            yield from whole.combine_chunks().to_batches()
-
-
-def neighbors(account: str, accounts: tuple[str, ...]) -> list[str]:
-    """Return an account and the next one, in their order: all tasks together compare each with its neighbors."""
-    following = accounts[(accounts.index(account) + 1) % len(accounts)]
-    return [one for one in accounts if one in (account, following)]
-
-
-def task_of(partition: ListingPartition, overrides: Overrides) -> Task:
-    """Return the task of reading a partition; the executor's environment and files have the secrets."""
-    if partition.account is not None:
-        overrides = {**overrides, "account_id": partition.account}
-    settings = share_of(resolve_settings(overrides), partition.at_once)
-    return listing_task(listing_named(partition.listing), LoadContext.of(settings, token_source(settings, overrides)))
-
-
-def share_of(settings: Settings, tasks: int) -> Settings:
-    """Return the settings with one task's share of concurrent requests, at least one, and of requests per second."""
-    rate, workers = settings.requests_per_second, max(1, settings.max_workers // tasks)
-    return replace(settings, max_workers=workers, requests_per_second=rate and rate / tasks)
+    from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 
 @dataclass(frozen=True)
@@ -253,7 +85,7 @@ class StageWriter(DataSourceArrowWriter):
 
 def parts_of(listing: str, folder: str, overrides: Overrides, at_once: int = 1) -> Parts:
     """Return where the files of a listing go."""
-    return Parts.of(task_of(ListingPartition(listing, None, at_once), overrides), folder)
+    return Parts.of(task_of(listing, overrides, at_once), folder)
 
 
 @dataclass(slots=True, eq=False)
@@ -390,6 +222,16 @@ def judge(task: Task, linked: Sequence[Evidence], rows: DataFrame) -> tuple[Verd
     if fault:
         raise IncompleteListing(task.title, fault, count=linked[0].count, received=listed[0], walks=1)
     return "stable" if is_still(linked, listed[0]) else "continuous", listed[0]
+
+
+def slots_of(spark: SparkSession) -> int | None:
+    """Return how many tasks run at once on a single machine; None for a cluster, where executors come and go."""
+    # Spark Connect has no context
+    context = getattr(spark, "sparkContext", None)
+    if not context or not context.master.startswith("local") or context.master.startswith("local-cluster"):
+        return None
+    # the number of cores, unless a setting overrides it
+    return None if context.getConf().contains("spark.default.parallelism") else int(context.defaultParallelism)
 
 
 def spark_url(url: str) -> str:
