@@ -186,8 +186,8 @@ def test_files_refuse_too(begin: Begin) -> None:
 @pytest.mark.parametrize(("mode", "other"), [("history", {}), ("history", {"sync": True}), ("sync", {})])
 def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
     """A dataset loaded with history or sync refuses loads in another mode."""
-    world = begin(Emulator(3, 2))
-    world.load(**{mode: True})
+    world = begin(Emulator(30, 7))
+    world.start_loaded(**{mode: True})
     wanted = next(iter(other), "replace")
     assert refused(world, **other) == (
         f"templates: the dataset letters_data was loaded in mode {mode}, and this load is in mode {wanted}; "
@@ -209,7 +209,7 @@ def test_what_stays_of_a_first_load_that_was_killed_is_not_mixed_with_others(
 ) -> None:
     """Kept rows of a killed first load refuse loads with other filters, policies or accounts."""
     world = begin(Emulator(30, 3))
-    world.load(**{"only": ("contacts",), **settings})
+    world.start_loaded(**{"only": ("contacts",), **settings})
     change(world.place, "delete from letters_data._dlt_loads")
     before = contents(world.place)
     message = refused(world, **{"only": ("contacts",), **settings, **other})
@@ -223,7 +223,7 @@ def test_what_stays_of_a_first_load_that_was_killed_is_not_mixed_with_others(
 def test_a_first_load_of_which_no_rows_are_there_may_be_followed_by_another_choice(begin: Begin) -> None:
     """A load with other filters is accepted if the load before wrote only its audit."""
     world = begin(Emulator(30, 3))
-    world.load(only=("contacts",), history=True)
+    world.start_loaded(only=("contacts",), history=True)
     for table in ("contacts", "contacts__contact_labels", "_dlt_loads"):
         change(world.place, f"delete from letters_data.{table}")
     chosen = ContactFilters(address_status=("Failed",))
@@ -250,8 +250,8 @@ def test_a_part_is_remembered_for_itself(begin: Begin) -> None:
 
 def test_an_environment_that_is_not_named_is_any(begin: Begin) -> None:
     """A dataset refuses a second environment once one was named, even after loads without any."""
-    world = begin(Emulator(3, 2))
-    world.load()
+    world = begin(Emulator(30, 7))
+    world.start_loaded()
     world.load(environment="demo")
     world.load()
     assert refused(world, environment="production") == (
@@ -263,7 +263,7 @@ def test_an_environment_that_is_not_named_is_any(begin: Begin) -> None:
 def test_another_dataset_takes_the_other_choice(begin: Begin) -> None:
     """A load with other filters and mode is accepted into another dataset of the same file."""
     world = begin(Emulator(30, 7))
-    world.load()
+    world.start_loaded()
     other = letters_source.make_pipeline("duckdb", world.place, dataset="smiths")
     letters_source.run(other, **world.settings, contact_filters=ContactFilters(search="b"), history=True)
     counts = "select (select count(*) from letters_data.contacts), (select count(*) from smiths.contacts_current)"
@@ -283,7 +283,7 @@ def test_a_lost_working_folder_forgets_nothing(begin: Begin) -> None:
 def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -> None:
     """A load refused as incomplete has no effect on what later loads may choose."""
     world = begin(Emulator(9, 2))
-    world.load(only=("templates",))
+    world.start_loaded(only=("templates",))
     world.emulator.behavior = Behavior(ignore_page=True)
     with pytest.raises(IncompleteListing):
         world.load(only=("contacts",), history=True, account_id="501", page_size=2)
@@ -296,7 +296,7 @@ def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -
 def test_a_load_that_broke_off_is_not_remembered(begin: Begin) -> None:
     """A load whose transaction failed has no effect on what later loads may choose."""
     world = begin(Emulator(9, 2))
-    world.load(only=("templates",))
+    world.start_loaded(only=("templates",))
     for row_id in world.emulator.contacts.ids():
         labels = [{"id": "1", "title": "one"}, {"id": "2", "title": "two"}]
         amend(world.emulator.contacts, row_id, ContactLabels=labels)
@@ -322,8 +322,8 @@ def test_an_audit_of_an_unfinished_load_does_not_count(begin: Begin) -> None:
 
 def test_a_dataset_of_the_first_release_is_loaded_on(begin: Begin) -> None:
     """A dataset whose audit has no mode counts as loaded in mode replace."""
-    world = begin(Emulator(3, 2))
-    world.load()
+    world = begin(Emulator(30, 7))
+    world.start_loaded()
     change(world.place, "update letters_data.listing_audit set mode = null")
     world.load()
     change(world.place, "alter table letters_data.listing_audit drop mode")
@@ -364,7 +364,7 @@ def test_the_command_refuses_in_one_line(letters: Letters, begin: Begin, monkeyp
     """The command refuses other filters with exit code 2 and one line, and loads them into another dataset."""
     world = begin(Emulator(30, 7))
     world.configure(monkeypatch)
-    assert letters("load", "--quiet").code == 0
+    world.start_loaded()
     before, asked = contents(world.place), len(world.emulator.hits)
     done = letters("load", "--search", "smith", "--only", "contacts")
     assert (done.code, done.out) == (2, "")
