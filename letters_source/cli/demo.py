@@ -3,13 +3,15 @@
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
-from letters_source.cli.display import load_with_progress, show_loads
+from letters_source.cli.display import progress, show_loads
 from letters_source.destination.pipeline import make_pipeline
 from letters_source.emulator import Emulator
 from letters_source.errors import DestinationError
+from letters_source.load import run
 from letters_source.tables import DATASET
 
 NAME = "letters_demo"
@@ -29,8 +31,9 @@ def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
         extras = {"facets": True, "mailings": True, "mailings_since": today - MAILINGS, "mailings_window": 7}
         # the emulator is on this machine
         own = {"base_url": base_url, "proxy": "", **tokens}
-        settings = {**own, **guards, **extras}
-        result = load_with_progress(pipeline, (), settings, quiet=quiet)
+        settings: dict[str, Any] = {**own, **guards, **extras}
+        with progress(quiet=quiet) as watch:
+            result = run(pipeline, watch=watch, **settings)
         if not quiet:
             show_loads({"": result}, {"": pipeline}, settings)
 

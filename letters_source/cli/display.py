@@ -1,4 +1,4 @@
-"""Terminal output of loads, runs and the emulator."""
+"""Terminal output of loads and the emulator, with progress and log."""
 
 import json
 import logging
@@ -10,18 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import dlt
-import msgspec
 
 from letters_source.accounts import each_account
 from letters_source.cli.outcomes import Loads
 from letters_source.cli.output import silence_output
 from letters_source.config.installation import python_command
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
+from letters_source.destination.pipeline import schema_of_views
 from letters_source.load import run
 from letters_source.pagination.reader import ProgressCallback, no_progress
-from letters_source.results import Audit, Result, Run
+from letters_source.results import Audit, Result
 from letters_source.tables import TABLES
 
 if TYPE_CHECKING:
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from letters_source.emulator import Emulator
-
-PADDING = 3
-"""The width of the frame and the spaces around a cell."""
-LEAST_PLACE = 20
-"""The characters without which places are not shown in the list of runs."""
 
 
 @cache
@@ -79,20 +73,24 @@ def log_handler(*, show_time: bool) -> logging.Handler:
     return handler
 
 
-def load_with_progress(
-    pipeline: dlt.Pipeline, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool
-) -> Result:
-    """Load, with progress on a terminal."""
+def load_all(loads: Loads, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool) -> dict[str, Result]:
+    """Load one account or several, with progress on a terminal; return the result of each."""
+    loads.make_pipelines()
+    results = {}
     with progress(quiet=quiet) as watch:
-        return run(pipeline, only=only, watch=watch, **settings)
+        for account, result in load_each(loads, only=only, watch=watch, **settings):
+            loads.finish(account, result)
+            results[account] = result
+    return results
 
 
-def load_accounts(
-    loads: Loads, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool
-) -> Iterator[tuple[str, Result]]:
-    """Load accounts, with progress on a terminal; yield each with its result."""
-    with progress(quiet=quiet) as watch:
-        yield from each_account(loads.pipelines, only=only, watch=watch, **settings)
+def load_each(loads: Loads, **settings: Any) -> Iterator[tuple[str, Result]]:
+    """Load accounts, and yield each with its result; views combine several."""
+    if len(loads.accounts) > 1:
+        yield from each_account(loads.pipelines, views=schema_of_views(loads.dataset), **settings)
+        return
+    [(account, pipeline)] = loads.pipelines.items()
+    yield account, run(pipeline, account_id=account or None, **settings)
 
 
 def show_loads(
@@ -164,36 +162,6 @@ def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
         return f'import deltalake, duckdb; contacts = {rows}; duckdb.sql("from contacts {wanted}").show()'
     files = f"duckdb.read_parquet({json.dumps(str(folder / '*.parquet'))})"
     return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
-
-
-def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
-    """Print runs of the ledger, as a JSON array or a table; places fold, and narrow terminals do without them."""
-    if as_json:
-        click.echo(msgspec.json.encode(runs).decode())
-        return
-    table = runs_table(runs)
-    room = console().width - full_width(table) - PADDING
-    print_table(table if room < LEAST_PLACE else runs_table(runs, place_width=room))
-
-
-def runs_table(runs: Sequence[Run], *, place_width: int = 0) -> "Table":
-    """Return a row for each run; the column of places folds, and is left out where its width is 0."""
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("started (UTC)", no_wrap=True)
-    table.add_column("outcome", overflow="fold")
-    for name in ("rows", "seconds"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("dataset", overflow="fold")
-    if place_width:
-        table.add_column("where", overflow="fold", max_width=place_width)
-    for each in runs:
-        rows = f"{each.rows:,}" if each.load_id else ""
-        started = f"{each.started_at:%Y-%m-%d %H:%M:%S}"
-        cells = started, each.ending, rows, f"{each.seconds:.1f}", each.dataset, each.place or each.destination
-        table.add_row(*cells[: len(table.columns)])
-    return table
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:

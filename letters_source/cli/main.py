@@ -115,36 +115,20 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 
     A dataset keeps its filters, account and mode. To load with other ones, use another --dataset.
     """
-    from letters_source.cli.display import load_accounts, load_with_progress, show_loads, start_logging
+    from letters_source.cli.display import load_all, show_loads, start_logging
     from letters_source.cli.outcomes import Loads, outcome_reported
     from letters_source.cli.output import results_shown
-    from letters_source.destination.pipeline import account_dataset, account_pipelines, make_pipeline, schema_of_views
-    from letters_source.tables import DATASET
     from letters_source.telemetry import start_exporting
 
     start_logging(quiet=quiet, debug=debug)
     start_exporting()
     as_json, on_failure = options.pop("as_json"), options.pop("on_failure")
-    dataset, accounts = options.pop("dataset"), options.pop("account_id")
-    # one account goes into the same dataset as when it is one of several
-    own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
-    loads, results = Loads(destination, to, dataset or own, accounts), {}
+    loads = Loads.of(destination, to, options.pop("dataset"), options.pop("account_id"))
     with outcome_reported(loads, as_json=as_json, on_failure=on_failure), naming_options():
         names = listed(only)
         settings = with_filters(without_unset(options))
         check_options_apply(settings, names)
-        if len(accounts) > 1:
-            loads.pipelines = account_pipelines(destination, to, loads.dataset, accounts)
-            settings["views"] = schema_of_views(loads.dataset)
-            for account, result in load_accounts(loads, names, settings, quiet=quiet):
-                loads.finish(account, result)
-                results[account] = result
-        else:
-            settings["account_id"] = next(iter(accounts), None)
-            pipeline, account = make_pipeline(destination, to, loads.dataset), "".join(accounts)
-            loads.pipelines = {account: pipeline}
-            results[account] = load_with_progress(pipeline, names, settings, quiet=quiet)
-            loads.finish(account, results[account])
+        results = load_all(loads, names, settings, quiet=quiet)
     if not (quiet or as_json):
         with results_shown():
             show_loads(results, loads.pipelines, settings)
@@ -158,7 +142,7 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 @debug_option
 def runs(to: str | None, dataset: str | None, last: int, *, as_json: bool) -> None:
     """List the last loads on this machine, the newest first: when, into what, verdict or error, rows, duration."""
-    from letters_source.cli.display import show_runs
+    from letters_source.cli.runs import show_runs
     from letters_source.destination.ledger import last_runs
 
     found = last_runs(last, place=to and path_or_url(to), dataset=dataset)

@@ -15,9 +15,16 @@ import msgspec
 
 from letters_source.cli.output import results_shown
 from letters_source.destination.ledger import Stopwatch, described, failed_load, finished_load, record, usual_folder
-from letters_source.destination.pipeline import Kind, absolute_place
+from letters_source.destination.pipeline import (
+    Kind,
+    absolute_place,
+    account_dataset,
+    account_pipelines,
+    make_pipeline,
+)
 from letters_source.errors import DestinationError, SettingsError
 from letters_source.results import AccountsResult, LoadResult, Result, failure_of
+from letters_source.tables import DATASET
 
 SECONDS_FOR_COMMAND = 60
 
@@ -33,6 +40,20 @@ class Loads:
     clock: Stopwatch = field(default_factory=Stopwatch)
     pipelines: Mapping[str, dlt.Pipeline] = field(default_factory=dict)
     ended: dict[str, LoadResult] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, destination: Kind, to: str | None, dataset: str | None, accounts: Sequence[str]) -> "Loads":
+        """Return the loads that options request; without a dataset, into the default one, or that of the account."""
+        # one account goes into the same dataset as when it is one of several
+        own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
+        return cls(destination, to, dataset or own, accounts)
+
+    def make_pipelines(self) -> None:
+        """Make the pipeline of each account; of the token's own account, whose name is unknown, under an empty name."""
+        if len(self.accounts) > 1:
+            self.pipelines = account_pipelines(self.destination, self.to, self.dataset, self.accounts)
+        else:
+            self.pipelines = {"".join(self.accounts): make_pipeline(self.destination, self.to, self.dataset)}
 
     def finish(self, account: str, result: Result) -> None:
         """Note that the load of an account is verified."""
