@@ -22,6 +22,7 @@ from letters_source.pagination.windows import (
     NotContinuous,
     compare,
     growth,
+    largest_overlap,
     moved_row,
     next_window,
     previous_window,
@@ -180,7 +181,7 @@ class Chain:
         self._widen(2 * self.overlap)
 
     def _widen(self, rows: int) -> None:
-        self.overlap = max(self.overlap, min(rows, self.size // 3))
+        self.overlap = max(self.overlap, min(rows, largest_overlap(self.size)))
 
 
 def read_range(read: Read, wanted: Range, number: int) -> tuple[Evidence, list[Reading]]:

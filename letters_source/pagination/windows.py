@@ -25,6 +25,11 @@ class NotContinuous(Exception):
     """The windows do not prove that no row that stayed was missed; the message says why."""
 
 
+def largest_overlap(size: int) -> int:
+    """Return by how many rows windows of a size can overlap: by more, `next_window` might not get ahead."""
+    return size // 3
+
+
 def next_window(end: int, size: int, overlap: int) -> Window:
     """Return the window that begins at least `overlap` rows before `end` and reaches furthest."""
     target = max(0, end - overlap)

@@ -15,6 +15,7 @@ from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     SMALLEST_PAGE,
     example,
+    largest_overlap,
     moved_row,
     next_window,
     previous_window,
@@ -62,6 +63,16 @@ def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: in
         assert size // 2 < window.size <= size
         end, windows = window.end, windows + 1
     assert windows == most
+
+
+@pytest.mark.parametrize("size", [SMALLEST_PAGE, 31, 47, 100, 333, 1_000])
+def test_windows_with_the_largest_overlap_get_ahead(size: int) -> None:
+    """Windows that overlap by the largest number of rows reach further than the ones before them."""
+    window = next_window(0, size, 0)
+    for _ in range(1_000):
+        following = next_window(window.end, size, largest_overlap(size))
+        assert following.end > window.end
+        window = following
 
 
 @pytest.mark.parametrize(
