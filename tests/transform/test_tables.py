@@ -79,7 +79,9 @@ def test_everything_is_described() -> None:
 def test_an_audit_has_the_columns_of_its_table() -> None:
     """The type `Audit` has the columns of the table `listing_audit`, with their types in Python."""
     types = {**JSON_TYPES, "json": Any}
-    found = {name: next(iter(get_args(hint)), hint) for name, hint in get_type_hints(Audit).items()}
+    hints = {name: next(iter(get_args(hint)), hint) for name, hint in get_type_hints(Audit).items()}
+    # a choice of words is text
+    found = {name: str if isinstance(hint, str) else hint for name, hint in hints.items()}
     assert found == {column.name: types[column.kind] for column in LISTING_AUDIT.loaded}
 
 
