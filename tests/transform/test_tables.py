@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pytest
@@ -81,7 +81,7 @@ def test_an_audit_has_the_columns_of_its_table() -> None:
     types = {**JSON_TYPES, "json": Any}
     hints = {name: next(iter(get_args(hint)), hint) for name, hint in get_type_hints(Audit).items()}
     # a choice of words is text
-    found = {name: str if isinstance(hint, str) else hint for name, hint in hints.items()}
+    found = {name: str if get_origin(hint) is Literal else hint for name, hint in hints.items()}
     assert found == {column.name: types[column.kind] for column in LISTING_AUDIT.loaded}
 
 
