@@ -180,8 +180,10 @@ def test_the_preflight_makes_no_file(begin: Begin) -> None:
 def test_a_pipeline_without_a_destination_is_refused(begin: Begin) -> None:
     """A pipeline without a destination is refused before any request, and the message says how to make one."""
     world = begin(Emulator(1, 1))
-    with pytest.raises(DestinationError, match=r"^The pipeline nowhere has no destination: .*make_pipeline\(\)\.$"):
+    with pytest.raises(DestinationError) as caught:
         run(dlt.pipeline("nowhere"), **world.settings)
+    told = "The pipeline nowhere has no destination: pass one to dlt, or use make_pipeline()."
+    assert str(caught.value) == told
     assert world.emulator.hits == []
 
 

@@ -81,12 +81,16 @@ def test_a_service_that_asks_to_slow_down_is_obeyed(begin: Begin) -> None:
 
 
 def test_a_rate_is_that_of_the_whole_load(begin: Begin) -> None:
-    """Listings and mailings share one request rate."""
+    """Listings and mailings take turns by one throttle, which has the rate that is set."""
     world = begin(Emulator(5, 1))
-    rate = 5
-    result = world.load(requests_per_second=rate, mailings=True, mailings_since=date(2024, 1, 1), mailings_window=60)
-    assert len(world.emulator.hits) > 3 * rate
-    assert result.seconds >= (len(world.emulator.hits) - 1) / rate
+    settings = {**world.settings, "mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 60}
+    source = letters(**settings, requests_per_second=50)
+    readers = [source.resources[name] for name in ("templates_pages", "contacts_pages", "mailings_windows")]
+    (throttle,) = {reader.explicit_args["task"].context.throttle for reader in readers}
+    assert (throttle.rate.most, throttle.rate.next_start) == (50, 0)
+    world.pipeline.run(source)
+    assert requests_of(world).keys() == {"contacts", "templates"}
+    assert throttle.rate.next_start > 0
 
 
 def test_an_account_and_filters_are_sent_and_audited(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:

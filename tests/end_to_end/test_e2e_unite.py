@@ -38,8 +38,9 @@ def test_an_account_that_was_never_loaded_cannot_be_copied(begin: Begin, tmp_pat
     """Copying an account that was never loaded fails, and the file keeps the other accounts."""
     world, to = begin(Emulator(60, 3)), tmp_path / "accounts.duckdb"
     rows = load(world, "501", to)
-    with pytest.raises(LoadFailed, match=r"^502 is not loaded: .*accounts_502\.duckdb does not exist\.$"):
+    with pytest.raises(LoadFailed) as caught:
         unite_account(to, "502", ACCOUNTS)
+    assert str(caught.value) == f"502 is not loaded: {tmp_path / 'accounts_502.duckdb'} does not exist."
     assert query(to, "select count(*) from letters_data_501.contacts") == [(rows,)]
 
 

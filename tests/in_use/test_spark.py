@@ -45,6 +45,13 @@ UNPAGED = (
     "count 36, received 10, missing 26, passes 1; nothing was loaded. Set sources.letters.page_size to that count or "
     "more, or select fewer rows with filters."
 )
+JUMPED = (
+    # which of both shows depends on the answers that come before
+    r"^contacts: (its rows changed order or are listed twice(, for example \S+)?|"
+    r"(?P<hidden>\d+) of the rows that it counts were not shown, and its count grew by only 0): "
+    r"count 2001, received \d+, missing (?(hidden)(?P=hidden)|\d+), passes 1; nothing was loaded\. "
+    r"Run again when the listing is quieter, or raise sources\.letters\.max_walks\.$"
+)
 TOO_LATE = Reply(500, headers={"Retry-After": "60"})
 """A failure that a task does not wait out."""
 SHOWN = ("SparkListenerTaskEnd", "Setting default log level")
@@ -220,7 +227,7 @@ def test_a_snapshot_has_the_rows_of_a_load(spark: SparkSession, pages: World, tm
     names = {str(path.relative_to(tmp_path).parent).partition("/")[2] for path in tmp_path.rglob("*") if path.is_file()}
     assert names == {"", *TABLES}
     assert read_snapshot(spark, "contacts", str(tmp_path), "contacts").count() == 2_000
-    with pytest.raises(SettingsError, match=r"^table must be one of contacts, .*, got 'templates'\.$"):
+    with pytest.raises(SettingsError, match=f"^table must be one of {', '.join(TABLES)}, got 'templates'\\.$"):
         read_snapshot(spark, "contacts", str(tmp_path), "templates")
 
 
@@ -252,7 +259,7 @@ def test_a_listing_whose_rows_jump_is_refused(spark: SparkSession, pages: World,
         served.contacts.insert(served.contacts.delete(ids[-1]).document, at=number % 1_500)
 
     emulator.before_answer = jump
-    with pytest.raises(IncompleteListing, match=r"^contacts: .*nothing was loaded"):
+    with pytest.raises(IncompleteListing, match=JUMPED):
         take(spark, pages, tmp_path)
     emulator.before_answer = None
     assert list(tmp_path.rglob("*")) == []

@@ -60,8 +60,10 @@ def test_staging_is_no_dataset_to_choose(file: Path) -> None:
 
 def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
     """The error for an empty folder says that no dataset was found."""
-    with pytest.raises(SettingsError, match=r"no dataset letters_data; .* \(found: none\)"):
+    with pytest.raises(SettingsError) as caught:
         open_tables(tmp_path)
+    told = f"{tmp_path} holds no dataset letters_data; name another dataset (found: none)."
+    assert str(caught.value) == told
 
 
 def test_reading_tables_imports_no_dlt() -> None:
