@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,7 +24,7 @@ from letters_source.extract.audit import Outcome, audit_row, check_fields, log_f
 from letters_source.extract.saved import SavedWindows, continue_listing, open_saved, saved_file
 from letters_source.extract.shrinkage import check_shrinking, rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
-from letters_source.pagination.reader import PageReader
+from letters_source.pagination.reader import PageReader, save_nothing
 from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
@@ -105,12 +106,9 @@ def read_until_whole(task: Task, spool: Spool | None = None, saved: SavedWindows
     Windows in `saved` are used if possible, and new ones are added to it.
     """
     settings = task.settings
-    started_at, start = datetime.now(UTC), monotonic()
-    with open_reader(task, spool) as (reader, traffic):
-        verdict = None
-        if saved and spool:
-            reader.save, started_at = saved.save, saved.origin.started_at
-            verdict = continue_listing(task, saved, reader, spool)
+    started_at, start = saved.origin.started_at if saved else datetime.now(UTC), monotonic()
+    with open_reader(task, spool, saved) as (reader, traffic):
+        verdict = continue_listing(task, saved, reader, spool) if saved and spool else None
         verdict = verdict or walk_listing(
             reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates
         )
@@ -126,8 +124,10 @@ def among(readings: Sequence[Reading], verdict: Verdict) -> Verdict:
 
 
 @contextmanager
-def open_reader(task: Task, spool: Spool | None = None) -> Iterator[tuple[PageReader, Counter[str]]]:
-    """Yield a reader of the listing's pages, and what it counts: requests and retries."""
+def open_reader(
+    task: Task, spool: Spool | None = None, saved: SavedWindows | None = None
+) -> Iterator[tuple[PageReader, Counter[str]]]:
+    """Yield a reader of the listing's pages, which adds them to `saved`, and what it counts: requests and retries."""
     settings = task.settings
     client = task.context.client()
     with (
@@ -144,6 +144,8 @@ def open_reader(task: Task, spool: Spool | None = None) -> Iterator[tuple[PageRe
             throttle=task.context.throttle,
             progress=task.context.progress,
             treat=partial(settings.privacy.treat, listing=task.listing.name),
+            save=saved.save if saved else save_nothing,
+            clock=saved.clock() if saved else count(),
         )
         yield reader, client.traffic
 

@@ -84,6 +84,10 @@ class SavedWindows:
             place = reading.page, reading.size, reading.count
             self._write(SavedWindow(*place, reading.asked, reading.answered, notes), rows)
 
+    def clock(self) -> Iterator[int]:
+        """Return a clock that goes on after the saved windows."""
+        return count(1 + max((reading.answered for reading in self.readings.values()), default=-1))
+
     def rows(self, window: Window) -> pa.Buffer:
         """Return the serialized rows of a saved window."""
         start, size, _ = self.places[window]
@@ -210,7 +214,6 @@ def continue_listing(task: Task, saved: SavedWindows, reader: PageReader, spool:
     """Return the verdict of a listing of which windows were saved; None if all has to be read again, and log why."""
     if not saved.readings:
         return None
-    reader.clock = count(1 + max(reading.answered for reading in saved.readings.values()))
     try:
         verdict = continue_pass(reader.read, task.title, Reused(saved, reader, spool))
     except ReadAgain as error:
