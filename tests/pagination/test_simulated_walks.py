@@ -74,6 +74,27 @@ def test_a_simulation_ends_the_same_way_each_time() -> None:
     assert simulate(scenario) == simulate(scenario)
 
 
+class Shuffled(SimulatedService):
+    """A service that lists its rows in another order at each answer."""
+
+    def answer(self, window: Window) -> tuple[int, list[str]]:
+        """Change the order of all rows, then answer."""
+        self.rng.shuffle(self.rows)
+        return super().answer(window)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("proof", ["continuous", "exact"])
+def test_an_unstable_order_is_refused(proof: Proof, seed: int) -> None:
+    """A listing whose order changes with every response is refused after as many passes as are allowed."""
+    scenario, rng = Scenario(STILL, proof, seed, window=1), random.Random(seed)
+    service = Shuffled(scenario, rng)
+    service.fill(scenario.rows)
+    with pytest.raises(IncompleteListing, match="do not add up"):
+        walk_listing(ConcurrentReader(service, scenario.window, rng).read, "contacts", proof)
+    assert service.requests == 34 * 4
+
+
 def outcomes(kind: Kind, place: Place, rates: Iterable[float]) -> list[Outcome]:
     """Walks over 40 pages of 50 rows, with 1 to 8 requests in flight."""
     return [
