@@ -1,9 +1,7 @@
-"""Ranges that are read apart, in any order, hold together every row that stayed, or are refused."""
+"""Ranges are planned to overlap, linked and mended, and judged by their evidence."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import count
 
 import msgspec
 import pyarrow as pa
@@ -11,10 +9,10 @@ import pytest
 
 from letters_source.pagination.chain import read_range
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
-from letters_source.pagination.ranges import mend, plan_ranges, read_linked
-from letters_source.pagination.readings import NUL, Reading, Window, count_strays, distinct_keys
+from letters_source.pagination.ranges import mend, plan_ranges
+from letters_source.pagination.readings import NUL, Reading, Window, count_strays
 from letters_source.pagination.windows import NotContinuous
-from simulated_service import ConcurrentReader, Kind, Place, Scenario, SimulatedService, Weather
+from simulated_service import ConcurrentReader, Scenario, SimulatedService, Weather
 
 
 @pytest.mark.parametrize(
@@ -36,8 +34,14 @@ def test_a_plan_has_ranges_of_whole_pages_that_overlap(
 
 def test_plans_and_evidence_are_json() -> None:
     """Plans and evidence are the same after they were encoded as JSON and decoded."""
-    service, reader = opened(Weather("insert", "front", 0.2), seed=1)
-    plan = plan_ranges(len(service.rows), 50, 3)
+    scenario, rng = (
+        Scenario(Weather("insert", "front", 0.2), "continuous", 1, rows=1_997, page_size=50),
+        random.Random(1),
+    )
+    service = SimulatedService(scenario, rng)
+    service.fill(scenario.rows)
+    reader = ConcurrentReader(service, 4, rng)
+    plan = plan_ranges(scenario.rows, 50, 3)
     assert msgspec.json.decode(msgspec.json.encode(plan), type=list[Range]) == plan
     evidence, _ = read_range(reader.read, plan[1], 1)
     assert msgspec.json.decode(msgspec.json.encode(evidence), type=Evidence) == evidence
@@ -127,73 +131,3 @@ def test_ranges_that_cannot_be_linked_are_refused() -> None:
     """Ranges that cannot be linked are refused after a bounded number of rounds."""
     with pytest.raises(NotContinuous, match=r"^its rows shifted faster than overlapping pages could follow$"):
         mend(lambda ranges: [one("vwxy") for _ in ranges], [one("abcd"), one("efg", 1, 3)])
-
-
-@dataclass(slots=True)
-class Apart:
-    """Reads each range with a clock of its own, in a random order, while the listing goes on changing."""
-
-    service: SimulatedService
-    rng: random.Random
-    shown: dict[Evidence, list[Reading]] = field(default_factory=dict)
-
-    def read(self, ranges: Sequence[Range]) -> list[Evidence]:
-        """The evidence of ranges, in their order."""
-        found: dict[int, Evidence] = {}
-        for place in self.rng.sample(range(len(ranges)), len(ranges)):
-            clock = count(self.rng.randrange(10**6))
-            reader = ConcurrentReader(self.service, 4, self.rng, clock)
-            evidence, readings = read_range(reader.read, ranges[place], 1)
-            self.shown[evidence] = readings
-            found[place] = evidence
-        return [found[place] for place in range(len(ranges))]
-
-
-def opened(weather: Weather, seed: int) -> tuple[SimulatedService, ConcurrentReader]:
-    """A listing of 40 pages of 50 rows, and a reader of it."""
-    rng = random.Random(seed)
-    service = SimulatedService(Scenario(weather, "continuous", seed, 4, 1_997, 50), rng)
-    service.fill(1_997)
-    return service, ConcurrentReader(service, 4, rng)
-
-
-def fault_of(evidence: Sequence[Evidence], shown: dict[Evidence, list[Reading]]) -> str | None:
-    """The fault of ranges whose rows were counted where they are, the front as the first."""
-    parts = [shown[one] for one in evidence]
-    rows = distinct_keys([reading for part in parts for reading in part])
-    return find_fault(evidence, Listed(rows, count_strays(parts[1:])))
-
-
-@pytest.mark.parametrize(
-    ("kind", "place"),
-    [
-        ("insert", "front"),
-        ("insert", "end"),
-        ("insert", "anywhere"),
-        ("delete", "anywhere"),
-        ("mixed", "front"),
-        ("mixed", "end"),
-        ("mixed", "anywhere"),
-        ("swap", "front"),
-        ("swap", "end"),
-        ("swap", "anywhere"),
-        ("move", "front"),
-        ("move", "anywhere"),
-    ],
-)
-def test_ranges_read_in_any_order_hold_every_row_that_stayed(kind: Kind, place: Place) -> None:
-    """Accepted ranges hold every row that stayed, and a listing that does not change is always accepted."""
-    for rate, seeds in ((0, 1), (0.02, 2), (0.1, 2), (0.25, 2)):
-        for seed in range(seeds):
-            service, _ = opened(Weather(kind, place, rate), seed)
-            apart = Apart(service, random.Random(seed))
-            try:
-                evidence = read_linked(apart.read, plan_ranges(len(service.rows), 50, 5))
-            except NotContinuous:
-                assert rate
-                continue
-            if fault_of(evidence, apart.shown):
-                assert rate
-                continue
-            keys = {key for one in evidence for reading in apart.shown[one] for key in reading.keys.to_pylist()}
-            assert service.stayed <= keys

@@ -2,16 +2,22 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
 from typing import get_args
 
 import pytest
 
 from letters_source.errors import IncompleteListing, ServiceRejected, WrongCount
-from letters_source.pagination.readings import Window
+from letters_source.pagination.chain import read_range
+from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
+from letters_source.pagination.ranges import plan_ranges, read_linked
+from letters_source.pagination.readings import Reading, Window, count_strays, distinct_keys
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import Proof, walk_listing
+from letters_source.pagination.windows import NotContinuous
 from simulated_service import (
     ConcurrentReader,
     Kind,
@@ -256,3 +262,67 @@ def test_fixed_page_sizes_are_read_as_ever(kind: type[SimulatedService]) -> None
     service, verdict = walk(kind, Weather("insert", "end", 0.1), max_walks=6)
     assert verdict.name != "continuous"
     assert service.stayed <= set(accepted_rows(verdict))
+
+
+@dataclass(slots=True)
+class Apart:
+    """Reads each range with a clock of its own, in a random order, while the listing goes on changing."""
+
+    service: SimulatedService
+    rng: random.Random
+    shown: dict[Evidence, list[Reading]] = field(default_factory=dict)
+
+    def read(self, ranges: Sequence[Range]) -> list[Evidence]:
+        """The evidence of ranges, in their order."""
+        found: dict[int, Evidence] = {}
+        for place in self.rng.sample(range(len(ranges)), len(ranges)):
+            clock = count(self.rng.randrange(10**6))
+            reader = ConcurrentReader(self.service, 4, self.rng, clock)
+            evidence, readings = read_range(reader.read, ranges[place], 1)
+            self.shown[evidence] = readings
+            found[place] = evidence
+        return [found[place] for place in range(len(ranges))]
+
+
+def fault_of(evidence: Sequence[Evidence], shown: dict[Evidence, list[Reading]]) -> str | None:
+    """The fault of ranges whose rows were counted where they are, the front as the first."""
+    parts = [shown[one] for one in evidence]
+    rows = distinct_keys([reading for part in parts for reading in part])
+    return find_fault(evidence, Listed(rows, count_strays(parts[1:])))
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("insert", "front"),
+        ("insert", "end"),
+        ("insert", "anywhere"),
+        ("delete", "anywhere"),
+        ("mixed", "front"),
+        ("mixed", "end"),
+        ("mixed", "anywhere"),
+        ("swap", "front"),
+        ("swap", "end"),
+        ("swap", "anywhere"),
+        ("move", "front"),
+        ("move", "anywhere"),
+    ],
+)
+def test_ranges_read_in_any_order_hold_every_row_that_stayed(kind: Kind, place: Place) -> None:
+    """Accepted ranges hold every row that stayed, and a listing that does not change is always accepted."""
+    for rate, seeds in ((0, 1), (0.02, 2), (0.1, 2), (0.25, 2)):
+        for seed in range(seeds):
+            scenario = Scenario(Weather(kind, place, rate), "continuous", seed, rows=1_997, page_size=50)
+            service = SimulatedService(scenario, random.Random(seed))
+            service.fill(scenario.rows)
+            apart = Apart(service, random.Random(seed))
+            try:
+                evidence = read_linked(apart.read, plan_ranges(len(service.rows), 50, 5))
+            except NotContinuous:
+                assert rate
+                continue
+            if fault_of(evidence, apart.shown):
+                assert rate
+                continue
+            keys = {key for one in evidence for reading in apart.shown[one] for key in reading.keys.to_pylist()}
+            assert service.stayed <= keys
