@@ -34,10 +34,8 @@ def test_a_plan_has_ranges_of_whole_pages_that_overlap(
 
 def test_plans_and_evidence_are_json() -> None:
     """Plans and evidence are the same after they were encoded as JSON and decoded."""
-    scenario, rng = (
-        Scenario(Weather("insert", "front", 0.2), "continuous", 1, rows=1_997, page_size=50),
-        random.Random(1),
-    )
+    scenario = Scenario(Weather("insert", "front", 0.2), "continuous", 1, rows=1_997, page_size=50)
+    rng = random.Random(scenario.seed)
     service = SimulatedService(scenario, rng)
     service.fill(scenario.rows)
     reader = ConcurrentReader(service, 4, rng)
