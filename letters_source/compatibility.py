@@ -58,7 +58,7 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
     if held["mode"] == wanted["mode"] != "history":
         check_policies(task, dict(audits[0].get("pii") or {}))
     if held != wanted:
-        before, now = described(held, wanted), described(wanted, held)
+        before, now = difference(held, wanted), difference(wanted, held)
         raise SettingsError(
             f"{task.name}: the dataset {dataset} was loaded {before}, and this load is {now}; "
             "to keep both, choose another dataset."
@@ -197,7 +197,7 @@ def selection(audit: Selection, window: int = 0) -> dict[str, Any]:
     }
 
 
-def described(selection: dict[str, Any], other: dict[str, Any]) -> str:
+def difference(selection: dict[str, Any], other: dict[str, Any]) -> str:
     """Return in words how a selection differs from another one, for a message."""
     mine, theirs = ({**each, **each["filters"]} for each in (selection, other))
     names = {*mine, *theirs} - {"filters"}

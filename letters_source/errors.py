@@ -50,7 +50,7 @@ class LettersError(Exception):
 
 
 class SettingsError(LettersError):
-    """A setting is missing or wrong; the message names the key and where to set it.
+    """A setting is missing or wrong, or what it names cannot be used; the message says what to change.
 
     `key` is the full key, `sources.letters.page_size`, where the error is about one; `problem` is what is wrong with
     its value, without where it came from.

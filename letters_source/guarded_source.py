@@ -103,8 +103,8 @@ class LettersSource(DltSource):
 
     def with_resources(self, *resource_names: str) -> DltSource:
         """Select resources and all others of their listings: children, rejected rows and the audit."""
-        parts = {part_of(name) for name in resource_names}
-        together = [name for name in self.resources if part_of(name) in parts]
+        listings = {listing_of(name) for name in resource_names}
+        together = [name for name in self.resources if listing_of(name) in listings]
         return super().with_resources(*dict.fromkeys((*resource_names, *together)))
 
     def clone(self, with_name: Any = None) -> "LettersSource":
@@ -112,15 +112,15 @@ class LettersSource(DltSource):
         return LettersSource(self.schema.clone(with_name=with_name), self.section, list(self.resources.values()))
 
 
-def check_selected_resources(part: str, mode: WriteMode) -> None:
+def check_selected_resources(listing: str, mode: WriteMode) -> None:
     """Check that the running load includes all tables of a listing, or of mailings, each complete."""
     source = dlt.current.source()
-    names = dict.fromkeys((*resources_of(part), *(name for name in source.resources if part_of(name) == part)))
+    names = dict.fromkeys((*resources_of(listing), *(name for name in source.resources if listing_of(name) == listing)))
     missing = [name for name in names if name not in source.selected_resources]
     if missing:
         raise SettingsError(
-            f"{part}: not selected: {', '.join(missing)}; tables of a listing load together, or rows of two loads "
-            f"would be mixed. Use letters().with_resources({part!r}), or run(only=({part!r},))."
+            f"{listing}: not selected: {', '.join(missing)}; tables of a listing load together, or rows of two loads "
+            f"would be mixed. Use letters().with_resources({listing!r}), or run(only=({listing!r},))."
         )
     for name in names:
         check_disposition(source.selected_resources[name], mode)
@@ -144,14 +144,14 @@ def check_disposition(resource: DltResource, mode: WriteMode) -> None:
         )
 
 
-def resources_of(part: str) -> list[str]:
+def resources_of(listing: str) -> list[str]:
     """Return the names of the resources that a listing, or mailings, requires."""
-    rows = [MAILINGS.name] if part == MAILINGS.name else [table.name for table in tables_of(part)]
-    shared = [LISTING_AUDIT] if part == MAILINGS.name else [REJECTED_ROWS, LISTING_AUDIT]
-    return [*rows, *(f"{part}__{table.name}" for table in shared)]
+    rows = [MAILINGS.name] if listing == MAILINGS.name else [table.name for table in tables_of(listing)]
+    shared = [LISTING_AUDIT] if listing == MAILINGS.name else [REJECTED_ROWS, LISTING_AUDIT]
+    return [*rows, *(f"{listing}__{table.name}" for table in shared)]
 
 
-def part_of(resource: str) -> str:
+def listing_of(resource: str) -> str:
     """Return the listing that a resource belongs to, or `mailings`; for a hidden resource, its own name."""
     return resource.partition("__")[0]
 

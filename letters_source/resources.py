@@ -1,4 +1,4 @@
-"""What the source's resources yield: the hidden ones listings and mailings, the others their tables' rows."""
+"""Reads listings and mailings in hidden resources, and takes the rows of each table from them."""
 
 import logging
 from collections.abc import Iterator, Sequence

@@ -92,7 +92,7 @@ def listing_resources(task: Task) -> Iterator[DltResource]:
     for table in (*tables_of(name), *facets):
         how = write_disposition(table, settings.mode, filtered=filtered)
         take = table_transformer(take_table, table, write_disposition=how)
-        yield described(pages | take(table, settings.mode, filtered=filtered), table)
+        yield with_description(pages | take(table, settings.mode, filtered=filtered), table)
     yield shared_resource(pages, REJECTED_ROWS, take_rejected, name)
     yield shared_resource(pages, LISTING_AUDIT, take_audit, name)
 
@@ -110,7 +110,7 @@ def mailings_resources(task: Task) -> Iterator[DltResource]:
     windows = hidden_resource(read_mailings, "mailings_windows")(task, days)
     yield windows
     take = table_transformer(take_table, MAILINGS, write_disposition="merge", selected=settings.mailings)
-    yield described(windows | take(MAILINGS), MAILINGS)
+    yield with_description(windows | take(MAILINGS), MAILINGS)
     audit = shared_resource(windows, LISTING_AUDIT, take_audit, MAILINGS.name)
     audit.selected = settings.mailings
     yield audit
@@ -120,7 +120,7 @@ def shared_resource(
     pages: DltResource, table: Table, take: Callable[[Yielded], pa.Table | None], name: str
 ) -> DltResource:
     """Return the transformer for a table that all listings share."""
-    return described(pages | table_transformer(take, table, name, write_disposition="append"), table)
+    return with_description(pages | table_transformer(take, table, name, write_disposition="append"), table)
 
 
 def hidden_resource(read: Callable[P, Iterator[Yielded]], name: str) -> ResourceFactory[P, HiddenResource]:
@@ -149,7 +149,7 @@ def table_transformer(
     return made
 
 
-def described(resource: DltResource, table: Table) -> DltResource:
+def with_description(resource: DltResource, table: Table) -> DltResource:
     """Return the resource with the table's description in its schema."""
     return resource.apply_hints(additional_table_hints={"description": table.description})
 

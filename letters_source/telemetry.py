@@ -112,7 +112,7 @@ def count(name: str, number: int, **attributes: str) -> None:
 
 
 @contextmanager
-def counted(totals: Mapping[str, int], **attributes: str) -> Iterator[None]:
+def counting(totals: Mapping[str, int], **attributes: str) -> Iterator[None]:
     """Add a client's totals to the counters of requests and retries when the block ends, also by an error."""
     try:
         yield

@@ -14,7 +14,7 @@ import dlt
 import msgspec
 
 from letters_source.cli.output import results_shown
-from letters_source.destination.ledger import Stopwatch, described, failed_load, finished_load, record, usual_folder
+from letters_source.destination.ledger import Stopwatch, failed_load, finished_load, place_of, record, usual_folder
 from letters_source.destination.pipeline import (
     Kind,
     absolute_place,
@@ -65,7 +65,7 @@ class Loads:
         if account is None:
             return
         before = sum(load.seconds for load in self.ended.values())
-        place = described(self.pipelines[account]) if self.pipelines else self.asked()
+        place = place_of(self.pipelines[account]) if self.pipelines else self.asked()
         self.ended[account] = failed_load(place, error, self.clock.seconds - before)
         if not self.pipelines:
             # the wrong part of dlt's configuration may be the ledger's folder
@@ -73,7 +73,7 @@ class Loads:
                 record(self.ended[account], self.clock.started_at, usual_folder())
 
     def asked(self) -> dict[str, Any]:
-        """Return where the options say to load, as `described` does for a pipeline."""
+        """Return where the options say to load, as `place_of` does for a pipeline."""
         place = None
         with suppress(DestinationError):
             place = absolute_place(self.destination, self.to) or None

@@ -30,7 +30,7 @@ def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
 
 
 def runs_table(runs: Sequence[Run], *, place_width: int = 0) -> "Table":
-    """Return a row for each run; the column of places folds, and is left out where its width is 0."""
+    """Return a row for each run; places wrap in a column of the given width, and 0 leaves the column out."""
     from rich.table import Table
 
     table = Table()

@@ -96,7 +96,7 @@ def keep_all() -> "Privacy":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All settings, resolved; secrets are those that `repr` leaves out."""
+    """All settings, resolved; `repr` leaves out secrets."""
 
     base_url: Annotated[str, about("Address of the service; https, except on localhost.", "https://.../api/v1")]
     access_token: Annotated[str, about("Bearer token.")] = field(repr=False)

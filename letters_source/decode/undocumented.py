@@ -133,13 +133,13 @@ def read_list(raw: msgspec.Raw) -> list[Fields | None] | None:
 
 def keep_rest(found: Found, prefix: str = "") -> Notes:
     """Collect leftover fields and misfits in `undocumented`; return counts by prefixed name."""
-    strangers = Counter(chain.from_iterable(found.objects))
+    undocumented = Counter(chain.from_iterable(found.objects))
     misfits = Counter(wire for _, wire, _ in found.misfits)
     for position, wire, raw in found.misfits:
         found.objects[position][wire] = raw
-    if strangers or misfits:
+    if undocumented or misfits:
         found.columns[UNDOCUMENTED.name] = to_json(found.objects)
-    kept = Counter({prefix + name: times for name, times in (misfits + strangers).items()})
+    kept = Counter({prefix + name: times for name, times in (misfits + undocumented).items()})
     numbers = Counter({prefix + name: times for name, times in (+found.numbers).items()})
     return Notes(kept, len(found.misfits), numbers)
 

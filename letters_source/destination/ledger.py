@@ -43,7 +43,7 @@ class Stopwatch:
         return monotonic() - self._start
 
 
-def described(pipeline: dlt.Pipeline) -> dict[str, Any]:
+def place_of(pipeline: dlt.Pipeline) -> dict[str, Any]:
     """Return a pipeline's kind of destination, place and dataset; the place is null where it is not configured."""
     place = None
     # an error of the destination here must not hide the load's own error
@@ -63,7 +63,7 @@ def finished_load(pipeline: dlt.Pipeline, result: Result) -> LoadResult:
     """Return a verified load as programs read it."""
     audits = map(opened, map(dict, result.audits))
     return LoadResult(
-        **described(pipeline),
+        **place_of(pipeline),
         load_id=result.load_id,
         tables=dict(result.tables),
         listings=tuple(Listing(**{name: audit[name] for name in LISTING_AUDIT.schema.names}) for audit in audits),
@@ -72,7 +72,7 @@ def finished_load(pipeline: dlt.Pipeline, result: Result) -> LoadResult:
 
 
 def failed_load(place: dict[str, Any], error: BaseException, seconds: float) -> LoadResult:
-    """Return a failed load as programs read it; `place` is as `described` returns it."""
+    """Return a failed load as programs read it; `place` is as `place_of` returns it."""
     return LoadResult(**place, load_id=None, tables={}, listings=(), seconds=seconds, error=failure_of(error))
 
 
@@ -82,7 +82,7 @@ def failures_recorded(pipeline: dlt.Pipeline, clock: Stopwatch, dataset: str | N
     try:
         yield
     except BaseException as error:
-        place = described(pipeline)
+        place = place_of(pipeline)
         failed = failed_load({**place, "dataset": dataset or place["dataset"]}, error, clock.seconds)
         record(failed, clock.started_at, pipeline.pipelines_dir)
         raise

@@ -1,4 +1,4 @@
-"""Verifies that the destination contains exactly the rows that were read."""
+"""Verifies a load: the destination holds as many rows and ids as were read, and children have their parents."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

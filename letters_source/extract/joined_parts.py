@@ -53,7 +53,7 @@ class PartReader:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeOfParts(Outcome):
-    """A complete listing that was read in parts; a reading of its verdict stands for a part."""
+    """A complete listing that was read in parts; its verdict has one reading for each part."""
 
     parts: tuple[Part, ...] = ()
 

@@ -32,7 +32,7 @@ from letters_source.pagination.walk import walk_listing
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
 from letters_source.service.page_request import PageClient, PageRequest
 from letters_source.service.responses import may_be_size
-from letters_source.telemetry import counted, span
+from letters_source.telemetry import counting, span
 
 logger = logging.getLogger("letters_source")
 
@@ -132,7 +132,7 @@ def open_reader(
     client = task.context.client()
     with (
         span("listing", listing=task.name),
-        counted(client.traffic, listing=task.name),
+        counting(client.traffic, listing=task.name),
         ThreadPoolExecutor(settings.max_workers, f"letters-{task.name}") as pool,
         client,
     ):

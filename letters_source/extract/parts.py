@@ -1,4 +1,4 @@
-"""Read a listing in ranges, each into a Parquet file with the evidence of its range; to judge and load together.
+"""Read a listing in ranges, each into a Parquet file with the evidence of its range.
 
 The folder may be a path, or the URL of a bucket for `pyarrow.fs`. A plan is in `contacts.json`, its files are in
 `contacts/<plan>/`, so files of an earlier plan are never taken for those of a later one. Writing a range again

@@ -37,7 +37,7 @@ logger = logging.getLogger("letters_source")
 ProbeResult = Literal["honored", "ignored", "no difference", "refused", "failed", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
 """Returns the service's count for the given query parameters."""
-FirstIds = Mapping[str, frozenset[str]]
+FirstIds = Mapping[str, frozenset[str] | None]
 """The ids on the first page of each account."""
 
 LARGEST_PAGE = 16_384
@@ -156,6 +156,9 @@ def check_apart(task: Task, accounts: Iterable[str]) -> None:
     """Raise `SharedIds` if two accounts list the same ids on their first pages."""
     with task.context.client() as client:
         found = first_ids(task, client, accounts)
+    for account, ids in found.items():
+        if ids is None:
+            logger.warning("%s: the service refuses account %s, so its ids are not compared", task.title, account)
     for pair, shared in shared_ids(found):
         raise SharedIds(task.name, pair, shared)
 
@@ -176,20 +179,20 @@ def effect_of_account(task: Task, client: PageClient, accounts: Sequence[str]) -
 def shared_ids(found: FirstIds) -> Iterator[tuple[tuple[str, str], int]]:
     """Yield each pair of accounts whose first pages share ids, and how many."""
     for one, other in combinations(found, 2):
-        if shared := found[one] & found[other]:
+        if shared := (found[one] or frozenset()) & (found[other] or frozenset()):
             yield (one, other), len(shared)
 
 
 def first_ids(task: Task, client: PageClient, accounts: Iterable[str]) -> FirstIds:
-    """Return the ids on the first page of each account."""
+    """Return the ids on the first page of each account; None for an account that the service refuses."""
     return {account: ids_of(task.narrowed(account_id=account), client) for account in map(str, accounts)}
 
 
-def ids_of(task: Task, client: PageClient) -> frozenset[str]:
-    """Return the ids on a task's first page; none if the service refuses it, which a load reports itself."""
+def ids_of(task: Task, client: PageClient) -> frozenset[str] | None:
+    """Return the ids on a task's first page; None if the service refuses it."""
     size = FEW_ROWS if task.page_size.is_trial else task.page_size.rows
     try:
         page = fetch_page(task, client, Window(0, size))
     except (ServiceRejected, NotAuthorised):
-        return frozenset()
+        return None
     return frozenset(page.rows["id"].drop_null().to_pylist())

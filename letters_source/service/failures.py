@@ -82,7 +82,12 @@ def describe(error: Exception, peer: Peer = SERVICE) -> str:
         return f"no connection to {peer.name}{system_words(chain)}"
     if isinstance(error, requests.exceptions.ConnectionError):
         return "the connection ended without a response"
-    return "a response cut short"
+    return "a certificate or key file is missing" if is_file_missing(error) else "a response cut short"
+
+
+def is_file_missing(error: Exception) -> bool:
+    """Return whether requests did not find a file of certificates or a key, for which it has no class of its own."""
+    return type(error) is OSError and not error.errno
 
 
 def system_words(chain: Iterable[BaseException]) -> str:
@@ -95,6 +100,8 @@ def advice_on(error: Exception, base_url: str, network: Network) -> str:
     """Return which settings may help where there was no connection, or no response."""
     if network.proxy and isinstance(error, requests.exceptions.ConnectionError | requests.exceptions.Timeout):
         return "Check sources.letters.proxy and base_url, or raise sources.letters.retry_budget."
+    if is_file_missing(error):
+        return "Check sources.letters.ca_bundle, client_cert and client_key."
     unused = isinstance(error, requests.exceptions.ConnectionError) and unused_proxy(base_url)
     return f"{ADVICE} {unused} of the environment is not used: set sources.letters.proxy." if unused else ADVICE
 

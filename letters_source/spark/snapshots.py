@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
@@ -169,7 +170,7 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
     """
     check_readable(spark, to)
     home = parts_of(listing, to, to_overrides(options))
-    former = snapshots(home)
+    outdated = find_outdated(home)
     jobs = Jobs(spark, Parts.of(home.task, f"{home.url}/{listing}-{uuid4().hex[:12]}"), options)
     try:
         linked = jobs.linked(plan_listing(home.task, parts))
@@ -177,10 +178,13 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
         done = Snapshot(*judge(home.task, linked, rows), jobs.publish(rows))
         home.write(f"{home.folder}/{listing}.json", msgspec.json.encode(done))
     except BaseException:
-        jobs.parts.remove()
+        with suppress(OSError):
+            jobs.parts.remove()
         raise
-    for old in former[:-1]:
-        home.files.delete_dir(old)
+    # what cannot be deleted now is deleted after the next snapshot
+    with suppress(OSError):
+        for folder in outdated:
+            home.files.delete_dir(folder)
     return done
 
 
@@ -205,11 +209,14 @@ def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> Dat
     return spark.read.parquet(*files[table])
 
 
-def snapshots(home: Parts) -> list[str]:
-    """Return the folders of a listing's snapshots, oldest first."""
-    found = home.files.get_file_info(FileSelector(home.folder, allow_not_found=True))
+def find_outdated(home: Parts) -> list[str]:
+    """Return the folders of a listing's snapshots but that of the published one, which readers may have open."""
+    manifest = f"{home.folder}/{home.task.name}.json"
+    published = home.decode(manifest, Snapshot).files if home.exists(manifest) else {}
+    open_names = {url.split("/")[-3] for urls in published.values() for url in urls}
     name = re.compile(rf"{home.task.name}-[0-9a-f]{{12}}")
-    return [info.path for info in sorted(found, key=lambda info: info.mtime) if name.fullmatch(info.base_name)]
+    found = home.files.get_file_info(FileSelector(home.folder, allow_not_found=True))
+    return [info.path for info in found if name.fullmatch(info.base_name) and info.base_name not in open_names]
 
 
 def judge(task: Task, linked: Sequence[Evidence], rows: DataFrame) -> tuple[VerdictName, int]:

@@ -71,7 +71,7 @@ class LettersDataSource(DataSource):
         return LettersReader(to_selection(self.options), self.slots)
 
     def writer(self, schema: StructType, overwrite: bool) -> StageWriter:  # noqa: ARG002, FBT001 -- Spark's signature
-        """Return what a job of `snapshot` writes with; the format is for reading otherwise."""
+        """Return what a job of `snapshot` writes with; other jobs cannot write the format."""
         options = dict(self.options)
         stage = options.pop("stage", None)
         if stage is None:

@@ -304,10 +304,11 @@ def test_account_names_with_the_same_letters_and_digits_collide(accounts: Sequen
     )
 
 
-def test_account_and_dataset_names_may_be_anything(world: World) -> None:
+def test_account_and_dataset_names_may_be_anything(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Views quote account names and use the dataset names that dlt normalizes.
 
-    If the service refuses the page that an account's ids are compared by, the account is loaded all the same.
+    If the service refuses the page that an account's ids are compared by, the account is loaded all the same, with a
+    warning.
     """
     for row in world.emulator.templates.rows():
         retrait(world.emulator.templates, row.id, account_id="x" if row.traits.account_id == "B" else "O'Neil & Co.")
@@ -319,6 +320,8 @@ def test_account_and_dataset_names_may_be_anything(world: World) -> None:
         for account, name in names.items()
     }
     run_accounts(pipelines, only=("templates",), **world.settings)
+    refused = "templates: the service refuses account x, so its ids are not compared"
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [refused]
     assert schemas(world.place) == {"ours_and_theirs", "only_theirs", "letters_data_all"}
     assert query(world.place, "select account_id, id from letters_data_all.templates order by all") == [
         ("O'Neil & Co.", "1"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 import s3fs
@@ -22,6 +23,7 @@ from worlds import Begin, World, serve_world
 from letters_source import Result, SettingsError, make_pipeline, plan_parts, read_part, run
 from letters_source.destination.pipeline import Kind
 from letters_source.service.listings import ContactFilters
+from letters_source.spark.snapshots import Snapshot, find_outdated, parts_of
 from letters_source.tables import CONTACTS
 from programmable_emulator import Emulator
 
@@ -274,9 +276,7 @@ def test_parts_in_a_bucket_are_loaded(
     begin: Begin, endpoint: str, place: str, store: s3fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tasks find the bucket by the variables of AWS, and a part that is read again replaces its file."""
-    variables = {"ACCESS_KEY_ID": KEY, "SECRET_ACCESS_KEY": SECRET, "REGION": REGION, "ENDPOINT_URL": endpoint}
-    for name, value in variables.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
+    set_variables(monkeypatch, endpoint)
     world = begin(Emulator(300, 3))
     world.settings.update(page_size=50, parts=place)
     for part in (*plan_parts("contacts", 2, **world.settings), 1):
@@ -285,3 +285,26 @@ def test_parts_in_a_bucket_are_loaded(
     assert world.is_exact()
     parts = [path.rpartition("/")[2] for path in store.glob(f"{place}/contacts/*/*.parquet")]
     assert sorted(parts) == ["0000.parquet", "0001.parquet", "mend-0000.parquet"]
+
+
+def test_snapshots_in_a_bucket_are_outdated_but_for_the_published_one(
+    world: World, endpoint: str, place: str, store: s3fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The published snapshot, which readers may have open, is kept; earlier and unfinished ones are outdated."""
+    set_variables(monkeypatch, endpoint)
+    home = parts_of("contacts", place, {"base_url": world.settings["base_url"]})
+    names = [f"contacts-{digit * 12}" for digit in "012"]
+    for name in (*names, "contacts-of-others"):
+        store.pipe_file(f"{place}/{name}/contacts/0.parquet", b"rows")
+    folders = [f"{home.folder}/{name}" for name in names]
+    assert sorted(find_outdated(home)) == folders
+    published = Snapshot("stable", 1, {"contacts": [f"s3a://{home.folder}/{names[1]}/contacts/0.parquet"]})
+    home.write(f"{home.folder}/contacts.json", msgspec.json.encode(published))
+    assert sorted(find_outdated(home)) == [folders[0], folders[2]]
+
+
+def set_variables(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    """Set the variables by which AWS's libraries find the bucket."""
+    variables = {"ACCESS_KEY_ID": KEY, "SECRET_ACCESS_KEY": SECRET, "REGION": REGION, "ENDPOINT_URL": endpoint}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"AWS_{name}", value)

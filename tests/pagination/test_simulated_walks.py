@@ -309,7 +309,8 @@ def fault_of(evidence: Sequence[Evidence], shown: dict[Evidence, list[Reading]])
     ],
 )
 def test_ranges_read_in_any_order_hold_every_row_that_stayed(kind: Kind, place: Place) -> None:
-    """Accepted ranges hold every row that stayed, and a listing that does not change is always accepted."""
+    """Accepted ranges hold every row that stayed, and a listing is accepted if rows only come and go."""
+    accepted = 0
     for rate, seeds in ((0, 1), (0.02, 2), (0.1, 2), (0.25, 2)):
         for seed in range(seeds):
             scenario = Scenario(Weather(kind, place, rate), "continuous", seed, rows=1_997, page_size=50)
@@ -326,3 +327,6 @@ def test_ranges_read_in_any_order_hold_every_row_that_stayed(kind: Kind, place: 
                 continue
             keys = {key for one in evidence for reading in apart.shown[one] for key in reading.keys.to_pylist()}
             assert service.stayed <= keys
+            accepted += 1
+    # rows that move between ranges can look like rows that were missed
+    assert accepted == 7 or kind in ("swap", "move")

@@ -352,7 +352,7 @@ def test_what_is_wrong_with_a_certificate_decides_what_to_do(code: int, network:
         (requests.exceptions.ReadTimeout("canary"), "no response in time"),
         (requests.exceptions.ConnectionError("canary"), "the connection ended without a response"),
         (requests.exceptions.ChunkedEncodingError("canary"), "a response cut short"),
-        (OSError("canary"), "a response cut short"),
+        (OSError("canary"), "a certificate or key file is missing"),
     ],
 )
 def test_a_failed_connection_is_told_in_our_own_words(error: Exception, words: str) -> None:

@@ -296,9 +296,11 @@ def test_what_was_stopped_goes_on_with_what_it_learned() -> None:
 
 
 def test_a_sleep_ends_by_itself() -> None:
-    """A wait ends after its seconds."""
+    """A wait ends after its seconds, and not before."""
+    began = monotonic()
     Throttle(1).wait(0)
-    Throttle(1).wait(0.001)
+    Throttle(1).wait(0.01)
+    assert monotonic() - began >= 0.01
 
 
 def test_the_longest_wish_parks_like_any_other() -> None:
