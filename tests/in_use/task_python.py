@@ -11,6 +11,7 @@ import runpy
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 DAEMON = "pyspark.daemon"
@@ -31,7 +32,8 @@ def main() -> None:
     _, _, *arguments = sys.argv
     if arguments[:2] != ["-m", DAEMON]:
         sys.exit(subprocess.call([sys.executable, *arguments]))
-    for module in LIBRARIES:
+    # pandas is not among the requirements of the extra
+    for module in filter(find_spec, LIBRARIES):
         import_module(module)
     # garbage collections of a fork would go through all that is imported here
     gc.freeze()
