@@ -146,14 +146,15 @@ def settle(
     """Clean up after unfinished loads, verify this one, and add comments, keys and views; return its audits."""
     audited = [table for table in tables if table.listing]
     if isinstance(client, FilesSql):
-        audits = verify_load(client, load_id, audited, extracted)
+        # keys can repeat only in files, because two machines can load into one bucket at once
+        audits = verify_load(client, load_id, audited, extracted, keys=True)
         describe_lake(client.client, tables)
         return audits
     remove_unfinished(client, tables)
     kind = engine(pipeline)
     if kind == "duckdb":
         drop_empty_staging(client)
-    audits = verify_load(client, load_id, audited, extracted)
+    audits = verify_load(client, load_id, audited, extracted, keys=False)
     if kind in ("duckdb", "postgres"):
         adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
         describe_tables(client, kind, tables)

@@ -39,11 +39,15 @@ NAMES = {
 """Options whose names differ from their settings'."""
 REMEDY = re.compile(rf"(?<=\b[Ss]et ){re.escape(SECTION)}\.(\w+)( to true)?")
 """A setting that a message says to set."""
-ARGUMENT = re.compile(r"\b(another|with) (dataset|path|HTML file|file for readers)\b")
+ARGUMENT = re.compile(
+    r"\b((?:choose|name|into|or|with) another|(?:alone|load) with)"
+    r" (dataset|path|destination|HTML file|file for readers)\b"
+)
 """An argument that a message says to change."""
 OPTIONS = {
     "dataset": ("--dataset",),
     "path": ("--to", "--from"),
+    "destination": ("--destination",),
     "HTML file": ("--html",),
     "file for readers": ("--publish",),
 }
@@ -191,11 +195,11 @@ READ_BY = {
     "facets": {"contacts", "templates"},
     "mailings": {"mailings"},
 }
-"""What of a load uses the value of an option."""
+"""What each option is about."""
 
 
 def check_options_apply(settings: dict[str, Any], names: Collection[str]) -> None:
-    """Raise if an option is about what is not loaded; no `names` are all."""
+    """Raise if an option is about what is not loaded; without names, all is loaded."""
     for name, read_by in READ_BY.items():
         value = settings.get(name)
         is_given = value is not None and value != type(value)()

@@ -102,7 +102,7 @@ def columns(width: int) -> list[ProgressColumn]:
     room = width - sum(own for least, own, _ in (*before, *after) if width >= least)
     return [
         *(column for least, _, column in before if width >= least),
-        Name(room),
+        Name(max(room, 2)),
         *(column for least, _, column in after if width >= least),
     ]
 

@@ -87,7 +87,9 @@ def check_format(dataset: Path, form: str | None) -> None:
     for table in TABLES:
         found = format_of(dataset / table.name)
         if found not in (None, form or "parquet"):
-            raise DestinationError(f"{dataset} holds {table.name} as {found}: load as {found}, or choose another path.")
+            raise DestinationError(
+                f"{dataset} holds {table.name} as {found}: load with destination {found}, or choose another path."
+            )
 
 
 def format_of(table: Path) -> Format | None:

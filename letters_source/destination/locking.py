@@ -64,8 +64,8 @@ def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
         patiently(partial(check_destination, pipeline), wait)
         lock_check = stack.enter_context(locked_dataset(pipeline, wait)) if engine(pipeline) in LOCKED else ""
         folder = local_folder(pipeline)
-        if folder:
-            stack.enter_context(created(folder))
+        # a folder that does not exist yet needs no lock; dlt creates it during the load
+        if folder and folder.is_dir():
             stack.enter_context(locked(folder, f"A load into {folder}", wait))
             if not table_format(pipeline):
                 remove_truncated_files(folder / str(pipeline.dataset_name))
@@ -85,18 +85,6 @@ def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
     except BaseException:
         with suppress(OSError):
             pipeline.drop()
-        raise
-
-
-@contextmanager
-def created(folder: Path) -> Iterator[None]:
-    """Create a folder to lock, if it is missing, and remove it if the block fails and leaves it empty."""
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            folder.rmdir()
         raise
 
 

@@ -116,7 +116,7 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
         raise DestinationError(f"{place} has no bucket name: write {scheme}://bucket/folder.")
     if kind == "duckdb":
         raise DestinationError(
-            f"{place} is not a local path: use buckets with parquet, delta or iceberg; "
+            f"{place} is not a local path: use buckets with another destination: parquet, delta or iceberg; "
             "to load elsewhere, pass your own dlt pipeline to run()."
         )
     return place

@@ -26,7 +26,8 @@ def place_of_copy(file: Path | str | None) -> Path | None:
 def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
     """Check that a copy of a pipeline's database can be published to a file, or raise `DestinationError`."""
     if not is_duckdb(pipeline):
-        raise DestinationError("Only DuckDB files can be published: load into duckdb, or publish nothing.")
+        problem = "works only with DuckDB files: load into duckdb, or leave it out"
+        raise DestinationError(f"publish {problem}.", key="publish", problem=problem)
     loaded = duckdb_file(pipeline)
     if loaded and loaded.resolve() == file.resolve():
         problem = f"must differ from the database being loaded: {file}"

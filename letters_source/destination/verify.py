@@ -22,28 +22,30 @@ class Finding:
 
 
 def verify_load(
-    client: SqlClient, load_id: str, tables: Collection[Table], extracted: Mapping[str, int]
+    client: SqlClient, load_id: str, tables: Collection[Table], extracted: Mapping[str, int], *, keys: bool
 ) -> tuple[Audit, ...]:
     """Check that the loaded tables match the load's audits, or raise `LoadFailed`; return the audits.
 
-    `extracted` has the number of rows extracted for each table.
+    `extracted` has the number of rows extracted for each table. With `keys`, also look for repeated keys of children.
     """
     audits = read_audits(client, load_id)
     check_audited(audits, tables)
-    for finding in find_all(client, tables, audits, extracted):
+    for finding in find_all(client, tables, audits, extracted, keys=keys):
         if finding.problem:
             raise LoadFailed(finding.problem)
     return audits
 
 
 def find_all(
-    client: SqlClient, tables: Collection[Table], audits: Audits, extracted: Mapping[str, int]
+    client: SqlClient, tables: Collection[Table], audits: Audits, extracted: Mapping[str, int], *, keys: bool
 ) -> Iterator[Finding]:
     """Yield one finding per check."""
     for table in tables:
         yield find_rows(client, table, audits)
         if table.origin in ("object", "list"):
-            yield find_missing(client, table, audits, extracted.get(table.name, 0))
+            if keys:
+                yield find_repeated(client, table, audits)
+            yield compare_counts(client, table, audits, extracted.get(table.name, 0))
     for audit in audits:
         if audit["listing"] in LISTINGS:
             yield find_rejected(client, audit)
@@ -100,7 +102,7 @@ def find_orphans(client: SqlClient, child: Table, parent: Table, audits: Audits)
     return Finding({"orphans": orphans}, problem if orphans else "")
 
 
-def find_missing(client: SqlClient, child: Table, audits: Audits, expected: int) -> Finding:
+def compare_counts(client: SqlClient, child: Table, audits: Audits, expected: int) -> Finding:
     """Compare the number of a child table's rows with those extracted."""
     # history with filters keeps other rows, and extracts markers of rows without children
     if keeps_more(child, audits):

@@ -39,7 +39,7 @@ FACETS: Mapping[str, tuple[str, tuple[Value, ...]]] = {
 def read_facet(task: Task, table: Table, whole: int, audits: Sequence[Audit] = ()) -> Iterator[TableRows]:
     """Yield a facet's rows and an audit for each value; a value that the service ignores has no rows.
 
-    That is a warning, unless the audits of earlier loads show that it was one before.
+    That is a warning, unless the service ignored as many values in the last load, by the audits, newest first.
     """
     name, values = FACETS[table.name]
     found = {
@@ -50,7 +50,7 @@ def read_facet(task: Task, table: Table, whole: int, audits: Sequence[Audit] = (
     ignored = ignored_values(task, name, counts, whole)
     if ignored:
         message = "%s: the service returns all %d rows for %s %s; it ignores that, so nothing is loaded for it"
-        is_news = not any(audit["count_last"] and not audit["rows_yielded"] for audit in audits)
+        is_news = len(ignored) > ignored_before(audits)
         logger.log(level(is_news=is_news), message, table.name, whole, name, ", ".join(map(str, ignored)))
     members = {value: ids.slice(0, 0) if value in ignored else ids for value, (_, ids) in found.items()}
     # the value is not part of the key, so an id may have only one
@@ -63,6 +63,12 @@ def read_facet(task: Task, table: Table, whole: int, audits: Sequence[Audit] = (
         ids = members[value]
         yield TableRows(table.name, facet_rows(table, ids, value))
         yield audit_row(outcome, len(ids), adds_up=adds_up)
+
+
+def ignored_before(audits: Sequence[Audit]) -> int:
+    """Return how many values of a facet the service ignored in the last load."""
+    last = [audit for audit in audits if audit["_dlt_load_id"] == audits[0]["_dlt_load_id"]]
+    return sum(bool(audit["count_last"]) and not audit["rows_yielded"] for audit in last)
 
 
 def chosen_values(task: Task, name: str, values: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -30,14 +30,14 @@ Duplicates = Literal["fail", "drop"]
 
 
 def walk_listing(
-    read: Read, listing: str, proof: Proof = "continuous", max_walks: int = 4, duplicates: Duplicates = "fail"
+    pages: Read, listing: str, proof: Proof = "continuous", max_walks: int = 4, duplicates: Duplicates = "fail"
 ) -> Verdict:
     """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`.
 
     Large pages overlap from the start, smaller ones from the first sign of a change on. Where overlapping pages cannot
     prove that no row was missed, further passes look for rows they lack, or for a moment of which all rows are known.
     """
-    recorder = Recorder(read)
+    recorder = Recorder(pages)
     read, readings = recorder.read, recorder.readings
     before: Sequence[Reading] = ()
     earlier: Sequence[Reading] = ()

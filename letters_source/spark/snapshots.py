@@ -17,7 +17,7 @@ from letters_source.config.installation import importing_extra
 from letters_source.config.settings import Overrides
 from letters_source.config.text_options import to_overrides
 from letters_source.decode.row_schema import RAW, row_schema
-from letters_source.errors import IncompleteListing, SettingsError
+from letters_source.errors import IncompleteListing, SettingsError, reason
 from letters_source.extract.fan_out import task_of
 from letters_source.extract.parts import Parts, part_in, plan_listing, read_into, write_tables
 from letters_source.extract.task import Task
@@ -29,7 +29,7 @@ from letters_source.pagination.windows import NotContinuous
 
 with importing_extra("spark"):
     from py4j.protocol import Py4JJavaError
-    from pyspark.errors import AnalysisException
+    from pyspark.errors import AnalysisException, IllegalArgumentException
     from pyspark.sql import DataFrame, SparkSession, Window
     from pyspark.sql import functions as f
     from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -195,9 +195,10 @@ def check_readable(spark: SparkSession, to: str) -> None:
             spark.read.parquet(f"{spark_url(to)}/{uuid4().hex}")
     except AnalysisException:
         return  # the folder is not there, so Spark has looked for it
-    except Py4JJavaError as error:
-        why = error.java_exception
-        raise SettingsError(f"Spark cannot read {to}: {why}; s3:// needs hadoop-aws in spark.jars.packages.") from None
+    except (Py4JJavaError, IllegalArgumentException) as error:
+        why = error.java_exception if isinstance(error, Py4JJavaError) else reason(error)
+        advice = "; add hadoop-aws to spark.jars.packages" if to.startswith("s3") else ""
+        raise SettingsError(f"Spark cannot read {to}: {why}{advice}.") from None
 
 
 def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> DataFrame:

@@ -1057,7 +1057,10 @@ def test_a_closed_stream_stops_nothing(world: World, stream: str, number: int, o
     assert is_complete(world, Path("letters.duckdb"))
 
 
-@pytest.mark.parametrize("output", ["| true", ">&-", "2>&-"])
-def test_python_ends_quietly_without_a_reader_or_a_stream(output: str) -> None:
+# whether a reader leaves before all is written is up to the machine
+@pytest.mark.parametrize(("output", "codes"), [("| true", {0, 1}), (">&-", {0}), ("2>&-", {0})])
+def test_python_ends_quietly_without_a_reader_or_a_stream(output: str, codes: set[int]) -> None:
     """The end of the process adds no line to what a command wrote whose output nobody reads."""
-    assert run_process("bash", "-c", f"{COMMAND} schema {output}").err == ""
+    done = run_process("bash", "-c", f"{COMMAND} schema {output}; exit ${{PIPESTATUS[0]}}")
+    assert done.code in codes
+    assert done.err == ""

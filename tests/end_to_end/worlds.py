@@ -15,6 +15,7 @@ from dlt.common.configuration.specs import PluggableRunContext
 from holdings import DATASET, LISTED, Rows, change, held_tables, read_tables
 
 from letters_source import Result, make_pipeline, run
+from letters_source.destination.kinds import is_files
 from letters_source.destination.pipeline import DEFAULT_PLACES, Kind
 from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import verify_load
@@ -112,4 +113,4 @@ def verify(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tup
     assert trace
     assert trace.last_normalize_info
     with open_sql(pipeline) as client:
-        return verify_load(client, load_id, tables, trace.last_normalize_info.row_counts)
+        return verify_load(client, load_id, tables, trace.last_normalize_info.row_counts, keys=is_files(pipeline))

@@ -128,8 +128,9 @@ def test_f73_loads_into_three_files_run_at_the_same_time(world: World, tmp_path:
 
 
 def test_f73_two_pipelines_do_not_load_into_one_folder_at_once(begin: Begin, tmp_path: Path) -> None:
-    """A load into a new folder is refused while another pipeline loads into it, because their files would mix."""
+    """A load into a folder is refused while another pipeline loads into it, because their files would mix."""
     world = begin(Emulator(30, 3), "parquet")
+    world.load()
     with loading(world):
         other = make_pipeline("parquet", world.place, name="other")
         with pytest.raises(DestinationInUse) as caught:

@@ -148,6 +148,7 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, changing: t
     page.keyboard.press("Enter")
     expect(page.locator("figure b")).to_have_count(24)
     expect(page.locator("figure img")).to_have_count(0)
+    page.unroute("https://files.example.org/**")
     traffic.urls.clear()
 
 

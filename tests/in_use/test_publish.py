@@ -249,7 +249,7 @@ def test_parquet_is_not_published(begin: Begin, readers: Path) -> None:
     """A load into Parquet cannot be published."""
     kind: Kind = "parquet"
     world = begin(Emulator(1, 1), kind)
-    assert "Only DuckDB files can be published" in refusal(lambda: world.load(publish=readers))
+    assert "publish works only with DuckDB files" in refusal(lambda: world.load(publish=readers))
     assert world.emulator.hits == []
 
 

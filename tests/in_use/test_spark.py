@@ -317,8 +317,10 @@ def test_a_url_that_spark_cannot_read_is_refused(spark: SparkSession, pages: Wor
         take(spark, pages, "s3://bucket/letters")
     assert str(caught.value) == (
         "Spark cannot read s3://bucket/letters: java.lang.RuntimeException: java.lang.ClassNotFoundException: "
-        "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found; s3:// needs hadoop-aws in spark.jars.packages."
+        "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found; add hadoop-aws to spark.jars.packages."
     )
+    with pytest.raises(SettingsError, match=r"^Spark cannot read file://elsewhere/letters: .+\.$"):
+        take(spark, pages, "file://elsewhere/letters")
     assert pages.emulator.hits[asked:] == []
 
 
