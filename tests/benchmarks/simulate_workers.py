@@ -135,7 +135,6 @@ class Case:
 HELD = 40_000
 AT_ONCE = Profile(latency=0, rows=HELD)
 SLOW = replace(AT_ONCE, latency=1)
-CALIBRATION = [Case("", Fleet(profile=AT_ONCE, page_size=size)) for size in (1_000, 100)]
 CASES = (
     Case("one worker, latency", Fleet(profile=SLOW, page_size=200)),
     Case("two workers, latency", Fleet(profile=SLOW, page_size=200, workers=2)),
@@ -154,31 +153,35 @@ CASES = (
             changes=20,
         ),
     ),
-    Case("one worker, CPU", Fleet(profile=AT_ONCE, page_size=300)),
+    # a tenth of the rows takes half a second, much of it what each process does once
+    Case("one worker, CPU", Fleet(profile=replace(AT_ONCE, rows=10 * HELD), page_size=300)),
 )
 
 
-def calibrate(service: Service) -> Costs:
+def calibrate(service: Service, held: int) -> Costs:
     """What a page and a row take just now, without latency, with pages of two sizes."""
-    large, small = (case.measure(service, case.simulate(Costs())) for case in CALIBRATION)
-    pages = [round(HELD / rows_added(case.fleet.page_size)) for case in CALIBRATION]
-    rows = [count * case.fleet.page_size for count, case in zip(pages, CALIBRATION, strict=True)]
+    cases = [Case("", Fleet(profile=replace(AT_ONCE, rows=held), page_size=size)) for size in (1_000, 100)]
+    large, small = (case.measure(service, case.simulate(Costs())) for case in cases)
+    pages = [round(held / rows_added(case.fleet.page_size)) for case in cases]
+    rows = [count * case.fleet.page_size for count, case in zip(pages, cases, strict=True)]
     page = (small.reading - large.reading * rows[1] / rows[0]) / (pages[1] - pages[0] * rows[1] / rows[0])
     row = (large.reading - pages[0] * page) / rows[0]
-    return Costs(page, row, large.writing / HELD, large.judging / HELD)
+    return Costs(page, row, large.writing / held, large.judging / held)
 
 
 def check(times: int) -> list[list[str]]:
     """The cases simulated and measured some times in turn, each time with costs of the minute."""
     runs: dict[str, list[tuple[float, float]]] = {case.name: [] for case in CASES}
-    with serve(HELD, 1) as service:
-        for _ in range(times):
-            costs = calibrate(service)
-            for case in CASES:
-                run = case.simulate(costs)
-                measured = case.measure(service, run)
-                print(case.name, run, measured, costs, sep="\n", file=sys.stderr, flush=True)
-                runs[case.name].append((run.seconds, measured.seconds))
+    for held in sorted({case.fleet.profile.rows for case in CASES}):
+        cases = [case for case in CASES if case.fleet.profile.rows == held]
+        with serve(held, 1) as service:
+            for _ in range(times):
+                costs = calibrate(service, held)
+                for case in cases:
+                    run = case.simulate(costs)
+                    measured = case.measure(service, run)
+                    print(case.name, run, measured, costs, sep="\n", file=sys.stderr, flush=True)
+                    runs[case.name].append((run.seconds, measured.seconds))
     return [check_line(case, runs[case.name]) for case in CASES]
 
 
