@@ -88,14 +88,14 @@ def count_listing(task: Task, page_size: int | None = 1) -> int:
 def report_ignored(task: Task, count: int, *, is_first: bool = True) -> None:
     """Warn if the filtered listing is as long as the whole one: the service may ignore the filters.
 
-    In the first load, also warn if it is empty: a value may be misspelled.
+    In the first load, also warn if it is empty: a value or the account may be misspelled.
     """
     chosen = {name for name, value in given(task.filters).items() if (name, value) not in INCONCLUSIVE}
-    if not chosen:
-        return
-    names = ", ".join(sorted(chosen))
-    if not count:
-        logger.log(level(is_news=is_first), "%s: the service returns no rows with %s", task.name, names)
+    account, names = task.filters.account_id, ", ".join(sorted(chosen))
+    if not count and (chosen or account):
+        why = f"with {names}" if chosen else f"for account {account}"
+        logger.log(level(is_news=is_first), "%s: the service returns no rows %s", task.name, why)
+    if not count or not chosen:
         return
     try:
         whole = count_listing(replace(task, filters=type(task.filters)(account_id=task.filters.account_id)))

@@ -178,7 +178,7 @@ class Client:
         """Return the error of a request that failed for good, or for as long as the retry budget lasted."""
         asked = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
         is_early = bool(again.tries) or (request.is_trial and again.may_be_size)
-        spent = "" if is_early else f"{asked}; gave up after {f'{self.retry_budget:.1f}'.removesuffix('.0')} s"
+        spent = "" if is_early else f"{asked}; gave up within {f'{self.retry_budget:.1f}'.removesuffix('.0')} s"
         return ServiceUnreachable(
             f"{self._where(request)}: {again}{again.said}{spent}. {again.advice}",
             may_be_size=again.may_be_size,

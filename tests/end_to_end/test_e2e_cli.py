@@ -718,7 +718,7 @@ def test_a_service_that_cannot_be_reached_ends_with_5(
         5,
         "",
         f"letters: templates page 0 ({gone}/templates): no connection to the service: connection refused; "
-        "gave up after 0 s. Check base_url, or raise sources.letters.retry_budget.\n",
+        "gave up within 0 s. Check base_url, or raise sources.letters.retry_budget.\n",
     )
     assert letters("load") == expected
     assert letters("check") == expected

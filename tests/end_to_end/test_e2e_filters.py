@@ -736,3 +736,12 @@ def test_the_command_tells_once_that_filters_match_nothing(letters: Letters, rea
     told = "WARNING contacts: the service returns no rows with address_status, tags\n"
     assert letters(*options) == Outcome(0, "", told)
     assert letters(*options) == Outcome(0, "", "")
+
+
+def test_the_command_tells_once_that_an_account_has_no_rows(letters: Letters, reachable: World) -> None:
+    """The first load warns of each listing without rows for the account, which may be misspelled."""
+    options = ["load", "--quiet", "--account-id", "nobody"]
+    told = [f"WARNING {listing}: the service returns no rows for account nobody\n" for listing in LISTINGS]
+    done = letters(*options)
+    assert (done.code, done.out, sorted(done.err.splitlines(keepends=True))) == (0, "", sorted(told))
+    assert letters(*options) == Outcome(0, "", "")

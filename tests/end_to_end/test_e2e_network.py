@@ -93,7 +93,7 @@ def test_without_the_settings_one_line_names_them(
     assert letters("load") == Outcome(
         5,
         "",
-        f"{where}: no connection to the service: connection refused; gave up after 0 s. "
+        f"{where}: no connection to the service: connection refused; gave up within 0 s. "
         "Check base_url, or raise sources.letters.retry_budget. "
         "HTTPS_PROXY of the environment is not used: set sources.letters.proxy.\n",
     )

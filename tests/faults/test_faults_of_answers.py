@@ -190,7 +190,7 @@ def test_f04_a_failure_for_ever_ends_with_the_budget(world: World) -> None:
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "no"}, 500))
     assert str(refused(world, ServiceUnreachable, retry_budget=1)) == (
         f"contacts page 2 ({world.settings['base_url']}/contacts): the service answered 500: no; "
-        "gave up after 1 s. Check base_url, or raise sources.letters.retry_budget."
+        "gave up within 1 s. Check base_url, or raise sources.letters.retry_budget."
     )
 
 
@@ -199,7 +199,7 @@ def test_f02_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
     world.emulator.canned.always(CONTACTS, Reply(429, b"", {"Retry-After": "86400"}))
     assert str(refused(world, ServiceUnreachable)) == (
         f"contacts page 0 ({world.settings['base_url']}/contacts): the service answered 429 and asks to wait 86400 s; "
-        "gave up after 120 s. Check base_url, or raise sources.letters.retry_budget."
+        "gave up within 120 s. Check base_url, or raise sources.letters.retry_budget."
     )
 
 
@@ -209,7 +209,7 @@ def test_f04_a_service_that_is_gone_is_unreachable(world: World) -> None:
         pass
     error = refused(world, ServiceUnreachable, retry_budget=0.001, base_url=gone)
     assert str(error) == (
-        f"templates page 0 ({gone}/templates): no connection to the service: connection refused; gave up after 0 s. "
+        f"templates page 0 ({gone}/templates): no connection to the service: connection refused; gave up within 0 s. "
         "Check base_url, or raise sources.letters.retry_budget."
     )
 

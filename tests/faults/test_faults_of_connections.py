@@ -78,7 +78,7 @@ def test_f09_f10_f11_a_broken_answer_is_asked_for_again(world: World) -> None:
 def spent(between: Hostile | Recorder, reason: str) -> str:
     """The message of a page that failed as long as a budget of a second lasted."""
     return (
-        f"contacts page 0 ({between.base_url}/contacts): {reason}; gave up after 1 s. "
+        f"contacts page 0 ({between.base_url}/contacts): {reason}; gave up within 1 s. "
         "Check base_url, or raise sources.letters.retry_budget."
     )
 

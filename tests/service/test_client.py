@@ -110,7 +110,7 @@ def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACT
 def gave_up(client: Client, reason: str) -> str:
     """How a message says that the retry budget is spent."""
     return (
-        f"contacts page 0 ({client.base_url}/contacts): {reason}; gave up after {client.retry_budget:g} s. "
+        f"contacts page 0 ({client.base_url}/contacts): {reason}; gave up within {client.retry_budget:g} s. "
         "Check base_url, or raise sources.letters.retry_budget."
     )
 

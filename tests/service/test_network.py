@@ -34,7 +34,7 @@ ENCODED = "user:p%40%C3%9F"
 ONE = page_of({"id": "1"})
 BUDGET = 0.2
 PACE_SECONDS = 0.02
-SPENT = f"; gave up after {BUDGET} s."
+SPENT = f"; gave up within {BUDGET} s."
 CHECK_PROXY = "Check sources.letters.proxy and base_url, or raise sources.letters.retry_budget."
 CHECK_ADDRESS = "Check base_url, or raise sources.letters.retry_budget."
 # getaddrinfo refuses it without asking anybody, as it is longer than any name (RFC 1035, 2.3.4)
