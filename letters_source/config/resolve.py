@@ -168,10 +168,8 @@ def check_settings(settings: Settings) -> None:
         raise wrong("max_walks", "at least 2 with proof exact, which takes two passes", settings.max_walks)
     check_days(settings.contact_filters)
     if settings.history and settings.sync:
-        key, problem = (
-            f"{SECTION}.history",
-            "and sync exclude each other: history keeps what sync would delete; set one",
-        )
+        key = f"{SECTION}.history"
+        problem = "and sync exclude each other: history keeps what sync would delete; set one"
         raise SettingsError(f"{key} {problem}.", key=key, problem=problem)
 
 

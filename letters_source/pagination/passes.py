@@ -18,7 +18,8 @@ class Walk:
     read: Read
     listing: str
     number: int
-    until_changed: bool = False  # whether to end at the first sign of a change, if pages are large enough to overlap
+    # whether to end at the first sign of a change, if pages are large enough to overlap
+    until_changed: bool = field(default=False, init=False)
     readings: list[Reading] = field(default_factory=list)
     fence: list[Reading] = field(default_factory=list)  # the first and the last page, read again at the end
     count: int = 0

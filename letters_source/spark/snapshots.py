@@ -213,7 +213,11 @@ def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> Dat
 def find_outdated(home: Parts) -> list[str]:
     """Return the folders of a listing's snapshots but that of the published one, which readers may have open."""
     manifest = f"{home.folder}/{home.task.name}.json"
-    published = home.decode(manifest, Snapshot).files if home.exists(manifest) else {}
+    try:
+        published = home.decode(manifest, Snapshot).files if home.exists(manifest) else {}
+    except SettingsError:
+        # a damaged manifest does not tell, and the next one replaces it
+        return []
     open_names = {url.split("/")[-3] for urls in published.values() for url in urls}
     name = re.compile(rf"{home.task.name}-[0-9a-f]{{12}}")
     found = home.files.get_file_info(FileSelector(home.folder, allow_not_found=True))

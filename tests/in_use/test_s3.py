@@ -301,6 +301,8 @@ def test_snapshots_in_a_bucket_are_outdated_but_for_the_published_one(
     published = Snapshot("stable", 1, {"contacts": [f"s3a://{home.folder}/{names[1]}/contacts/0.parquet"]})
     home.write(f"{home.folder}/contacts.json", msgspec.json.encode(published))
     assert sorted(find_outdated(home)) == [folders[0], folders[2]]
+    home.write(f"{home.folder}/contacts.json", b"damaged")
+    assert find_outdated(home) == []
 
 
 def set_variables(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
