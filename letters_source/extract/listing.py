@@ -1,6 +1,7 @@
 """Read one listing until it is proven complete, then yield its rows and the audit."""
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,22 +20,25 @@ import pyarrow.compute as pc
 
 from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
-from letters_source.errors import ServiceError
+from letters_source.errors import ListingShrank, ServiceError
 from letters_source.extract.audit import Outcome, audit_row, check_fields, log_fields, log_outcome
 from letters_source.extract.saved import SavedWindows, continue_listing, open_saved, saved_file
-from letters_source.extract.shrinkage import check_shrinking, rows_before
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.reader import PageReader, save_nothing
 from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
+from letters_source.service.listings import SECTION, given
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
 from letters_source.service.page_request import PageClient, PageRequest
 from letters_source.service.responses import may_be_size
 from letters_source.telemetry import counting, span
 
 logger = logging.getLogger("letters_source")
+
+# contacts stop matching these filters when they are mailed or verified, so fewer rows are normal
+PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mailed_to"}
 
 
 def read_listing(
@@ -177,3 +181,24 @@ def find_page_size(task: Task, client: PageClient) -> Page:
     message = "%s: pages of %d rows fail. Requesting %d; set sources.letters.page_size to %d to save the trial."
     logger.warning(message, task.title, MANY_ROWS, FEW_ROWS, FEW_ROWS)
     return page
+
+
+def rows_before(task: Task, audits: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared."""
+    chosen = given(task.filters).keys()
+    # history with filters keeps rows that the filters no longer return
+    if not audits or PASSING & chosen or (chosen and task.settings.mode == "history"):
+        return 0
+    return int(audits[0]["rows_yielded"])
+
+
+def check_shrinking(task: Task, before: int, now: int) -> None:
+    """Raise ListingShrank if the listing lost all its rows, or a larger share than `max_shrink`."""
+    settings = task.settings
+    if before and not now and not settings.allow_empty:
+        raise ListingShrank(task.title, before, now, f"set {SECTION}.allow_empty to true")
+    lost = (before - now) / before if before else 0
+    if now and lost > settings.max_shrink:
+        share = math.ceil(lost * 100) / 100
+        remedy = f"set {SECTION}.max_shrink, now {settings.max_shrink:g}, to {share:g}"
+        raise ListingShrank(task.title, before, now, remedy)

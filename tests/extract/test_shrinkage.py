@@ -7,7 +7,7 @@ import pytest
 
 from letters_source.config.settings import Settings
 from letters_source.errors import ListingShrank, counted
-from letters_source.extract.shrinkage import check_shrinking, rows_before
+from letters_source.extract.listing import check_shrinking, rows_before
 from letters_source.extract.task import Task
 from letters_source.service.listings import ContactFilters
 from tasks import contacts_task
