@@ -17,7 +17,7 @@ import pyarrow as pa
 from letters_source.errors import IncompleteListing
 from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.verdicts import Verdict, VerdictName
-from letters_source.pagination.walk import Proof, walk_listing
+from letters_source.pagination.walk import Proof, Wanted, walk_listing
 
 Kind = Literal["insert", "delete", "mixed", "swap", "move", "mixture"]
 Place = Literal["front", "end", "anywhere"]
@@ -48,6 +48,7 @@ class Scenario:
     window: int = 4
     rows: int = 320
     page_size: int = 10
+    expects_change: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def simulate(scenario: Scenario) -> Outcome:
     service.fill(scenario.rows)
     reader = ConcurrentReader(service, scenario.window, rng)
     try:
-        verdict = walk_listing(reader.read, "contacts", scenario.proof)
+        verdict = walk_listing(reader.read, "contacts", Wanted(scenario.proof), expects_change=scenario.expects_change)
     except IncompleteListing:
         return Outcome("refused", wrong=False, requests=service.requests)
     rows = accepted_rows(verdict)

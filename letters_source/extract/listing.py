@@ -28,7 +28,7 @@ from letters_source.pagination.reader import PageReader, save_nothing
 from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
-from letters_source.pagination.walk import walk_listing
+from letters_source.pagination.walk import Wanted, walk_listing
 from letters_source.service.listings import SECTION, given
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
 from letters_source.service.page_request import PageClient, PageRequest
@@ -54,7 +54,7 @@ def read_listing(
         # two passes prove a listing exact, and a gap between them helps nothing
         if folder and task.settings.resume and task.settings.proof != "exact":
             saved = stack.enter_context(open_saved(task, saved_file(folder, task.name), audits))
-        outcome = read_until_whole(task, spool, saved)
+        outcome = read_until_whole(task, spool, saved, expects_change=has_changed(audits))
         loaded = check_outcome(outcome, audits)
         for rows in spool.tables(rows_to_load(outcome.verdict)):
             yield ListingRows(task.listing.name, rows)
@@ -104,17 +104,27 @@ def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.Chunked
     return outcome, ids
 
 
-def read_until_whole(task: Task, spool: Spool | None = None, saved: SavedWindows | None = None) -> Outcome:
+def has_changed(audits: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the listing changed while the last load read it, by its audits, newest first."""
+    return bool(audits) and (bool(audits[0].get("count_changes")) or audits[0]["verdict"] == "continuous")
+
+
+def read_until_whole(
+    task: Task, spool: Spool | None = None, saved: SavedWindows | None = None, *, expects_change: bool = False
+) -> Outcome:
     """Read the listing until it is proven complete; write the rows to the spool, or keep only ids if there is none.
 
-    Windows in `saved` are used if possible, and new ones are added to it.
+    Windows in `saved` are used if possible, and new ones are added to it. `expects_change` as in `walk_listing`.
     """
     settings = task.settings
     started_at, start = saved.origin.started_at if saved else datetime.now(UTC), monotonic()
     with open_reader(task, spool, saved) as (reader, traffic):
         verdict = continue_listing(task, saved, reader, spool) if saved and spool else None
         verdict = verdict or walk_listing(
-            reader.read, task.title, settings.proof, settings.max_walks, settings.duplicates
+            reader.read,
+            task.title,
+            Wanted(settings.proof, settings.max_walks, settings.duplicates),
+            expects_change=expects_change,
         )
         verdict = among(reader.readings, verdict)
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))

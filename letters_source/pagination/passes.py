@@ -35,14 +35,18 @@ class Walk:
         return pages_of(self.count, len(self.readings[0].keys)) - 1
 
     @property
-    def overlaps_at_once(self) -> bool:
-        """Whether to overlap all pages from the start, which costs little if they are many and large."""
-        return len(self.readings[0].keys) >= LARGE_PAGE and self.last_page >= MANY_PAGES
-
-    @property
     def ends_early(self) -> bool:
         """Whether the walk ends because the listing changed."""
         return self.until_changed and self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
+
+    def overlaps_at_once(self, *, expects_change: bool) -> bool:
+        """Return whether to overlap all pages from the start, if there are many.
+
+        Overlapping large pages costs little. Smaller ones overlap only if a change is to be expected: a pass that
+        begins without overlap and meets a change has to be begun again.
+        """
+        least = SMALLEST_PAGE if expects_change else LARGE_PAGE
+        return len(self.readings[0].keys) >= least and self.last_page >= MANY_PAGES
 
     def read_ends(self) -> None:
         """Read page 0, which shows the count and the page size, then the last page."""

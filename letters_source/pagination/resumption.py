@@ -47,7 +47,8 @@ def continue_pass(read: Read, listing: str, saved: Saved) -> Verdict:
     check_steady(list(saved.readings.values()))
     check_unchanged(read, saved)
     walk = begin_walk(read, listing, 1)
-    if not walk.overlaps_at_once:
+    # windows are saved only if they overlap
+    if not walk.overlaps_at_once(expects_change=True):
         raise ReadAgain("its pages do not overlap by now")
     replayed = Recorder(Replay(read, saved).read)
     linked = read_overlapping(replayed.read, walk, 1)

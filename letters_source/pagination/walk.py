@@ -29,22 +29,34 @@ Duplicates = Literal["fail", "drop"]
 """What to do if the service lists an id more than once: refuse the listing, or load the id once."""
 
 
-def walk_listing(
-    pages: Read, listing: str, proof: Proof = "continuous", max_walks: int = 4, duplicates: Duplicates = "fail"
-) -> Verdict:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a listing must be proven to be, in how many passes, and whether it may list an id more than once."""
+
+    proof: Proof = "continuous"
+    max_walks: int = 4
+    duplicates: Duplicates = "fail"
+
+
+DEFAULT = Wanted()
+
+
+def walk_listing(pages: Read, listing: str, wanted: Wanted = DEFAULT, *, expects_change: bool = False) -> Verdict:
     """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`.
 
-    Large pages overlap from the start, smaller ones from the first sign of a change on. Where overlapping pages cannot
-    prove that no row was missed, further passes look for rows they lack, or for a moment of which all rows are known.
+    Large pages overlap from the start, smaller ones from the first sign of a change on, or from the start as well if
+    `expects_change`. Where overlapping pages cannot prove that no row was missed, further passes look for rows they
+    lack, or for a moment of which all rows are known.
     """
     recorder = Recorder(pages)
     read, readings = recorder.read, recorder.readings
     before: Sequence[Reading] = ()
     earlier: Sequence[Reading] = ()
     linked: Linked | None = None
+    is_exact, drops = wanted.proof == "exact", wanted.duplicates == "drop"
     walk = begin_walk(read, listing, 1)
-    passes = iter(range(1, max_walks + 1))
-    if proof == "continuous" and walk.overlaps_at_once:
+    passes = iter(range(1, wanted.max_walks + 1))
+    if not is_exact and walk.overlaps_at_once(expects_change=expects_change):
         linked = read_overlapping(read, walk, 1)
         if verdict := continuous(readings, linked):
             return verdict
@@ -52,15 +64,15 @@ def walk_listing(
     for number in passes:
         if number > 1:
             walk = begin_walk(read, listing, number)
-        may_overlap = proof == "continuous" and not linked and number < max_walks
+        may_overlap = not (is_exact or linked) and number < wanted.max_walks
         walk.read_middle(until_changed=may_overlap)
-        if verdict := conclude(walk, readings, before, proof):
+        if verdict := conclude(walk, readings, before, wanted.proof):
             return verdict
-        if may_overlap and overlaps_help(walk, may_repeat=duplicates == "drop" or max_walks == 2):
+        if may_overlap and overlaps_help(walk, may_repeat=drops or wanted.max_walks == 2):
             linked = read_overlapping(read, walk, next(passes))
         if linked and (verdict := continuous(readings, linked)):
             return verdict
-        if duplicates == "drop" and proof == "continuous" and repeats_ids(walk.readings, before):
+        if drops and not is_exact and repeats_ids(walk.readings, before):
             return each_once(readings, walk)
         before, earlier = walk.readings, before
         # a third pass would show the same

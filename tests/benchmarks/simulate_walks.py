@@ -39,7 +39,7 @@ VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 
 HEAD = (
     "| proof asked | kind | place | changes | walks | stable | continuous | exact | refused "
-    "| wrong stable | wrong continuous | wrong exact | requests / n |\n" + "|---" * 13 + "|"
+    "| wrong stable | wrong continuous | wrong exact | requests / n | after a change |\n" + "|---" * 14 + "|"
 )
 
 
@@ -71,7 +71,10 @@ class Cell:
             # the last page is short, as most are
             rows = pages * page_size - page_size // 3
             window = WINDOWS[index % len(WINDOWS)]
-            yield Scenario(Weather(self.kind, self.place, rate), self.proof, seed, window, rows, page_size)
+            # in every other round, the load before saw the listing change, if it does
+            expects_change = rate > 0 and index // len(SHAPES) % 2 == 1
+            weather = Weather(self.kind, self.place, rate)
+            yield Scenario(weather, self.proof, seed, window, rows, page_size, expects_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +102,18 @@ class Tally:
         cell = self.cell
         endings = [count(self.walked, ending) for ending in (*VERDICTS, "refused")]
         wrong = [count(self.walked, ending, wrong=True) for ending in VERDICTS]
-        requests = sum(one.outcome.requests for one in self.walked) / sum(one.pages for one in self.walked)
-        words = [cell.proof, cell.kind, cell.place, cell.weather, len(self.walked), *endings, *wrong, f"{requests:.2f}"]
+        requests = [
+            requests_a_page(one for one in self.walked if one.scenario.expects_change is past) for past in (False, True)
+        ]
+        words = [cell.proof, cell.kind, cell.place, cell.weather, len(self.walked), *endings, *wrong, *requests]
         return "| " + " | ".join(map(str, words)) + " |"
+
+
+def requests_a_page(walked: Iterable[Walked]) -> str:
+    """Return the requests for each page of the listings, empty if there is none."""
+    figures = [(one.outcome.requests, one.pages) for one in walked]
+    requests, pages = map(sum, zip(*figures, strict=True)) if figures else (0, 0)
+    return f"{requests / pages:.2f}" if pages else ""
 
 
 def count(walked: Iterable[Walked], ending: str, *, wrong: bool | None = None) -> int:

@@ -108,6 +108,20 @@ def test_a_listing_that_changes_all_the_time_is_loaded_with_every_row_that_staye
     assert audit["requests"] < 60
 
 
+def test_a_load_after_one_that_saw_a_change_overlaps_its_pages_from_the_start(begin: Begin) -> None:
+    """The next load takes one pass; after one that saw no change, pages do not overlap."""
+    emulator = Emulator(2_000, 1, seed=5, behavior=Behavior(drift=[Drift("insert", "anywhere", 0.2)]))
+    world = begin(emulator)
+    loads = []
+    for rate in (0.2, 0.2, 0, 0):
+        emulator.behavior = Behavior(drift=[Drift("insert", "anywhere", rate)])
+        [audit] = world.load(only=("contacts",), page_size=100).audits
+        loads.append(audit)
+    assert [audit["verdict"] for audit in loads] == ["continuous", "continuous", "stable", "stable"]
+    assert [audit["walks"] for audit in loads] == [2, 1, 1, 1]
+    assert [audit["overlap"] is None for audit in loads] == [False, False, False, True]
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_inserts_at_the_end_are_always_overcome(begin: Begin, seed: int) -> None:
     """A listing that grows only at its end is exact, even with an insert in every third request."""

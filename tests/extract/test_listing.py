@@ -189,7 +189,7 @@ def test_an_error_comes_before_any_row() -> None:
     """A listing that shrank is an error at the first step, though all its rows were read."""
     service = Service(35)
     with pytest.raises(ListingShrank):
-        next(read_listing(contacts(service, page_size=10), None, [{"rows_yielded": 100}]))
+        next(read_listing(contacts(service, page_size=10), None, [{"rows_yielded": 100, "verdict": "stable"}]))
     assert len(service.asked) == 6
 
 

@@ -16,7 +16,7 @@ from letters_source.pagination.evidence import Evidence, Listed, Range, find_fau
 from letters_source.pagination.ranges import plan_ranges, read_linked
 from letters_source.pagination.readings import Reading, Window, count_strays, distinct_keys
 from letters_source.pagination.verdicts import Verdict
-from letters_source.pagination.walk import Proof, walk_listing
+from letters_source.pagination.walk import Proof, Wanted, walk_listing
 from letters_source.pagination.windows import NotContinuous
 from simulated_service import (
     ConcurrentReader,
@@ -97,7 +97,7 @@ def test_an_unstable_order_is_refused(proof: Proof, seed: int) -> None:
     service = Shuffled(scenario, rng)
     service.fill(scenario.rows)
     with pytest.raises(IncompleteListing, match="do not add up"):
-        walk_listing(ConcurrentReader(service, scenario.window, rng).read, "contacts", proof)
+        walk_listing(ConcurrentReader(service, scenario.window, rng).read, "contacts", Wanted(proof))
     assert service.requests == 34 * 4
 
 
@@ -125,6 +125,29 @@ def test_a_listing_that_changes_ten_times_is_not_refused(kind: Kind, place: Plac
     ended = outcomes(kind, place, (0.25,))
     assert {one.ending for one in ended} == {"continuous"}
     assert max(one.requests for one in ended) < 2 * 40
+
+
+@pytest.mark.parametrize(("kind", "place"), [pair for pair in ORDERED if pair[0] != "swap"])
+@pytest.mark.parametrize("changes", [1, 3, 10])
+def test_pages_of_a_listing_that_is_expected_to_change_overlap_from_the_start(
+    kind: Kind, place: Place, changes: int
+) -> None:
+    """A change costs no second beginning then, in pages of 100 rows at most three requests more for ten pages."""
+    weather = Weather(kind, place, changes / 100)
+    ended = [
+        simulate(Scenario(weather, "continuous", seed, window, 10_000, 100, expects_change=True))
+        for window in (1, 4, 16)
+        for seed in range(3)
+    ]
+    assert [one for one in ended if one.wrong or one.ending == "refused"] == []
+    assert max(one.requests for one in ended) <= 1.3 * 100
+
+
+def test_pages_of_a_listing_that_is_not_expected_to_change_do_not_overlap() -> None:
+    """Without a change, they take two requests more than there are pages."""
+    ended = simulate(Scenario(Weather("insert", "end", 0), "continuous", 1, 4, 10_000, 100))
+    assert ended.ending == "stable"
+    assert ended.requests == 102
 
 
 @pytest.mark.parametrize("kind", ["swap", "move"])
@@ -228,7 +251,7 @@ def walk(
     scenario, rng = Scenario(weather, "continuous", 1, 4, pages * page_size, page_size), random.Random(1)
     service = kind(scenario, rng)
     service.fill(scenario.rows)
-    return service, walk_listing(ConcurrentReader(service, 4, rng).read, "contacts", max_walks=max_walks)
+    return service, walk_listing(ConcurrentReader(service, 4, rng).read, "contacts", Wanted(max_walks=max_walks))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from letters_source.errors import IncompleteListing, WrongCount
 from letters_source.pagination.passes import MOST_REPEATS, Walk
 from letters_source.pagination.readings import NUL, Reading, Window
 from letters_source.pagination.verdicts import Verdict
-from letters_source.pagination.walk import Proof, walk_listing
+from letters_source.pagination.walk import Proof, Wanted, walk_listing
 from simulated_service import (
     ConcurrentReader,
     Scenario,
@@ -48,7 +48,7 @@ class Reader:
 
     def walk(self, proof: Proof = "continuous", max_walks: int = 4) -> Verdict:
         """The verdict on a listing called contacts."""
-        return walk_listing(self.read, "contacts", proof, max_walks)
+        return walk_listing(self.read, "contacts", Wanted(proof, max_walks))
 
     def refusal(self, max_walks: int = 4) -> IncompleteListing:
         """The error that the walk ends with."""

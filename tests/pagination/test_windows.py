@@ -10,7 +10,7 @@ import pytest
 
 from letters_source.errors import RepeatedIds
 from letters_source.pagination.readings import NUL, Read, Reading, Window
-from letters_source.pagination.walk import walk_listing
+from letters_source.pagination.walk import Wanted, walk_listing
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     SMALLEST_PAGE,
@@ -202,7 +202,7 @@ def repeating(size: int) -> Read:
 def test_an_id_that_is_listed_twice_for_good_is_told_so(size: int, max_walks: int) -> None:
     """All rows arrived, so nothing is missing, and a quieter hour would not help."""
     with pytest.raises(RepeatedIds) as caught:
-        walk_listing(repeating(size), "contacts", max_walks=max_walks)
+        walk_listing(repeating(size), "contacts", Wanted(max_walks=max_walks))
     # where pages can overlap and there are passes to spare, one of overlapping pages is in between
     passes = 3 if (size, max_walks) == (50, 4) else 2
     assert str(caught.value) == (
@@ -215,7 +215,7 @@ def test_an_id_that_is_listed_twice_for_good_is_told_so(size: int, max_walks: in
 @pytest.mark.parametrize("size", [20, 50])
 def test_an_id_that_is_listed_twice_for_good_can_be_loaded_once(size: int) -> None:
     """Two equal passes show that no row was missed; equal rows without an id are all loaded."""
-    verdict = walk_listing(repeating(size), "contacts", max_walks=2, duplicates="drop")
+    verdict = walk_listing(repeating(size), "contacts", Wanted(max_walks=2, duplicates="drop"))
     assert verdict.name == "stable"
     assert verdict.rejected == 2
     assert sorted(accepted_rows(verdict)[2:], key=int) == [str(row) for row in range(5 * size - 4)]
