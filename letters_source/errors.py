@@ -5,7 +5,7 @@
     │   └── DestinationError        the destination cannot be used
     │       └── DestinationUnreachable  its server or bucket does not answer
     ├── DestinationInUse            another process is using the destination
-    ├── NotAuthorised               the service refused the tokens, or they have expired
+    ├── NotAuthorized               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
     │   ├── ListingUnpaged          the service answers every page with the same one
     │   ├── RepeatedIds             the service lists ids more than once
@@ -91,7 +91,7 @@ class LoadFailed(LettersError):
     may_pass = True
 
 
-class NotAuthorised(LettersError):
+class NotAuthorized(LettersError):
     """The service refused the tokens, with `status` 401 or 403, or the access token has expired (None)."""
 
     exit_code = 3
@@ -99,6 +99,10 @@ class NotAuthorised(LettersError):
     def __init__(self, message: str, *, status: int | None = None) -> None:
         self.status = status
         super().__init__(message)
+
+
+NotAuthorised = NotAuthorized
+"""The name in version 0.1.0."""
 
 
 class IncompleteListing(LettersError):

@@ -97,7 +97,7 @@ else:
 class Failure(Struct, frozen=True, kw_only=True):
     """Why a load failed."""
 
-    kind: Annotated[str, Meta(description="The class of the error, such as NotAuthorised.")]
+    kind: Annotated[str, Meta(description="The class of the error, such as NotAuthorized.")]
     message: Annotated[str, Meta(description="What happened and what to do; never a token, a row or a response body.")]
     exit_code: Annotated[int, Meta(description="The exit code of the command.")]
 

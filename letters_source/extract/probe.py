@@ -9,7 +9,7 @@ from typing import Literal
 from letters_source.config.settings import Settings
 from letters_source.errors import (
     MalformedResponse,
-    NotAuthorised,
+    NotAuthorized,
     ServiceError,
     ServiceRejected,
     ServiceUnreachable,
@@ -122,7 +122,7 @@ def effect_of(trials: Iterator[Mapping[str, str]], whole: int, count: Count) -> 
         return Effect("cannot tell")
     try:
         return Effect("honored" if any(count(trial) != whole for trial in trials) else "ignored")
-    except (ServiceRejected, NotAuthorised) as error:
+    except (ServiceRejected, NotAuthorized) as error:
         return Effect("refused", error.status, str(error))
     except ServiceUnreachable as error:
         return Effect("failed", error.status, str(error))
@@ -141,7 +141,7 @@ def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
             too_large = size
             size = (best + too_large) // 2
             continue
-        except (MalformedResponse, NotAuthorised, ServiceUnreachable):
+        except (MalformedResponse, NotAuthorized, ServiceUnreachable):
             # each such size can take as long as the retry budget
             return best
         if rows < size:
@@ -193,6 +193,6 @@ def ids_of(task: Task, client: PageClient) -> frozenset[str] | None:
     size = FEW_ROWS if task.page_size.is_trial else task.page_size.rows
     try:
         page = fetch_page(task, client, Window(0, size))
-    except (ServiceRejected, NotAuthorised):
+    except (ServiceRejected, NotAuthorized):
         return None
     return frozenset(page.rows["id"].drop_null().to_pylist())

@@ -15,7 +15,7 @@ import requests
 from tenacity import RetryCallState
 from urllib3.exceptions import HTTPError
 
-from letters_source.errors import MalformedResponse, NotAuthorised, ServiceUnreachable
+from letters_source.errors import MalformedResponse, NotAuthorized, ServiceUnreachable
 from letters_source.service.deadline import TimedAdapter
 from letters_source.service.failures import PROXY_AUTHENTICATION, failed, refused_by_proxy
 from letters_source.service.network import DIRECT, Network
@@ -90,7 +90,7 @@ class Client:
         """Send the request once the throttle allows it, and decode its body; a failure may slow down all workers."""
         with self.throttle.slot() as began:
             try:
-                body = self._authorised(request)
+                body = self._authorized(request)
             except Again as again:
                 self._slow_down(again, began)
                 raise
@@ -117,12 +117,12 @@ class Client:
         elif again.wait:
             self.throttle.park(again.wait)
 
-    def _authorised(self, request: PageRequest) -> bytes:
+    def _authorized(self, request: PageRequest) -> bytes:
         """Return the body; if the tokens are refused, read the secrets again, once."""
         tokens = self.tokens.current()
         try:
             return self._send(request, tokens)
-        except NotAuthorised:
+        except NotAuthorized:
             if not self.tokens.renew(tokens):
                 raise
         logger.info("The service refused the tokens; trying again with new ones from the secrets.")

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorized, ServiceRejected, ServiceUnreachable
 from letters_source.service.page_request import PageRequest
 from letters_source.service.tokens import Tokens
 
@@ -82,7 +82,7 @@ def check_status(response: "requests.Response", body: bytes, request: PageReques
             status=status,
         )
     if status in (401, 403):
-        raise NotAuthorised(
+        raise NotAuthorized(
             f"{where}: the service refused the tokens ({status}){said}; "
             "set new sources.letters.access_token and refresh_token.",
             status=status,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from letters_source.errors import NotAuthorised, SettingsError
+from letters_source.errors import NotAuthorized, SettingsError
 
 logger = logging.getLogger("letters_source")
 SOON = timedelta(minutes=15)
@@ -51,7 +51,7 @@ class TokenSource:
 
 
 def check_tokens(tokens: Tokens) -> Tokens:
-    """Return the tokens; raise SettingsError for characters no header can hold, NotAuthorised if they have expired."""
+    """Return the tokens; raise SettingsError for characters no header can hold, NotAuthorized if they have expired."""
     for key, token in (("access_token", tokens.access), ("refresh_token", tokens.refresh)):
         if not (token.isascii() and token.isprintable() and " " not in token):
             raise SettingsError(
@@ -64,10 +64,10 @@ def check_tokens(tokens: Tokens) -> Tokens:
 
 
 def check_expiry(token: str, now: datetime) -> None:
-    """Raise NotAuthorised if a JWT's `exp` (RFC 7519, 4.1.4) has passed, and warn if it will soon."""
+    """Raise NotAuthorized if a JWT's `exp` (RFC 7519, 4.1.4) has passed, and warn if it will soon."""
     expires = expiry(token)
     if expires and expires <= now:
-        raise NotAuthorised(
+        raise NotAuthorized(
             f"The access token expired at {expires:%Y-%m-%d %H:%M:%S} UTC; set a new sources.letters.access_token."
         )
     if expires and expires - now < SOON:

@@ -48,7 +48,7 @@ def make_run(number: int = 0, dataset: str = "letters_data") -> Run:
         seconds=float(number),
         started_at=datetime(2026, 11, 24, 3, 15, tzinfo=UTC),
         verdicts={},
-        error=RunError(kind="NotAuthorised", exit_code=3),
+        error=RunError(kind="NotAuthorized", exit_code=3),
     )
 
 

@@ -13,7 +13,7 @@ from shelves import amend, retrait
 from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
-from letters_source import DestinationError, NotAuthorised, Result, SharedIds
+from letters_source import DestinationError, NotAuthorized, Result, SharedIds
 from letters_source.accounts import run_accounts
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.pipeline import Kind, account_pipelines
@@ -386,7 +386,7 @@ def test_accounts_before_one_that_fails_are_loaded(world: World) -> None:
             emulator.access_token = "another"
 
     good, world.emulator.before_answer = world.emulator.access_token, refuse
-    with pytest.raises(NotAuthorised):
+    with pytest.raises(NotAuthorized):
         load_accounts(world, "A", "B")
     assert dataset_rows(world.place, "A") == of_account(world.emulator, "A")
     assert schemas(world.place) == {"letters_data_a"}

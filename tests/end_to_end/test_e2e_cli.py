@@ -765,7 +765,7 @@ def test_debug_shows_where_an_error_came_from(letters: Letters, world: World) ->
     done = letters("load", "--debug")
     assert (done.code, done.out) == (3, "")
     assert "Traceback (most recent call last):" in done.err
-    assert done.err.rstrip().splitlines()[-1].startswith("letters_source.errors.NotAuthorised: templates page 0: ")
+    assert done.err.rstrip().splitlines()[-1].startswith("letters_source.errors.NotAuthorized: templates page 0: ")
 
 
 def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> None:

@@ -6,7 +6,7 @@ import pytest
 from holdings import LISTED, change, held_tables, parsed, query, table_names
 from worlds import Begin, World
 
-from letters_source import NotAuthorised, SettingsError
+from letters_source import NotAuthorized, SettingsError
 from letters_source.destination.pipeline import Kind
 from letters_source.pagination.spool import BATCH_ROWS
 from programmable_emulator import Emulator
@@ -158,7 +158,7 @@ def test_a_failed_load_is_followed_by_a_good_one(begin: Begin) -> None:
     """A load succeeds after one that failed because the tokens were refused."""
     world = begin(Emulator(30, 7))
     good, world.emulator.refresh_token = world.emulator.refresh_token, "another"
-    with pytest.raises(NotAuthorised, match="refused the tokens"):
+    with pytest.raises(NotAuthorized, match="refused the tokens"):
         world.load()
     world.emulator.refresh_token = good
     world.load()

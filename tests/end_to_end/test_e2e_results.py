@@ -80,7 +80,7 @@ def test_a_failed_load_has_an_error(letters: Letters, world: World, schema: Any)
     found = read(done.out, schema)
     assert set(found) == KEYS | {"error"}
     assert (done.code, done.err) == (3, f"letters: {REFUSED}\n")
-    assert found["error"] == failure("NotAuthorised", REFUSED, 3)
+    assert found["error"] == failure("NotAuthorized", REFUSED, 3)
     assert (found["load_id"], found["tables"], found["listings"]) == (None, {}, [])
     assert (found["place"], found["dataset"]) == (str(world.place), "letters_data")
 
@@ -162,7 +162,7 @@ def test_on_failure_gets_the_object_once(letters: Letters, world: World, schema:
     done = letters("load", "--json", "--quiet", "--on-failure", "cat | tee -a failures.jsonl >&2")
     told = Path("failures.jsonl").read_text()
     assert told.rstrip("\n") == done.out.rstrip("\n")
-    assert read(f"{told}\n", schema)["error"] == failure("NotAuthorised", REFUSED, 3)
+    assert read(f"{told}\n", schema)["error"] == failure("NotAuthorized", REFUSED, 3)
     assert (done.code, ACCESS in told, REFRESH in told) == (3, False, False)
 
 
@@ -170,7 +170,7 @@ def test_on_failure_needs_no_json(letters: Letters, world: World, schema: Any) -
     """The command of `--on-failure` gets the result also without `--json`, when stdout stays empty."""
     world.emulator.access_token = "another"
     assert letters("load", "--quiet", "--on-failure", "cat > failure.json").out == ""
-    assert read(Path("failure.json").read_text() + "\n", schema)["error"]["kind"] == "NotAuthorised"
+    assert read(Path("failure.json").read_text() + "\n", schema)["error"]["kind"] == "NotAuthorized"
 
 
 def test_on_failure_is_not_called_after_a_good_load(letters: Letters, world: World) -> None:

@@ -48,7 +48,7 @@ def test_the_ledger_lists_good_and_failed_runs(letters: Letters, world: World) -
         world.emulator.access_token = f"another {number}"
         assert letters("load", "--quiet").code == 3
     found = listed(letters)
-    good, failed = {"templates": ["exact"], "contacts": ["exact"]}, ("NotAuthorised", 3)
+    good, failed = {"templates": ["exact"], "contacts": ["exact"]}, ("NotAuthorized", 3)
     assert [ending(each) for each in found] == [failed, good] * 3
     assert {(each["destination"], each["place"], each["dataset"]) for each in found} == {
         ("duckdb", str(world.place), "letters_data")
@@ -71,7 +71,7 @@ def test_the_table_shows_a_line_for_each_run(world: World) -> None:
     head, *rows = [re.split(" *[│┃] *", line)[1:-1] for line in lines if line.startswith(("│", "┃"))]
     assert head == ["started (UTC)", "outcome", "rows", "seconds", "dataset", "where"]
     assert [(*row[1:3], *row[4:]) for row in rows] == [
-        ("NotAuthorised (exit code 3)", "", "spring", place),
+        ("NotAuthorized (exit code 3)", "", "spring", place),
         ("exact", "52", "letters_data", place),
     ]
 

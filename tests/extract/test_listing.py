@@ -14,7 +14,7 @@ from letters_source.errors import (
     LettersError,
     ListingShrank,
     MalformedResponse,
-    NotAuthorised,
+    NotAuthorized,
     ServiceRejected,
     ServiceUnreachable,
 )
@@ -129,7 +129,7 @@ def test_a_small_page_is_requested_where_a_large_one_fails_by_its_size(
         ServiceRejected("contacts: not found", status=404),
         ServiceUnreachable("contacts: no route"),
         MalformedResponse("contacts: not JSON"),
-        NotAuthorised("contacts: refused the tokens", status=401),
+        NotAuthorized("contacts: refused the tokens", status=401),
     ],
     ids=repr,
 )

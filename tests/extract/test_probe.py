@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from letters_source.config.settings import Settings
-from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorized, ServiceRejected, ServiceUnreachable
 from letters_source.extract.probe import (
     LARGEST_PAGE,
     TRIALS,
@@ -66,7 +66,7 @@ def test_a_filter_s_effect_shows_in_the_count(whole: int, counts: tuple[int, ...
     ("error", "effect", "cell"),
     [
         (ServiceRejected("no", status=400), Effect("refused", 400, "no"), "refused 400"),
-        (NotAuthorised("no", status=403), Effect("refused", 403, "no"), "refused 403"),
+        (NotAuthorized("no", status=403), Effect("refused", 403, "no"), "refused 403"),
         (ServiceUnreachable("gone", status=500), Effect("failed", 500, "gone"), "failed 500"),
         (ServiceUnreachable("gone"), Effect("failed", None, "gone"), "failed"),
         (MalformedResponse("odd"), Effect("failed", None, "odd"), "failed"),
@@ -180,7 +180,7 @@ def test_a_service_that_refuses_every_page_has_no_largest() -> None:
     assert find_largest_page(1_000, refuse) == 0
 
 
-@pytest.mark.parametrize("error", [ServiceUnreachable(""), MalformedResponse(""), NotAuthorised("")])
+@pytest.mark.parametrize("error", [ServiceUnreachable(""), MalformedResponse(""), NotAuthorized("")])
 def test_the_search_for_the_largest_page_ends_at_a_failure(error: LettersError) -> None:
     """The search for the largest page ends at a failure with the largest page returned before."""
 

@@ -11,7 +11,7 @@ from letters_source import (
     IncompleteListing,
     ListingUnpaged,
     MalformedResponse,
-    NotAuthorised,
+    NotAuthorized,
     ServiceRejected,
     ServiceUnreachable,
     WrongCount,
@@ -131,7 +131,7 @@ def test_f07_refused_tokens_end_the_load_at_once(world: World, listing: str, sta
     """Refused tokens end the load after one request of the listing, in an error that names the keys to set."""
     world.emulator.canned.always(When(listing), Reply.of({"message": "no"}, status))
     asked = len(world.emulator.hits)
-    assert str(refused(world, NotAuthorised)) == (
+    assert str(refused(world, NotAuthorized)) == (
         f"{listing} page 0: the service refused the tokens ({status}): no; "
         "set new sources.letters.access_token and refresh_token."
     )
@@ -142,7 +142,7 @@ def test_f75_a_refresh_token_refused_for_contacts_leaves_templates_unloaded_too(
     """Templates that were read well are not loaded when contacts are refused."""
     world.emulator.refresh_token = "another"
     world.emulator.templates.grow()
-    refused(world, NotAuthorised)
+    refused(world, NotAuthorized)
 
 
 def test_f05_a_refused_request_is_not_repeated(world: World) -> None:
@@ -218,7 +218,7 @@ def test_f07_an_expired_access_token_is_refused_before_the_first_request(world: 
     """A JWT that has expired ends the load before any request, in an error that does not quote it."""
     expired = jwt.encode({"exp": 1_700_000_000}, "a key of thirty-two letters or more")
     asked = len(world.emulator.hits)
-    error = refused(world, NotAuthorised, access_token=expired)
+    error = refused(world, NotAuthorized, access_token=expired)
     assert str(error) == (
         "The access token expired at 2023-11-14 22:13:20 UTC; set a new sources.letters.access_token."
     )

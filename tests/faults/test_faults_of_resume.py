@@ -13,7 +13,7 @@ from commands import start_command
 from shelves import amend
 from worlds import ACCESS, REFRESH, Begin, World
 
-from letters_source.errors import NotAuthorised
+from letters_source.errors import NotAuthorized
 from letters_source.pagination.readings import Window
 from letters_source.pagination.resumption import sample
 from programmable_emulator import Emulator
@@ -60,7 +60,7 @@ def stop(world: World) -> None:
         world.emulator.access_token = "another"
 
     at_request(world, refuse)
-    with pytest.raises(NotAuthorised):
+    with pytest.raises(NotAuthorized):
         world.load(only=["contacts"])
     world.emulator.access_token = ACCESS
 

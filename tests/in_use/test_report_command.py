@@ -65,7 +65,7 @@ def test_it_shows_the_last_runs_of_its_file(world: World, letters: Letters, brow
         assert look.texts("#runs td:last-child") == [
             "exact",
             "SettingsError (exit code 2)",
-            "NotAuthorised (exit code 3)",
+            "NotAuthorized (exit code 3)",
             "exact",
         ]
         assert look.texts("#runs td:nth-child(2)") == ["1", NONE, NONE, "2"]

@@ -96,7 +96,7 @@ def test_a_failed_load_is_an_error_of_its_spans(world: World, collector: Collect
     world.emulator.access_token = "another"
     assert run_command("load", "--quiet", "--tag", "canary-tag", "--only", "contacts").code == 3
     failed = {span.name: span.attributes["error.type"] for span in collector.spans if span.failed}
-    assert failed["letters.load"] == failed["letters.listing"] == "NotAuthorised"
+    assert failed["letters.load"] == failed["letters.listing"] == "NotAuthorized"
     assert {span.name for span in collector.spans if not span.failed} == {"letters.preflight"}
     assert collector.counters == {("letters.requests", "contacts"): 1, ("letters.retries", "contacts"): 0}
     assert not any(secret.encode() in body for secret in (ACCESS, REFRESH, "canary-tag") for body in collector.bodies)

@@ -18,7 +18,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from letters_source.decode.page import Page, decode_page
-from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorized, ServiceRejected, ServiceUnreachable
 from letters_source.service import deadline as timed
 from letters_source.service.client import CHUNK_BYTES, MAX_BODY_BYTES, READ_SECONDS, Client
 from letters_source.service.listings import (
@@ -259,7 +259,7 @@ def test_a_refused_request_is_not_sent_again(
 def test_refused_tokens_are_read_again_once(client: Client, emulator: Emulator, status: int) -> None:
     """A refused request is not sent again if the secrets still hold the refused tokens."""
     emulator.canned.always(When(), Reply.of({"message": "token revoked"}, status))
-    assert problem(client, NotAuthorised) == (
+    assert problem(client, NotAuthorized) == (
         f"contacts page 0: the service refused the tokens ({status}): token revoked; "
         "set new sources.letters.access_token and refresh_token."
     )
@@ -278,7 +278,7 @@ def test_a_rotated_token_that_is_refused_too_ends_the_run(emulator: Emulator) ->
     """Secrets are not read a third time if the new tokens are refused too."""
     tokens = [Tokens(f"old-{number}", "old") for number in range(3)]
     with emulator.serve() as base_url, client_of(base_url, *tokens) as client:
-        assert problem(client, NotAuthorised) == (
+        assert problem(client, NotAuthorized) == (
             "contacts page 0: the service refused the tokens (401): Access token missing or invalid; "
             "set new sources.letters.access_token and refresh_token."
         )

@@ -15,7 +15,7 @@ from letters_source.errors import (
     ListingShrank,
     ListingUnpaged,
     MalformedResponse,
-    NotAuthorised,
+    NotAuthorized,
     ServiceUnreachable,
     SettingsError,
     SharedIds,
@@ -49,7 +49,7 @@ def test_the_tree_in_the_docstring_is_that_of_the_classes() -> None:
     [
         SettingsError("page_size must be a whole number.", key="sources.letters.page_size", problem="must be"),
         DestinationInUse("letters.duckdb is open in another process"),
-        NotAuthorised("templates page 0: refused", status=401),
+        NotAuthorized("templates page 0: refused", status=401),
         IncompleteListing("contacts", "rows are missing", **FOUND),
         ListingUnpaged("contacts", "page 3 repeats page 0", **FOUND),
         ListingShrank("contacts", 36, 10, "set sources.letters.max_shrink to 1"),

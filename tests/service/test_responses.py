@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import requests
 
-from letters_source.errors import LettersError, MalformedResponse, NotAuthorised, ServiceRejected, ServiceUnreachable
+from letters_source.errors import LettersError, MalformedResponse, NotAuthorized, ServiceRejected, ServiceUnreachable
 from letters_source.service.listings import LISTINGS
 from letters_source.service.page_request import PageRequest
 from letters_source.service.responses import (
@@ -101,7 +101,7 @@ def test_every_status_has_a_meaning() -> None:
     meanings = {status: type(meaning(status)) for status in STATUSES if status != 200}
     assert {status for status, kind in meanings.items() if kind is Again} == AGAIN - {429, 503}
     assert {status for status, kind in meanings.items() if kind is SlowDown} == {429, 503}
-    assert {status for status, kind in meanings.items() if kind is NotAuthorised} == {401, 403}
+    assert {status for status, kind in meanings.items() if kind is NotAuthorized} == {401, 403}
     malformed = {status for status, kind in meanings.items() if kind is MalformedResponse}
     assert malformed == {status for status in STATUSES if 200 < status < 300}
     rejected = {status for status, kind in meanings.items() if kind is ServiceRejected}
@@ -166,7 +166,7 @@ def test_refused_tokens_are_told_with_the_services_words() -> None:
         "contacts page 7: the service refused the tokens (403): token has expired; "
         "set new sources.letters.access_token and refresh_token."
     )
-    assert isinstance(error, NotAuthorised)
+    assert isinstance(error, NotAuthorized)
     assert error.status == 403
 
 
@@ -229,7 +229,7 @@ def test_words_of_a_failure_that_may_pass_are_kept_for_the_last_try() -> None:
         (MalformedResponse("", transient=True), False),
         (ServiceUnreachable("", may_be_size=True), True),
         (ServiceUnreachable(""), False),
-        (NotAuthorised("", status=401), False),
+        (NotAuthorized("", status=401), False),
     ],
 )
 def test_a_smaller_page_may_succeed_after_some_errors(error: LettersError, *, expected: bool) -> None:

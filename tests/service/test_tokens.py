@@ -8,7 +8,7 @@ from typing import Any
 import jwt
 import pytest
 
-from letters_source.errors import NotAuthorised, SettingsError
+from letters_source.errors import NotAuthorized, SettingsError
 from letters_source.service.tokens import Tokens, TokenSource, check_expiry, check_tokens, expiry
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -42,7 +42,7 @@ def test_a_token_that_has_expired_is_refused() -> None:
     """The error for an expired token gives the time and the setting, and does not quote the token."""
     for after in (timedelta(0), -timedelta(seconds=1), -timedelta(days=400)):
         old = ending(after)
-        with pytest.raises(NotAuthorised) as caught:
+        with pytest.raises(NotAuthorized) as caught:
             check_expiry(old, NOW)
         assert str(caught.value) == (
             f"The access token expired at {NOW + after:%Y-%m-%d %H:%M:%S} UTC; set a new sources.letters.access_token."
@@ -129,7 +129,7 @@ def test_fit_tokens_are_given_back() -> None:
 
 def test_an_expired_access_token_is_refused_before_anything_is_sent() -> None:
     """An expired access token is refused, and the expiry of a refresh token is left to the service."""
-    with pytest.raises(NotAuthorised, match=r"^The access token expired at 1970-01-01 00:00:01 UTC; "):
+    with pytest.raises(NotAuthorized, match=r"^The access token expired at 1970-01-01 00:00:01 UTC; "):
         check_tokens(Tokens(token(exp=1), "r"))
     assert check_tokens(Tokens("a", token(exp=1))).access == "a"
 
@@ -180,7 +180,7 @@ def test_secrets_that_cannot_be_read_again_do_not_help() -> None:
 def test_renewed_tokens_are_checked_too() -> None:
     """A renewed token that has expired is refused."""
     source = TokenSource(FIRST, Vault(Tokens(token(exp=1), "r")))
-    with pytest.raises(NotAuthorised, match=r"^The access token expired at 1970-01-01 00:00:01 UTC; "):
+    with pytest.raises(NotAuthorized, match=r"^The access token expired at 1970-01-01 00:00:01 UTC; "):
         source.renew(FIRST)
     assert source.current() == FIRST
 
@@ -208,9 +208,9 @@ def test_other_errors_of_the_reading_are_told() -> None:
     """Only missing settings count as nothing to read; other errors are raised."""
 
     def read_again() -> Tokens:
-        raise NotAuthorised("canary")
+        raise NotAuthorized("canary")
 
     source = TokenSource(FIRST, read_again)
-    with pytest.raises(NotAuthorised, match=r"^canary$"):
+    with pytest.raises(NotAuthorized, match=r"^canary$"):
         source.renew(FIRST)
     assert source.current() == FIRST
