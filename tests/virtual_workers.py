@@ -15,7 +15,7 @@ from letters_source.config.settings import Settings
 from letters_source.pagination.chain import Chain, evidence_of
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import plan_ranges, read_linked
-from letters_source.pagination.readings import Reading, Window, count_strays, distinct_keys
+from letters_source.pagination.readings import Reading, Window, count_displaced, distinct_keys
 from letters_source.pagination.windows import LEAST_OVERLAP, NotContinuous, next_window
 from letters_source.service.pacing import ConcurrencyLimit, RequestRate
 from simulated_service import Scenario, SimulatedService
@@ -249,6 +249,6 @@ def read_rows(fleet: Fleet, seed: int = 1) -> Run:
     parts = [simulation.shown[one] for one in evidence]
     readings = [reading for part in parts for reading in part]
     keys = {key for reading in readings for key in reading.keys.to_pylist()}
-    fault = find_fault(evidence, Listed(distinct_keys(readings), count_strays(parts[1:])))
+    fault = find_fault(evidence, Listed(distinct_keys(readings), count_displaced(parts[1:])))
     assert fault or listing.stayed <= keys, "a row that stayed was missed"
     return simulation.result(fault)

@@ -67,13 +67,15 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
     if fitting := read_fitting(body, listing):
         count, columns = fitting
         return Page(count, to_batch(columns, listing, number), Notes())
-    body, data, halves = read_envelope(body, where)
+    body, data, surrogates = read_envelope(body, where)
     check_rows(body, data.rows, where)
     try:
         columns, notes = read_rows(data.rows, listing)
     except RecursionError:
         raise too_deep(where) from None
-    return Page(data.count, to_batch(columns, listing, number), notes + Notes(misfits=halves, halves=halves))
+    return Page(
+        data.count, to_batch(columns, listing, number), notes + Notes(misfits=surrogates, surrogates=surrogates)
+    )
 
 
 def read_fitting(body: bytes, listing: str) -> tuple[int, dict[str, pa.Array]] | None:
@@ -104,10 +106,10 @@ def read_envelope(body: bytes, where: str) -> tuple[bytes, Data[msgspec.Raw], in
     try:
         return body, read_data(body, where), 0
     except MalformedResponse:
-        mended, halves = mend_surrogates(body)
-        if not halves:
+        repaired, surrogates = replace_surrogates(body)
+        if not surrogates:
             raise
-    return mended, read_data(mended, where), halves
+    return repaired, read_data(repaired, where), surrogates
 
 
 def read_data(body: bytes, where: str) -> Data[msgspec.Raw]:
@@ -137,10 +139,10 @@ def not_json(body: bytes, where: str) -> MalformedResponse:
     return MalformedResponse(f"{where}: expected JSON, got {len(body)} bytes of something else.", transient=True)
 
 
-def mend_surrogates(body: bytes) -> tuple[bytes, int]:
+def replace_surrogates(body: bytes) -> tuple[bytes, int]:
     """Replace unpaired surrogates, which JSON can escape but text cannot hold, with U+FFFD; return how many."""
-    halves = sum(1 for escape in _ESCAPES.finditer(body) if escape[1])
-    return _ESCAPES.sub(lambda escape: b"\\ufffd" if escape[1] else escape[0], body), halves
+    surrogates = sum(1 for escape in _ESCAPES.finditer(body) if escape[1])
+    return _ESCAPES.sub(lambda escape: b"\\ufffd" if escape[1] else escape[0], body), surrogates
 
 
 def nesting(body: bytes) -> int:

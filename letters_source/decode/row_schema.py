@@ -27,14 +27,14 @@ class Notes:
     kept: Counter[str] = field(default_factory=Counter)  # how often each field was kept in `undocumented`
     misfits: int = 0  # how many of those values were of documented fields
     numbers: Counter[str] = field(default_factory=Counter)  # how often a number became text, by field
-    halves: int = 0  # how many unpaired surrogates became U+FFFD; they count as misfits too
+    surrogates: int = 0  # how many unpaired surrogates became U+FFFD; they count as misfits too
 
     def __add__(self, other: "Notes") -> "Notes":
         return Notes(
             few(self.kept + other.kept),
             self.misfits + other.misfits,
             few(self.numbers + other.numbers),
-            self.halves + other.halves,
+            self.surrogates + other.surrogates,
         )
 
 

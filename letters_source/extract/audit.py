@@ -81,8 +81,8 @@ def log_outcome(
     logger.log(level, "%s: %s, %s; requests: %d, seconds: %.1f", task.title, *figures)
     if rejected:
         logger.warning("%s: %s without a usable id, %s", task.title, counted(rejected), rejected_were)
-    if notes.halves:
-        logger.warning("%s: %s replaced by U+FFFD", task.title, counted(notes.halves, "unpaired surrogate"))
+    if notes.surrogates:
+        logger.warning("%s: %s replaced by U+FFFD", task.title, counted(notes.surrogates, "unpaired surrogate"))
 
 
 def by_plain_name(times: Counter[str]) -> Counter[str]:

@@ -142,7 +142,7 @@ def ask_count(client: Client, listing: str, key: str, filters: Mapping[str, str]
 def estimate(name: str, settings: Settings, page: Page, latency: float) -> ListingFindings:
     """Return what page 0 of a listing tells about a load of it."""
     pages = pages_of(page.count, page.rows.num_rows)
-    # the fence's readings alone prove up to three pages exact
+    # the recheck's readings alone prove up to three pages exact
     walks = 2 if settings.proof == "exact" and pages > 3 else 1
     requests = walks * pages + 2 if pages > 1 else 1
     return ListingFindings(
@@ -151,6 +151,6 @@ def estimate(name: str, settings: Settings, page: Page, latency: float) -> Listi
         page_size=page.rows.num_rows if pages > 1 else None,
         requests=requests,
         latency=latency,
-        # the first and last page are read one after the other; the two of the fence are counted the same way
+        # the first and last page are read one after the other; the two of the recheck are counted the same way
         seconds=latency * (min(requests, 4) + max(0, requests - 4) / settings.max_workers),
     )

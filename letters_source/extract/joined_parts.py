@@ -21,7 +21,7 @@ from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.reader import row_keys
-from letters_source.pagination.readings import Reading, count_strays, distinct_keys
+from letters_source.pagination.readings import Reading, count_displaced, distinct_keys
 from letters_source.pagination.verdicts import Verdict, incomplete, keep_once
 from letters_source.pagination.windows import NotContinuous
 
@@ -121,7 +121,7 @@ def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
     order = sorted(range(len(read)), key=lambda place: (read[place].started_at, place))
     readings = [reading_of(parts, *each) for each in zip(files, linked, np.argsort(order).tolist(), strict=True)]
     rows = distinct_keys(readings)
-    fault = fault or find_fault(linked, Listed(rows, count_strays([[reading] for reading in readings[1:]])))
+    fault = fault or find_fault(linked, Listed(rows, count_displaced([[reading] for reading in readings[1:]])))
     if fault:
         raise incomplete(task.title, fault, readings)
     mended, overlap = sum(one.mended for one in linked), max(one.overlap for one in linked)

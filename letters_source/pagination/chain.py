@@ -52,7 +52,7 @@ class Chain:
     overlap: int = 0
     mended: int = 0
     has_moved: bool = False
-    stray: str | None = None
+    displaced: str | None = None
     first: Link | None = None
     last: Link | None = None
     _end: int = 0
@@ -159,8 +159,8 @@ class Chain:
             return None
         shared = compare(left.reading, right.reading)
         self.has_moved |= shared.has_moved
-        if self.stray is None:
-            self.stray = shared.stray
+        if self.displaced is None:
+            self.displaced = shared.displaced
         self._widen(shared.shift + LEAST_OVERLAP)
         return shared.is_link
 
@@ -206,7 +206,7 @@ def evidence_of(chain: Chain) -> Evidence:
         has_moved=chain.has_moved,
         mended=chain.mended,
         overlap=chain.overlap,
-        stray=moved_row(readings) or chain.stray,
+        displaced=moved_row(readings) or chain.displaced,
     )
 
 

@@ -19,15 +19,15 @@ from letters_source.pagination.readings import (
 )
 
 
-def is_stable(walk: Sequence[Reading], fence: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
+def is_stable(walk: Sequence[Reading], recheck: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
     """Return whether one walk is complete: one count throughout, as many distinct keys, first and last page unchanged.
 
     This proof holds if rows are added at one end of the listing. If rows are added anywhere while as many are deleted,
     only the certificate is reliable.
     """
-    counts = {reading.count for reading in (*walk, *fence)}
+    counts = {reading.count for reading in (*walk, *recheck)}
     pages = {reading.page: reading for reading in walk}
-    unchanged = all(again.page in pages and again.keys.equals(pages[again.page].keys) for again in fence)
+    unchanged = all(again.page in pages and again.keys.equals(pages[again.page].keys) for again in recheck)
     if len(counts) > 1 or not unchanged:
         return False
     # a row without an id on two pages may have moved, and another the other way: the walk before must agree

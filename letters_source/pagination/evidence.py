@@ -82,7 +82,7 @@ class Evidence:
     has_moved: bool
     mended: int
     overlap: int
-    stray: str | None = None  # a row that changed its place among the others, or is listed twice
+    displaced: str | None = None  # a row that changed its place among the others, or is listed twice
 
     @property
     def first(self) -> Edge:
@@ -111,22 +111,22 @@ def joint(left: Evidence, right: Evidence) -> Overlap:
 class Listed:
     """What comparing all rows of all ranges shows.
 
-    Strays are ids that are in two ranges and not in each between them, the front aside. Rows are different by their
+    Displaced are ids that are in two ranges and not in each between them, the front aside. Rows are different by their
     ids, or by their texts if they have no id.
     """
 
     rows: int
-    strays: int
+    displaced: int
 
 
 def find_fault(evidence: Sequence[Evidence], listed: Listed) -> str | None:
     """Return why linked ranges, the front first, do not prove that no row that stayed was missed; None if they do."""
     front, *ranges = evidence
-    if (stray := find_stray(evidence)) is not None:
-        return f"its rows changed order or are listed twice{example(stray)}"
+    if (displaced := find_displaced(evidence)) is not None:
+        return f"its rows changed order or are listed twice{example(displaced)}"
     if repeat := repeated_window(ranges):
         return repeat
-    if listed.strays:
+    if listed.displaced:
         return "its rows changed order or are listed twice"
     missing, grown = front.count - listed.rows, growth_of(evidence)
     if missing > grown:
@@ -156,10 +156,10 @@ def is_still(evidence: Sequence[Evidence], rows: int) -> bool:
     return not have_moved(evidence) and counts_of(evidence) == {rows}
 
 
-def find_stray(evidence: Sequence[Evidence]) -> str | None:
+def find_displaced(evidence: Sequence[Evidence]) -> str | None:
     """Return a row that changed its place among the others, or is listed twice, if one is known."""
-    strays = *(one.stray for one in evidence), *(each.stray for each in joints(evidence))
-    return next((stray for stray in strays if stray is not None), None)
+    rows = *(one.displaced for one in evidence), *(each.displaced for each in joints(evidence))
+    return next((row for row in rows if row is not None), None)
 
 
 def repeated_window(ranges: Sequence[Evidence]) -> str | None:

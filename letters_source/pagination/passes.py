@@ -21,7 +21,7 @@ class Walk:
     # whether to end at the first sign of a change, if pages are large enough to overlap
     until_changed: bool = field(default=False, init=False)
     readings: list[Reading] = field(default_factory=list)
-    fence: list[Reading] = field(default_factory=list)  # the first and the last page, read again at the end
+    rechecked: list[Reading] = field(default_factory=list)  # the first and the last page, read again at the end
     count: int = 0
     newest: int = -1
     first_empty: float = math.inf
@@ -60,10 +60,10 @@ class Walk:
         if self.last_page:
             self._read(self.middle_pages())
 
-    def read_fence(self) -> None:
+    def recheck_ends(self) -> None:
         """Read the first and the last page again, unless the walk ended early."""
         if self.last_page and not self.ends_early:
-            self.fence = list(self.read([Window(0), Window(self.last_page)], self.number))
+            self.rechecked = list(self.read([Window(0), Window(self.last_page)], self.number))
 
     def middle_pages(self) -> Iterator[Window]:
         """Yield the pages between the first and the last, as far as the newest count says."""

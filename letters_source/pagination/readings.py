@@ -123,7 +123,7 @@ def newest_rows(readings: Sequence[Reading], coded: Sequence[Codes]) -> list[Mas
     return [(source[codes] == index) & (place[codes] == np.arange(len(codes))) for index, codes in enumerate(coded)]
 
 
-def count_strays(ranges: Sequence[Sequence[Reading]]) -> int:
+def count_displaced(ranges: Sequence[Sequence[Reading]]) -> int:
     """Return how many ids are in two ranges of a listing and not in each between them."""
     if len(ranges) < 3:
         return 0

@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from letters_source.errors import IncompleteListing, RepeatedIds, WrongCount
 from letters_source.pagination.completeness import certify, is_settled, repeats_ids
-from letters_source.pagination.evidence import Evidence, Listed, find_fault, find_stray, have_moved
+from letters_source.pagination.evidence import Evidence, Listed, find_displaced, find_fault, have_moved
 from letters_source.pagination.passes import Walk
 from letters_source.pagination.readings import (
     Mask,
     Reading,
     code_keys,
-    count_strays,
+    count_displaced,
     distinct_keys,
     distinct_rows,
     has_no_id,
@@ -65,10 +65,10 @@ def exact(readings: Sequence[Reading]) -> Verdict | None:
 
 
 def stable(readings: Sequence[Reading], walk: Walk) -> Verdict:
-    """Return the verdict of a walk without changes; rows of the first and last page come from the fence."""
-    again = {reading.page for reading in walk.fence}
+    """Return the verdict of a walk without changes; rows of the first and last page come from the recheck."""
+    again = {reading.page for reading in walk.rechecked}
     once = (reading for reading in walk.readings if reading.page not in again)
-    kept = {id(reading) for reading in (*once, *walk.fence)}
+    kept = {id(reading) for reading in (*once, *walk.rechecked)}
     return Verdict("stable", tuple(readings), tuple(id(reading) in kept for reading in readings))
 
 
@@ -94,8 +94,8 @@ class Linked:
         """Why windows alone do not prove that no row that stayed was missed; None if they do."""
         if self.failure:
             return self.failure
-        strays = count_strays([readings for _, readings in self.ranges[1:]])
-        return find_fault(self.evidence, Listed(distinct_keys(self.readings), strays))
+        displaced = count_displaced([readings for _, readings in self.ranges[1:]])
+        return find_fault(self.evidence, Listed(distinct_keys(self.readings), displaced))
 
 
 def continuous(readings: Sequence[Reading], linked: Linked) -> Verdict | None:
@@ -112,7 +112,7 @@ def continuous(readings: Sequence[Reading], linked: Linked) -> Verdict | None:
         # where nothing moved, the count is wrong or ids are listed twice
         if linked.failure or not have_moved(evidence):
             return None
-        if not show_all(readings, has_strays=find_stray(evidence) is not None):
+        if not show_all(readings, has_displaced=find_displaced(evidence) is not None):
             return None
         shown = readings
     is_first = shown is windows and {one.walk for one in windows} == {1}

@@ -104,8 +104,8 @@ def conclude(walk: Walk, readings: Sequence[Reading], before: Sequence[Reading],
     # several pages need a second reading for a certificate, a single page does not
     if (walk.number > 1 or not walk.last_page) and (verdict := exact(readings)):
         return verdict
-    walk.read_fence()
-    if proof == "continuous" and is_stable(walk.readings, walk.fence, before):
+    walk.recheck_ends()
+    if proof == "continuous" and is_stable(walk.readings, walk.rechecked, before):
         return stable(readings, walk)
     return exact(readings)
 
@@ -117,10 +117,12 @@ def overlaps_help(walk: Walk, *, may_repeat: bool) -> bool:
     may also list them twice every time; where that is to be expected (`may_repeat`), the next pass tells.
     """
     shown = {reading.page: reading.keys for reading in walk.readings}
-    is_fence_new = any(again.page not in shown or not again.keys.equals(shown[again.page]) for again in walk.fence)
+    have_ends_changed = any(
+        again.page not in shown or not again.keys.equals(shown[again.page]) for again in walk.rechecked
+    )
     rows = sum(len(reading.keys) for reading in walk.readings)
     has_moved = (walk.number > 1 or not may_repeat) and rows == walk.count > distinct_rows(walk.readings)
-    return (walk.changed or is_fence_new or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
+    return (walk.changed or have_ends_changed or has_moved) and len(walk.readings[0].keys) >= SMALLEST_PAGE
 
 
 def read_overlapping(read: Read, walk: Walk, number: int) -> Linked:

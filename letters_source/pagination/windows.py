@@ -84,22 +84,22 @@ class Overlap:
     is_link: bool
     has_moved: bool  # whether shared rows are missing from one of them, or shifted
     shift: int  # the most rows by which a shared row stands elsewhere in the listing than before
-    stray: str | None  # a row that changed its place among those shared
+    displaced: str | None  # a row that changed its place among those shared
 
 
 def compare(left: Reading, right: Reading) -> Overlap:
     """Return what two neighboring windows share, and whether that links them."""
     here, there = shared_rows(left, right)
-    stray = None
+    displaced = None
     if len(falls := np.flatnonzero(np.diff(here) <= 0)):
-        stray = str(right.keys[int(there[falls[0]])])
+        displaced = str(right.keys[int(there[falls[0]])])
         here, there = steady_rows(here, there)
     begin, end = left.window.offset, right.window.offset
     shifts = end + there - begin - here
     overlap = min(begin + len(left.keys), end + len(right.keys)) - max(begin, end)
     shift = int(np.abs(shifts).max(initial=0))
     has_moved = len(shifts) < overlap or shift > 0
-    return Overlap(share_most(left, right, here, there), has_moved, shift, stray)
+    return Overlap(share_most(left, right, here, there), has_moved, shift, displaced)
 
 
 def moved_row(readings: Sequence[Reading]) -> str | None:
@@ -113,26 +113,26 @@ def moved_row(readings: Sequence[Reading]) -> str | None:
         times[once] += np.where(here > 1, len(coded) + 1, 1)
         first[once] = np.minimum(first[once], number)
         last[once] = number
-    strays = np.flatnonzero((times > 0) & (last - first + 1 != times))
-    if not len(strays):
+    displaced = np.flatnonzero((times > 0) & (last - first + 1 != times))
+    if not len(displaced):
         return None
-    number = int(first[strays[0]])
-    place = int(np.flatnonzero(coded[number] == strays[0])[0])
+    number = int(first[displaced[0]])
+    place = int(np.flatnonzero(coded[number] == displaced[0])[0])
     return str(readings[number].keys[place])
 
 
-def show_all(readings: Sequence[Reading], *, has_strays: bool) -> bool:
+def show_all(readings: Sequence[Reading], *, has_displaced: bool) -> bool:
     """Return whether all readings of a listing show as many rows as it ever had, each of them twice on average.
 
     If each row that came or left changed the count, there never were more rows than the first count and the growth
     since. So if as many were shown, all were, wherever they moved. More are shown where rows came while as many left.
-    Then the number proves nothing about rows that moved, so none may be known to have moved (`has_strays`). In a single
-    pass, an added row can hide a missing one. To be missed by two passes, a row must move back in both.
+    Then the number proves nothing about rows that moved, so none may be known to have moved (`has_displaced`). In a
+    single pass, an added row can hide a missing one. To be missed by two passes, a row must move back in both.
     """
     counts, grown = growth(readings)
     shown, ever = distinct_keys(readings), counts[0] + grown
     is_read_twice = sum(len(reading.keys) for reading in readings) >= 2 * ever
-    return is_read_twice and (shown == ever or (shown > ever and not has_strays))
+    return is_read_twice and (shown == ever or (shown > ever and not has_displaced))
 
 
 def growth(readings: Sequence[Reading]) -> tuple[list[int], int]:

@@ -227,9 +227,9 @@ def find_outdated(home: Parts) -> list[str]:
 def judge(task: Task, linked: Sequence[Evidence], rows: DataFrame) -> tuple[VerdictName, int]:
     """Return the verdict on staged ranges and the number of different rows, or raise `IncompleteListing`."""
     behind = f.when(f.col("place") > 0, f.col("place"))
-    spans = rows.groupBy("key").agg((f.max(behind) - f.min(behind) + 1 != f.count_distinct(behind)).alias("strays"))
-    is_stray = f.col("strays") & ~f.col("key").startswith(NUL)
-    [listed] = spans.agg(f.count("*"), f.count_if(is_stray)).collect()
+    spans = rows.groupBy("key").agg((f.max(behind) - f.min(behind) + 1 != f.count_distinct(behind)).alias("displaced"))
+    is_displaced = f.col("displaced") & ~f.col("key").startswith(NUL)
+    [listed] = spans.agg(f.count("*"), f.count_if(is_displaced)).collect()
     fault = find_fault(linked, Listed(*listed))
     if fault:
         raise IncompleteListing(task.title, fault, count=linked[0].count, received=listed[0], walks=1)

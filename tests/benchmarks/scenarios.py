@@ -68,7 +68,7 @@ def pages(rows: int, page_size: int) -> int:
 
 
 def requests_needed(rows: int, page_size: int) -> int:
-    """How many requests a quiet listing takes: its pages, and two for the fence where there is more than one."""
+    """How many requests a quiet listing takes: its pages, and two for the recheck where there is more than one."""
     needed = pages(rows, page_size)
     return needed + 2 if needed > 1 else needed
 

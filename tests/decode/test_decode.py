@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from letters_source.decode.page import decode_page, mend_surrogates
+from letters_source.decode.page import decode_page, replace_surrogates
 from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import MalformedResponse
 from pages import filled, golden, page_of, page_of_text
@@ -455,7 +455,7 @@ def test_escapes_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "expected", "halves", "kept"),
+    ("sent", "expected", "surrogates", "kept"),
     [
         (r'"id": "1", "city": "\ud800"', {"id": "1", "city": "\ufffd"}, 1, ""),
         (r'"id": "1", "city": "a\uDFFFb"', {"id": "1", "city": "a\ufffdb"}, 1, ""),
@@ -465,28 +465,28 @@ def test_escapes_are_read() -> None:
         (r'"id": "1", "x": ["\uD800"], "zip": 7', {"id": "1", "zip": "7", "undocumented": r'{"x":["\ufffd"]}'}, 1, "x"),
     ],
 )  # fmt: skip
-def test_a_half_of_a_surrogate_pair_stops_nothing(sent: str, expected: dict[str, str], halves: int, kept: str) -> None:
+def test_an_unpaired_surrogate_stops_nothing(sent: str, expected: dict[str, str], surrogates: int, kept: str) -> None:
     """An unpaired surrogate, which text cannot hold, becomes U+FFFD and counts as a misfit."""
     row, notes = read_text(sent)
     assert row == expected
-    assert (notes.halves, notes.misfits, notes.kept) == (halves, halves, Counter([kept] if kept else []))
+    assert (notes.surrogates, notes.misfits, notes.kept) == (surrogates, surrogates, Counter([kept] if kept else []))
 
 
 def test_a_half_outside_the_rows_is_a_misfit_too() -> None:
     """An unpaired surrogate is replaced and counted anywhere in the page."""
     body = rb'{"message": "\ud800", "data": {"count": 1, "rows": [{"id": "1"}], "\udfff": 2}}'
-    assert read(body) == ([{"id": "1"}], Notes(misfits=2, halves=2))
+    assert read(body) == ([{"id": "1"}], Notes(misfits=2, surrogates=2))
 
 
 def test_a_half_adds_to_the_misfit_that_it_makes() -> None:
     """A timestamp with an unpaired surrogate is a misfit, and the surrogate is another."""
     row, notes = read_text(r'"id": "1", "createdAt": "2023\ud800"')
     assert row == {"id": "1", "undocumented": r'{"createdAt":"2023\ufffd"}'}
-    assert notes == Notes(Counter(["createdAt"]), misfits=2, halves=1)
+    assert notes == Notes(Counter(["createdAt"]), misfits=2, surrogates=1)
 
 
 @pytest.mark.parametrize(
-    ("body", "mended", "halves"),
+    ("body", "repaired", "surrogates"),
     [
         (rb"", rb"", 0),
         (rb"\ud83d\ude00", rb"\ud83d\ude00", 0),
@@ -503,12 +503,14 @@ def test_a_half_adds_to_the_misfit_that_it_makes() -> None:
         (rb"ud83d \ud7ff \ue000 \u00d8", rb"ud83d \ud7ff \ue000 \u00d8", 0),
     ],
 )
-def test_halves_are_told_from_pairs_and_from_escaped_backslashes(body: bytes, mended: bytes, halves: int) -> None:
+def test_surrogates_are_told_from_pairs_and_from_escaped_backslashes(
+    body: bytes, repaired: bytes, surrogates: int
+) -> None:
     """Pairs are kept, and an escaped backslash does not begin an escape."""
-    assert mend_surrogates(body) == (mended, halves)
+    assert replace_surrogates(body) == (repaired, surrogates)
 
 
-def test_halves_mend_nothing_else() -> None:
+def test_only_unpaired_surrogates_are_replaced() -> None:
     """A page that is also malformed in another way stays so, with the same error."""
     assert refusal(rb'{"data": {"count": "\ud800", "rows": []}}') == (
         ENVELOPE + "Expected `int`, got `str` - at `$.data.count`.",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from letters_source.decode.page import decode_page, mend_surrogates, read_data, read_fitting
+from letters_source.decode.page import decode_page, read_data, read_fitting, replace_surrogates
 from letters_source.decode.row_schema import Notes, to_batch
 from letters_source.decode.undocumented import read_rows
 from letters_source.tables import Table, tables_of
@@ -18,7 +18,7 @@ from pages import PAYLOADS, page_of_text
 
 LISTINGS = ("contacts", "templates")
 
-# halves of surrogate pairs are replaced before rows are read
+# unpaired surrogates are replaced before rows are read
 letters = st.characters(codec="utf-8") | st.sampled_from('\x00\n"\\/é\U0001f600')
 texts = st.text(letters, max_size=8)
 plain_texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
@@ -141,8 +141,8 @@ def test_both_ways_agree(listing: str, data: st.DataObject) -> None:
     fits(write(rows, ascii_only=data.draw(st.booleans()), separators=(",", ":")), listing)
 
 
-# written as escapes these are pairs, halves, and escaped backslashes before what only looks like one
-halves = st.lists(st.sampled_from(["\ud83d", "\ude00", "\\", "\\ud83d", "\\ude00", "a"]), max_size=8).map("".join)
+# written as escapes these are pairs, unpaired surrogates, and escaped backslashes before what only looks like one
+surrogates = st.lists(st.sampled_from(["\ud83d", "\ude00", "\\", "\\ud83d", "\\ude00", "a"]), max_size=8).map("".join)
 
 
 def whole(text: str) -> str:
@@ -150,21 +150,21 @@ def whole(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", json.loads(json.dumps(text)))
 
 
-@given(halves, halves, halves)
+@given(surrogates, surrogates, surrogates)
 @settings(derandomize=True, deadline=None, max_examples=100)
-def test_halves_of_surrogate_pairs_are_replaced_in_names_and_values(city: str, name: str, value: str) -> None:
+def test_unpaired_surrogates_are_replaced_in_names_and_values(city: str, name: str, value: str) -> None:
     """Pairs become their character; unpaired surrogates become U+FFFD, and each is counted."""
     body = write(
         [{"id": "1", "city": city, "x" + name: value}, {"id": "2", "zip": city}], ascii_only=True, separators=(",", ":")
     )
-    _, counted = mend_surrogates(body)
+    _, counted = replace_surrogates(body)
     page = decode_page(body, "contacts", 0)
     rows = page.rows.to_pylist()
     assert [rows[0]["city"], rows[1]["zip"]] == [whole(city)] * 2
     assert json.loads(rows[0]["undocumented"]) == {"x" + whole(name): whole(value)}
     # a letter of our own is not among those drawn, so each one stands for a half
     assert counted == sum(whole(text).count("\ufffd") for text in (city, city, name, value))
-    assert page.notes == Notes(Counter(["x" + whole(name)]), misfits=counted, halves=counted)
+    assert page.notes == Notes(Counter(["x" + whole(name)]), misfits=counted, surrogates=counted)
 
 
 @pytest.mark.parametrize("name", ["contacts", "templates", "contacts-surprises"])

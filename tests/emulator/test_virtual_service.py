@@ -14,8 +14,8 @@ def test_a_walk_takes_as_many_rounds_as_requests_fit(workers: int, at_once: int,
     """A walk over a hundred pages takes as many seconds as there are rounds of simultaneous requests."""
     profile = Profile(latency=1, at_once=at_once, rows=10_000)
     walk = time_walk(profile, fixed_pace(100, workers))
-    fence = 2 if workers == 1 else 1
-    assert walk.seconds == pytest.approx(1 + 1 + rounds + fence, abs=0.5)
+    recheck = 2 if workers == 1 else 1
+    assert walk.seconds == pytest.approx(1 + 1 + rounds + recheck, abs=0.5)
     assert (walk.verdict, walk.requests, walk.refused) == ("stable", 102, 0)
 
 

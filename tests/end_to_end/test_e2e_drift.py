@@ -15,7 +15,7 @@ from letters_source import IncompleteListing, letters
 from letters_source.errors import causes
 from programmable_emulator import Behavior, Drift, Emulator
 
-# where rows enter at one end the fence is enough; where they enter anywhere the certificate is asked for
+# where rows enter at one end the recheck is enough; where they enter anywhere the certificate is asked for
 DRIFTS: dict[str, tuple[Any, ...]] = {
     "insert_at_the_end": ("insert", "end", "continuous"),
     "insert_at_the_front": ("insert", "front", "continuous"),
@@ -154,7 +154,7 @@ def test_a_row_that_changes_while_it_is_read_is_loaded_as_it_was_read_last(begin
     assert {row["id"]: row["city"] for row in tables["contacts"]}["1"] == "Newtown"
 
 
-def test_a_row_deleted_before_the_fence_calls_for_another_walk(begin: Begin) -> None:
+def test_a_row_deleted_before_the_recheck_calls_for_another_walk(begin: Begin) -> None:
     """A deleted row and its labels are not loaded."""
     world = begin(Emulator(30, 1))
 

@@ -188,7 +188,7 @@ def test_the_watch_is_told_of_each_response(loaded: Loaded) -> None:
     }
 
 
-def test_the_service_is_asked_for_each_page_once_and_for_the_fence(loaded: Loaded) -> None:
+def test_the_service_is_asked_for_each_page_once_and_for_the_recheck(loaded: Loaded) -> None:
     """The first two requests are for the first and the last page, which are read again at the end."""
     emulator: Emulator = loaded.world.emulator
     assert [(hit.path.rpartition("/")[2], hit.query, hit.status) for hit in emulator.hits][:3] == [

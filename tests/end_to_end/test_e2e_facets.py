@@ -98,8 +98,8 @@ def parted(text: str) -> tuple[str, str]:
 def walked(listing: str, filters: str, count: int) -> Counter[tuple[str, str, str]]:
     """The requests of one quiet walk: each page once; where there are several, the first and the last once more."""
     pages = max(1, ceil(count / PAGE_SIZE))
-    fence = (0, pages - 1) if pages > 1 else ()
-    return Counter((listing, filters, str(page)) for page in (*range(pages), *fence))
+    recheck = (0, pages - 1) if pages > 1 else ()
+    return Counter((listing, filters, str(page)) for page in (*range(pages), *recheck))
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -195,8 +195,8 @@ def test_an_audit_counts_the_requests_of_its_value(loaded: Loaded) -> None:
     expected = {}
     for status in STATUSES:
         pages = walked("contacts", "", counts[status])
-        fence = PAGE_SIZE + counts[status] % PAGE_SIZE if pages.total() > 1 else 0
-        expected[MAILED, json.dumps({"last_mailed_status": [status]})] = (counts[status], pages.total(), fence)
+        recheck = PAGE_SIZE + counts[status] % PAGE_SIZE if pages.total() > 1 else 0
+        expected[MAILED, json.dumps({"last_mailed_status": [status]})] = (counts[status], pages.total(), recheck)
     assert requests == expected
 
 

@@ -34,7 +34,7 @@ def test_a_clamped_page_size_is_learned_from_the_first_page(begin: Begin) -> Non
 @pytest.mark.parametrize(
     ("contacts", "requests"), [(1, 1), (36, 1), (37, 1), (38, 2 + 2), (74, 2 + 2), (75, 3 + 2), (111, 3 + 2)]
 )
-def test_requests_are_the_pages_and_two_for_the_fence(begin: Begin, contacts: int, requests: int) -> None:
+def test_requests_are_the_pages_and_two_for_the_recheck(begin: Begin, contacts: int, requests: int) -> None:
     """A listing of several pages takes two requests more than it has pages, and no empty page; one page takes one."""
     world = begin(Emulator(contacts, 1))
     source = letters(**{**world.settings, "page_size": 37})

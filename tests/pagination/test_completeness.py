@@ -46,7 +46,7 @@ def test_a_walk_is_stable_when_nothing_moved() -> None:
 
 
 @pytest.mark.parametrize(
-    "fence",
+    "recheck",
     [
         [reading("ab", 3, 4, page=0), reading("c", 4, 6, page=1)],
         [reading("ba", 3, 4, page=0), reading("c", 3, 6, page=1)],
@@ -56,9 +56,9 @@ def test_a_walk_is_stable_when_nothing_moved() -> None:
     ],
     ids=["count", "order", "key", "row gone", "page never read"],
 )
-def test_a_walk_with_a_changed_fence_is_not_stable(fence: list[Reading]) -> None:
-    """Another count, order or key in the fence, or a page that the walk lacks, is a change."""
-    assert not is_stable(TWO_PAGES, fence)
+def test_a_walk_with_a_changed_recheck_is_not_stable(recheck: list[Reading]) -> None:
+    """Another count, order or key in the recheck, or a page that the walk lacks, is a change."""
+    assert not is_stable(TWO_PAGES, recheck)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from letters_source.pagination.chain import read_range
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import mend, plan_ranges
-from letters_source.pagination.readings import NUL, Reading, Window, count_strays
+from letters_source.pagination.readings import NUL, Reading, Window, count_displaced
 from letters_source.pagination.windows import NotContinuous
 from simulated_service import ConcurrentReader, Scenario, SimulatedService, Weather
 
@@ -107,8 +107,8 @@ def test_ranges_are_judged_by_their_evidence(
 
 def test_a_row_that_is_in_ranges_far_apart_has_moved() -> None:
     """A row in two ranges that are not neighbors has moved."""
-    assert count_strays([[shown("abc")], [shown("cde")], [shown("ef")]]) == 0
-    assert count_strays([[shown("abc")], [shown("cde")], [shown("efb"), shown("ab")]]) == 2
+    assert count_displaced([[shown("abc")], [shown("cde")], [shown("ef")]]) == 0
+    assert count_displaced([[shown("abc")], [shown("cde")], [shown("efb"), shown("ab")]]) == 2
     assert find_fault([one("abcd"), one("abcd"), one("def", 1, 3)], Listed(6, 1)) == MOVED
 
 

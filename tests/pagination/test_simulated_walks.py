@@ -14,7 +14,7 @@ from letters_source.errors import IncompleteListing, ServiceRejected, WrongCount
 from letters_source.pagination.chain import read_range
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import plan_ranges, read_linked
-from letters_source.pagination.readings import Reading, Window, count_strays, distinct_keys
+from letters_source.pagination.readings import Reading, Window, count_displaced, distinct_keys
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import Proof, Wanted, walk_listing
 from letters_source.pagination.windows import NotContinuous
@@ -49,7 +49,7 @@ def scenarios(kind: Kind, place: Place, proof: Proof) -> list[Scenario]:
 
 @pytest.mark.parametrize("place", ["front", "end"])
 @pytest.mark.parametrize("kind", ["insert", "delete", "swap"])
-def test_a_fence_is_never_wrong_where_rows_enter_at_one_end(kind: Kind, place: Place) -> None:
+def test_a_recheck_is_never_wrong_where_rows_enter_at_one_end(kind: Kind, place: Place) -> None:
     """In simulated walks, every accepted listing was the service's at one answer."""
     outcomes = {scenario: simulate(scenario) for scenario in scenarios(kind, place, "continuous")}
     assert [scenario for scenario, outcome in outcomes.items() if outcome.wrong] == []
@@ -311,7 +311,7 @@ def fault_of(evidence: Sequence[Evidence], shown: dict[Evidence, list[Reading]])
     """The fault of ranges whose rows were counted where they are, the front as the first."""
     parts = [shown[one] for one in evidence]
     rows = distinct_keys([reading for part in parts for reading in part])
-    return find_fault(evidence, Listed(rows, count_strays(parts[1:])))
+    return find_fault(evidence, Listed(rows, count_displaced(parts[1:])))
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_the_page_size_is_the_one_that_page_0_shows() -> None:
     assert reader.asked == [0, 4, 1, 2, 3, 0, 4]
 
 
-def test_the_fence_is_read_from_its_second_reading() -> None:
+def test_the_recheck_is_read_from_its_second_reading() -> None:
     """Rows of the first and the last page come from their newest reading."""
     verdict = quiet(ids(30)).walk()
     kept = [(reading.page, keep) for reading, keep in zip(verdict.readings, verdict.keep, strict=True)]
@@ -265,7 +265,7 @@ def test_there_are_as_many_walks_as_the_terms_allow(max_walks: int) -> None:
     ],
 )
 def test_a_count_too_high_reads_the_real_pages_and_the_first_empty_one(rows: int, total: int, walk: list[int]) -> None:
-    """Each walk reads page 0, the last page, those up to the first empty one, and the fence."""
+    """Each walk reads page 0, the last page, those up to the first empty one, and the recheck."""
     reader = quiet(ids(rows), total=total)
     error = reader.refusal()
     assert reader.asked == walk * 2
@@ -450,7 +450,7 @@ def test_a_certificate_for_a_quiet_listing_takes_two_walks() -> None:
     assert sorted(accepted_rows(verdict)) == sorted(ids(50))
 
 
-def test_a_certificate_is_not_replaced_by_a_fence() -> None:
+def test_a_certificate_is_not_replaced_by_a_recheck() -> None:
     """A listing of several pages is refused if proof `exact` is asked for and only one walk is allowed."""
     reader = quiet(ids(50))
     with pytest.raises(IncompleteListing) as caught:
@@ -464,7 +464,7 @@ def test_a_certificate_is_not_replaced_by_a_fence() -> None:
 @pytest.mark.parametrize(
     "after", [["new", *ids(49)], [*ids(49, start=1), "new"]], ids=["enters in front", "enters at the end"]
 )
-def test_a_changed_fence_leads_to_another_walk(after: list[str]) -> None:
+def test_a_changed_recheck_leads_to_another_walk(after: list[str]) -> None:
     """A row that entered while another left is seen at the first or the last page, and leads to another walk."""
     reader = changing((0, ids(50)), (5, after))
     verdict = reader.walk()
@@ -473,7 +473,7 @@ def test_a_changed_fence_leads_to_another_walk(after: list[str]) -> None:
     assert sorted(accepted_rows(verdict)) == sorted(after)
 
 
-def test_rows_that_enter_in_the_middle_can_deceive_the_fence_but_not_the_certificate() -> None:
+def test_rows_that_enter_in_the_middle_can_deceive_the_recheck_but_not_the_certificate() -> None:
     """A single walk can accept a mix of two states of the middle pages; proof `exact` accepts only one state."""
     before = ids(40)
     after = [{"id15": "new15", "id25": "new25"}.get(row, row) for row in before]

@@ -135,7 +135,7 @@ def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("totals", "shown", "has_strays", "is_all"),
+    ("totals", "shown", "has_displaced", "is_all"),
     [
         ((5, 5), "abcde", True, True),
         ((5, 5), "abcd", False, False),
@@ -150,14 +150,14 @@ def test_as_many_rows_as_ever_were_counted_are_all(
     totals: tuple[int, int],
     shown: str,
     *,
-    has_strays: bool,
+    has_displaced: bool,
     is_all: bool,
 ) -> None:
-    """Windows show all rows if they show as many as were counted; strays among more rows leave it open."""
+    """Windows show all rows if they show as many as were counted; displaced among more rows leave it open."""
     before, after = totals
     readings = [reading(shown, total=before), reading(shown, total=after, answered=3)]
-    assert show_all(readings, has_strays=has_strays) is is_all
-    assert not show_all([readings[0], reading("ab", total=after, answered=3)], has_strays=has_strays)
+    assert show_all(readings, has_displaced=has_displaced) is is_all
+    assert not show_all([readings[0], reading("ab", total=after, answered=3)], has_displaced=has_displaced)
 
 
 def test_rows_without_an_id_come_once() -> None:
