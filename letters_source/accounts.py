@@ -62,7 +62,7 @@ def each_account(
 ) -> Iterator[tuple[str, Result]]:
     """Load accounts as `run_accounts` does; yield each one with its result as soon as it is loaded."""
     if not pipelines:
-        raise SettingsError("run_accounts needs the pipeline of at least one account.")
+        raise SettingsError("run_accounts needs the pipeline of at least one account.", key="pipelines")
     copy, clock = place_of_copy(publish), Stopwatch()
     recorded = partial(failures_recorded, next(iter(pipelines.values())), clock, dataset=views)
     if copy:

@@ -172,7 +172,9 @@ def accounts_of(params: Mapping[str, Any]) -> list[str]:
     accounts = params["accounts"]
     with airflow_failures():
         if not isinstance(accounts, list) or not accounts or not all(accounts):
-            raise SettingsError(f"The parameter accounts must be a list of at least one account, got {accounts!r}.")
+            raise SettingsError(
+                f"The parameter accounts must be a list of at least one account, got {accounts!r}.", key="accounts"
+            )
     return accounts
 
 

@@ -61,7 +61,8 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
         before, now = difference(held, wanted), difference(wanted, held)
         raise SettingsError(
             f"{task.name}: the dataset {dataset} was loaded {before}, and this load is {now}; "
-            "to keep both, choose another dataset."
+            "to keep both, choose another dataset.",
+            key="dataset",
         )
 
 
@@ -94,7 +95,8 @@ def check_new_account(pipeline: dlt.Pipeline, task: Task) -> None:
         if former and former[0]["account_id"] == account:
             raise SettingsError(
                 f"{task.name}: the account {account} is in the dataset {DATASET}; to continue it there, load this "
-                f"account alone with dataset {DATASET}; to load it into {dataset}, remove {DATASET} first."
+                f"account alone with dataset {DATASET}; to load it into {dataset}, remove {DATASET} first.",
+                key="dataset",
             )
     if not task.settings.allow_shared_ids:
         with open_held(pipeline) as client:
@@ -123,7 +125,8 @@ def check_account(client: SqlClient | None, dataset: str, task: Task) -> None:
             held, wanted = (name or "the token's own" for name in (audit["account_id"], task.filters.account_id))
             raise SettingsError(
                 f"{task.name}: the dataset {dataset} holds {other} of the account {held}, and this load "
-                f"is for {wanted}; to keep both, choose another dataset."
+                f"is for {wanted}; to keep both, choose another dataset.",
+                key="dataset",
             )
 
 
@@ -150,7 +153,8 @@ def check_owner(client: SqlClient | None, dataset: str) -> None:
         columns = read_columns(client, table.name)
         if columns and LOAD_ID.name not in columns:
             raise SettingsError(
-                f"the dataset {dataset} holds a table {table.name} that is not from a load; choose another dataset."
+                f"the dataset {dataset} holds a table {table.name} that is not from a load; choose another dataset.",
+                key="dataset",
             )
 
 
@@ -161,7 +165,8 @@ def check_columns(client: SqlClient | None, dataset: str, task: Task) -> None:
     if any(columns and (ROW_HASH.name in columns) != is_versioned for columns in held):
         raise SettingsError(
             f"{task.name}: the dataset {dataset} holds tables of another mode than {task.settings.mode}, "
-            "from an unfinished load or another program; load in that mode, or choose another dataset."
+            "from an unfinished load or another program; load in that mode, or choose another dataset.",
+            key="dataset",
         )
 
 

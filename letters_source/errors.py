@@ -52,7 +52,8 @@ class LettersError(Exception):
 class SettingsError(LettersError):
     """A setting is missing or wrong, or what it names cannot be used; the message says what to change.
 
-    `key` is the full key, `sources.letters.page_size`, where the error is about one; `problem` is what is wrong with
+    `key` is the full key, `sources.letters.page_size`, or the name of an argument, `dataset`, where the error is about
+    one; `problem` is what is wrong with
     its value, without where it came from.
     """
 
@@ -86,9 +87,17 @@ class DestinationUnreachable(DestinationError):
 
 
 class LoadFailed(LettersError):
-    """The destination failed during the load, or does not hold what was read."""
+    """The destination failed during the load, or does not hold what was read.
+
+    In the second case `table` is the table that is not as it was read, and `counts` are figures by name, such as
+    `rows_expected` and `rows`; otherwise they are None and empty.
+    """
 
     may_pass = True
+
+    def __init__(self, message: str, *, table: str | None = None, counts: Mapping[str, int] | None = None) -> None:
+        self.table, self.counts = table, dict(counts or {})
+        super().__init__(message)
 
 
 class NotAuthorized(LettersError):

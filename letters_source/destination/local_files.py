@@ -22,14 +22,17 @@ def check_duckdb(file: Path) -> None:
     """Open an existing DuckDB file for writing, or check the folder of a new one."""
     if not os.path.isdir(file.parent):
         raise DestinationError(
-            f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another path."
+            f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another path.",
+            key="to",
         )
     if not is_there(file):
         check_writable(file.parent)
         return
     # DuckDB would wait forever on a pipe
     if not file.is_file():
-        raise DestinationError(f"{file} cannot be opened for writing: it is not a regular file; choose another path.")
+        raise DestinationError(
+            f"{file} cannot be opened for writing: it is not a regular file; choose another path.", key="to"
+        )
     check_space(file.parent)
     try:
         duckdb.connect(str(file)).close()
@@ -37,7 +40,7 @@ def check_duckdb(file: Path) -> None:
         what = f"{file} cannot be opened for writing: {reason(error)}"
         if "set lock" in str(error):
             raise DestinationInUse(what) from None
-        raise DestinationError(f"{what}; choose another path.") from None
+        raise DestinationError(f"{what}; choose another path.", key="to") from None
 
 
 def is_there(file: Path) -> bool:
@@ -47,7 +50,7 @@ def is_there(file: Path) -> bool:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not file.is_symlink():
             return False
-        raise DestinationError(f"{file} cannot be reached: {error.strerror}; choose another path.") from None
+        raise DestinationError(f"{file} cannot be reached: {error.strerror}; choose another path.", key="to") from None
     return True
 
 
@@ -67,18 +70,19 @@ def check_folder(folder: Path) -> None:
     # os.path.exists returns False below an inaccessible folder, where pathlib raises
     nearest = next(place for place in (folder, *folder.parents) if os.path.exists(place))
     if not os.path.isdir(nearest):
-        raise DestinationError(f"{nearest} is a file, not a folder; choose another path.")
+        raise DestinationError(f"{nearest} is a file, not a folder; choose another path.", key="to")
     check_writable(nearest)
 
 
 def check_spelling(folder: Path, form: str | None) -> None:
     """Check that a folder's path has no character that dlt or Iceberg misreads as a glob pattern or a URL escape."""
     if set(str(folder)) & set("[]*?"):
-        raise DestinationError(f"{folder}: dlt reads [, ], * and ? as wildcards; choose another path.")
+        raise DestinationError(f"{folder}: dlt reads [, ], * and ? as wildcards; choose another path.", key="to")
     if form == "iceberg" and folder.as_uri() != f"file://{folder}":
         raise DestinationError(
             f"{folder}: Iceberg cannot write to a path with spaces or other characters that URLs escape; "
-            "choose another path."
+            "choose another path.",
+            key="to",
         )
 
 
@@ -88,7 +92,8 @@ def check_format(dataset: Path, form: str | None) -> None:
         found = format_of(dataset / table.name)
         if found not in (None, form or "parquet"):
             raise DestinationError(
-                f"{dataset} holds {table.name} as {found}: load with destination {found}, or choose another path."
+                f"{dataset} holds {table.name} as {found}: load with destination {found}, or choose another path.",
+                key="to",
             )
 
 

@@ -66,7 +66,9 @@ def make_pipeline(
     check_dataset(kind, dataset)
     place = absolute_place(kind, to)
     if kind == "duckdb" and catalog_of(place) in (dataset, f"{dataset}_staging"):
-        raise DestinationError(f"A DuckDB file named {Path(place).name} cannot hold the dataset {dataset}: rename one.")
+        raise DestinationError(
+            f"A DuckDB file named {Path(place).name} cannot hold the dataset {dataset}: rename one.", key="to"
+        )
     parts = (name, dataset if dataset != DATASET else "", kind if kind != "duckdb" else "")
     full_name, destination = "_".join(filter(None, parts)), make_destination(kind, place)
     try:
@@ -87,16 +89,21 @@ def unusable(error: OSError) -> DestinationError:
 def check_dataset(kind: Kind, dataset: str) -> None:
     """Check the kind of a destination and the name of a dataset in it, or raise `DestinationError`."""
     if kind not in DEFAULT_PLACES:
-        raise DestinationError(f"The destination must be one of {', '.join(DEFAULT_PLACES)}, got {kind}.")
+        raise DestinationError(f"The destination must be one of {', '.join(DEFAULT_PLACES)}, got {kind}.", key="kind")
     if not re.fullmatch("[a-z][a-z0-9]*(_[a-z0-9]+)*", dataset) or len(dataset) > LONGEST_NAME:
         raise DestinationError(
             "The dataset's name must start with a letter and contain only lowercase letters, digits and single "
-            f"underscores between them, at most {LONGEST_NAME} characters (got {dataset})."
+            f"underscores between them, at most {LONGEST_NAME} characters (got {dataset}).",
+            key="dataset",
         )
     if dataset.endswith("_staging"):
-        raise DestinationError(f"{dataset} ends in _staging, like dlt's staging datasets: choose another dataset.")
+        raise DestinationError(
+            f"{dataset} ends in _staging, like dlt's staging datasets: choose another dataset.", key="dataset"
+        )
     if kind == "duckdb" and dataset in RESERVED:
-        raise DestinationError(f"{dataset} is reserved for DuckDB or for views over accounts: choose another dataset.")
+        raise DestinationError(
+            f"{dataset} is reserved for DuckDB or for views over accounts: choose another dataset.", key="dataset"
+        )
 
 
 def absolute_place(kind: Kind, to: Path | str | None) -> str:
@@ -113,11 +120,12 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
         # through a link, DuckDB could open a file twice and would write its WAL next to the link
         return os.path.realpath(place)
     if not rest.strip("/"):
-        raise DestinationError(f"{place} has no bucket name: write {scheme}://bucket/folder.")
+        raise DestinationError(f"{place} has no bucket name: write {scheme}://bucket/folder.", key="to")
     if kind == "duckdb":
         raise DestinationError(
             f"{place} is not a local path: use buckets with another destination: parquet, delta or iceberg; "
-            "to load elsewhere, pass your own dlt pipeline to run()."
+            "to load elsewhere, pass your own dlt pipeline to run().",
+            key="to",
         )
     return place
 
@@ -138,10 +146,14 @@ def account_pipelines(
     datasets = {account: account_dataset(dataset, account) for account in accounts}
     if len(set(datasets.values())) < len(accounts):
         shown = ", ".join(map(str, accounts))
-        raise DestinationError(f"Two of the accounts {shown} would share a dataset; load one into another dataset.")
+        raise DestinationError(
+            f"Two of the accounts {shown} would share a dataset; load one into another dataset.", key="accounts"
+        )
     views = schema_of_views(dataset)
     if kind == "duckdb" and views in (*datasets.values(), catalog_of(absolute_place(kind, to))):
-        raise DestinationError(f"{views} is reserved for views over accounts: no account or file can use this name.")
+        raise DestinationError(
+            f"{views} is reserved for views over accounts: no account or file can use this name.", key="dataset"
+        )
     return {account: make_pipeline(kind, to, name) for account, name in datasets.items()}
 
 

@@ -34,18 +34,20 @@ def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
         raise DestinationError(f"publish {problem}.", key="publish", problem=problem)
     if catalog_of(file) in (pipeline.dataset_name, f"{pipeline.dataset_name}_staging", *RESERVED):
         raise DestinationError(
-            f"DuckDB cannot tell {file.name} from a dataset of that name: choose another file for readers."
+            f"DuckDB cannot tell {file.name} from a dataset of that name: choose another file for readers.",
+            key="publish",
         )
     if os.path.isdir(file):
-        raise DestinationError(f"{file} is a folder: choose another file for readers.")
+        raise DestinationError(f"{file} is a folder: choose another file for readers.", key="publish")
     if not os.path.isdir(file.parent):
         raise DestinationError(
             f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another "
-            "file for readers."
+            "file for readers.",
+            key="publish",
         )
     if os.path.exists(file) and not is_duckdb_file(file):
         raise DestinationError(
-            f"{file} is not a DuckDB file and would be overwritten: choose another file for readers."
+            f"{file} is not a DuckDB file and would be overwritten: choose another file for readers.", key="publish"
         )
     check_writable(file.parent, "file for readers")
 

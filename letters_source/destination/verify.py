@@ -30,25 +30,25 @@ def verify_load(
     """
     audits = read_audits(client, load_id)
     check_audited(audits, tables)
-    for finding in find_all(client, tables, audits, extracted, keys=keys):
+    for table, finding in find_all(client, tables, audits, extracted, keys=keys):
         if finding.problem:
-            raise LoadFailed(finding.problem)
+            raise LoadFailed(finding.problem, table=table.name, counts=finding.counts)
     return audits
 
 
 def find_all(
     client: SqlClient, tables: Collection[Table], audits: Audits, extracted: Mapping[str, int], *, keys: bool
-) -> Iterator[Finding]:
-    """Yield one finding per check."""
+) -> Iterator[tuple[Table, Finding]]:
+    """Yield one finding per check, and its table."""
     for table in tables:
-        yield find_rows(client, table, audits)
+        yield table, find_rows(client, table, audits)
         if table.origin in ("object", "list"):
             if keys:
-                yield find_repeated(client, table, audits)
-            yield compare_counts(client, table, audits, extracted.get(table.name, 0))
+                yield table, find_repeated(client, table, audits)
+            yield table, compare_counts(client, table, audits, extracted.get(table.name, 0))
     for audit in audits:
         if audit["listing"] in LISTINGS:
-            yield find_rejected(client, audit)
+            yield REJECTED_ROWS, find_rejected(client, audit)
 
 
 def check_audited(audits: Audits, tables: Collection[Table]) -> None:
@@ -57,7 +57,8 @@ def check_audited(audits: Audits, tables: Collection[Table]) -> None:
     listings = {table.name for table in tables if table.origin == "row"}
     if not listings <= audited <= {table.name for table in tables}:
         raise LoadFailed(
-            f"{LISTING_AUDIT.name}: expected a row for {sorted(listings)}, got {sorted(audited)}; load again."
+            f"{LISTING_AUDIT.name}: expected a row for {sorted(listings)}, got {sorted(audited)}; load again.",
+            table=LISTING_AUDIT.name,
         )
 
 

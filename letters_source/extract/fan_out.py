@@ -25,7 +25,7 @@ def plan_parts(listing: str, number: int, **settings: Unpack[Overrides]) -> list
         SettingsError: a setting is wrong, or the service's pages are too small to join parts (fewer than 30 rows).
     """
     if number < 1:
-        raise SettingsError(f"the number of parts must be at least 1, got {number}.")
+        raise SettingsError(f"the number of parts must be at least 1, got {number}.", key="number")
     task = task_of(listing, settings)
     return list(range(len(parts.plan_parts(task, folder_of(task), number).ranges)))
 

@@ -78,7 +78,7 @@ class Parts:
         try:
             files, path = FileSystem.from_uri(url)
         except pa.ArrowInvalid as error:
-            raise SettingsError(f"{url} is not a folder for parts: {reason(error)}.") from None
+            raise SettingsError(f"{url} is not a folder for parts: {reason(error)}.", key=f"{SECTION}.parts") from None
         return cls(task, files, path.rstrip("/"), url.rstrip("/"))
 
     @property
@@ -94,7 +94,8 @@ class Parts:
         if plan.selection != selection_text(self.task):
             raise SettingsError(
                 f"{self.plan_file} was planned for another service, account, filters or privacy policies; "
-                "plan again, or load with the same settings."
+                "plan again, or load with the same settings.",
+                key=f"{SECTION}.parts",
             )
         return plan
 
@@ -177,7 +178,9 @@ def write_part(task: Task, folder: str, place: int) -> Part:
     if plan is None:
         raise SettingsError(f"{parts.plan_file} is missing: plan first.")
     if not 0 <= place < len(plan.ranges):
-        raise SettingsError(f"{parts.plan_file} has the parts 0 to {len(plan.ranges) - 1}, and no part {place}.")
+        raise SettingsError(
+            f"{parts.plan_file} has the parts 0 to {len(plan.ranges) - 1}, and no part {place}.", key="place"
+        )
     return read_into(parts, parts.file_of(plan, f"{place:04}"), plan.ranges[place])
 
 

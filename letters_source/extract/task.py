@@ -84,7 +84,7 @@ def selection_text(task: Task) -> str:
 def listing_named(name: str) -> Listing:
     """Return a listing by its name, or raise `SettingsError`."""
     if name not in LISTINGS:
-        raise SettingsError(f"listing must be one of {', '.join(LISTINGS)}, got {name!r}.")
+        raise SettingsError(f"listing must be one of {', '.join(LISTINGS)}, got {name!r}.", key="listing")
     return LISTINGS[name]
 
 

@@ -49,7 +49,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
 def stored_tables(connection: duckdb.DuckDBPyConnection, place: Path, dataset: str) -> Mapping[str, str]:
     """Return the query of the current rows of each stored table."""
     if not os.path.exists(place):
-        raise SettingsError(f"{place} does not exist: load first, or name another path.")
+        raise SettingsError(f"{place} does not exist: load first, or name another path.", key="source")
     relations = folder_relations(place, dataset) if place.is_dir() else file_relations(connection, place, dataset)
     return {name: f"FROM {relation}{current(connection, relation)}" for name, relation in relations.items()}
 
@@ -70,7 +70,9 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
         raise no_dataset(folder, dataset, [each.name for each in folder.iterdir() if each.is_dir()])
     places = [folder / dataset / table.name for table in TABLES]
     if any(format_of(place) in LAKE_FOLDERS for place in places):
-        raise SettingsError(f"{folder} holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet.")
+        raise SettingsError(
+            f"{folder} holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet.", key="source"
+        )
     relations = {
         place.name: f"read_parquet({literal(f'{place}/*.parquet')}, union_by_name = true)"
         for place in places
@@ -85,7 +87,7 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
 def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
     """Return the error for a missing dataset, which names the datasets that exist."""
     found = ", ".join(sorted({name for name in others if not name.endswith("_staging")})) or "none"
-    return SettingsError(f"{place} holds no dataset {dataset}; name another dataset (found: {found}).")
+    return SettingsError(f"{place} holds no dataset {dataset}; name another dataset (found: {found}).", key="dataset")
 
 
 def current(connection: duckdb.DuckDBPyConnection, relation: str) -> str:

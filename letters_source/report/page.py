@@ -56,7 +56,7 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET, runs: S
     `runs` are the last runs of the ledger, the newest first.
     """
     if os.path.exists(file) and not (file.is_file() and file.read_bytes().startswith(PAGE)):
-        raise SettingsError(f"{file} exists and is not an HTML page; choose another HTML file.")
+        raise SettingsError(f"{file} exists and is not an HTML page; choose another HTML file.", key="page")
     with open_tables(source, dataset) as connection:
         page = render({"source": Path(source).name, "dataset": dataset, "runs": runs, **contents(connection)})
     partial = file.with_name(f".{file.name}.partial")
@@ -64,7 +64,9 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET, runs: S
         size = partial.write_bytes(page.encode())
         partial.replace(file)
     except OSError as error:
-        raise SettingsError(f"{file} cannot be written: {error.strerror}; choose another HTML file.") from None
+        raise SettingsError(
+            f"{file} cannot be written: {error.strerror}; choose another HTML file.", key="page"
+        ) from None
     return size
 
 

@@ -206,7 +206,7 @@ def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> Dat
     home = parts_of(listing, to, {})
     files = home.decode(f"{home.folder}/{listing}.json", Snapshot).files
     if table not in files:
-        raise SettingsError(f"table must be one of {', '.join(files)}, got {table!r}.")
+        raise SettingsError(f"table must be one of {', '.join(files)}, got {table!r}.", key="table")
     return spark.read.parquet(*files[table])
 
 

@@ -102,10 +102,10 @@ def to_selection(options: Mapping[str, str]) -> TableSelection:
     if misplaced := [option for option in ABOUT_LOADS if option in settings]:
         raise SettingsError(f"option {misplaced[0]} is about loads, and Spark only reads; leave it out.")
     if name not in READABLE:
-        raise SettingsError(f"option table must be one of {', '.join(READABLE)}, got {name!r}.")
+        raise SettingsError(f"option table must be one of {', '.join(READABLE)}, got {name!r}.", key="table")
     accounts = () if texts is None else tuple(dict.fromkeys(convert_option("accounts", ACCOUNTS, texts)))
     if texts is not None and ("account_id" in settings or not accounts):
-        raise SettingsError("option accounts must name at least one account, and excludes account_id.")
+        raise SettingsError("option accounts must name at least one account, and excludes account_id.", key="accounts")
     return TableSelection(READABLE[name], accounts, to_overrides(settings))
 
 

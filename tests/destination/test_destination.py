@@ -53,6 +53,21 @@ def refusal(check: Callable[[], object]) -> str:
     return str(caught.value)
 
 
+def test_an_error_about_an_argument_names_it(work: Path) -> None:
+    """Programs can tell from `key` which argument of `make_pipeline` and `account_pipelines` to change."""
+    kind: Any = "oracle"
+    wrong: dict[str, Callable[[], object]] = {
+        "kind": partial(make_pipeline, kind),
+        "to": partial(make_pipeline, "parquet", "s3://"),
+        "dataset": partial(make_pipeline, "duckdb", work / "there.duckdb", "9"),
+        "accounts": partial(account_pipelines, "duckdb", work / "there.duckdb", "a", ["x", "X"]),
+    }
+    for key, check in wrong.items():
+        with pytest.raises(DestinationError) as caught:
+            check()
+        assert caught.value.key == key
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "destination", "place"),
     [

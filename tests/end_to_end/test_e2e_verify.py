@@ -30,8 +30,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Re
         yield world, world.load()
 
 
-def complaint(loaded: tuple[World, Result], *statements: str) -> str:
-    """Return the message of verification after the statements, which are then undone."""
+def refused(loaded: tuple[World, Result], *statements: str) -> LoadFailed:
+    """Return the error of verification after the statements, which are then undone."""
     world, result = loaded
     kept = world.place.read_bytes()
     try:
@@ -41,7 +41,12 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
             verify(world.pipeline, result.load_id, BOTH)
     finally:
         world.place.write_bytes(kept)
-    return str(caught.value)
+    return caught.value
+
+
+def complaint(loaded: tuple[World, Result], *statements: str) -> str:
+    """Return the message of `refused`."""
+    return str(refused(loaded, *statements))
 
 
 def test_a_sound_load_is_verified(loaded: tuple[World, Result]) -> None:
@@ -80,6 +85,14 @@ def test_a_lost_row_is_noticed(loaded: tuple[World, Result]) -> None:
     assert complaint(loaded, "delete from letters_data.contacts where id = '7'") == (
         "contacts: read 30 rows, but the destination holds 29 with 29 ids; load again."
     )
+
+
+def test_the_error_carries_the_table_and_its_figures(loaded: tuple[World, Result]) -> None:
+    """A program need not read the message."""
+    lost = refused(loaded, "delete from letters_data.contacts where id = '7'")
+    assert (lost.table, lost.counts) == ("contacts", {"rows_expected": 30, "rows": 29, "distinct_ids": 29})
+    undone = refused(loaded, "delete from letters_data.rejected_rows")
+    assert (undone.table, undone.counts) == ("rejected_rows", {"rejected_expected": 2, "rejected": 0})
 
 
 def test_a_doubled_row_is_noticed(loaded: tuple[World, Result]) -> None:
