@@ -87,6 +87,7 @@ def audit_field(column: Column) -> tuple[str, Any]:
     return column.name, Annotated[JSON_TYPES[column.kind] | None, Meta(description=column.description)]
 
 
+# made of the declared columns, which type checkers cannot follow
 if TYPE_CHECKING:
     Listing = Struct
 else:

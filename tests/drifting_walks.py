@@ -12,7 +12,7 @@ from letters_source.extract.task import Task
 from letters_source.pagination.completeness import certify
 from letters_source.pagination.readings import Reading
 from letters_source.pagination.verdicts import Verdict, VerdictName
-from letters_source.pagination.walk import Proof
+from letters_source.pagination.wanted import Proof
 from programmable_emulator import Behavior, Drift, Emulator
 from simulated_service import accepted_rows
 from tasks import contacts_task

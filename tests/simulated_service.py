@@ -17,7 +17,8 @@ import pyarrow as pa
 from letters_source.errors import IncompleteListing
 from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.verdicts import Verdict, VerdictName
-from letters_source.pagination.walk import Proof, Wanted, walk_listing
+from letters_source.pagination.walk import walk_listing
+from letters_source.pagination.wanted import Proof, Wanted
 
 Kind = Literal["insert", "delete", "mixed", "swap", "move", "mixture"]
 Place = Literal["front", "end", "anywhere"]

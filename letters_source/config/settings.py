@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Union, get
 
 from msgspec import Meta
 
+from letters_source.pagination.wanted import Duplicates, Proof, Wanted
 from letters_source.service.listings import (
     LAST_MAILED_STATUSES,
     ContactFilters,
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 Environment = Literal["demo", "production"]
 # the same as in pagination.walk, which imports NumPy; mypy checks that they agree
-Proof = Literal["continuous", "exact"]
-Duplicates = Literal["fail", "drop"]
 OnUndocumented = Literal["keep", "warn", "fail"]
 
 
@@ -176,6 +175,11 @@ class Settings:
     def network(self) -> Network:
         """How to reach the service."""
         return Network(self.proxy or "", self.ca_bundle or "", self.client_cert or "", self.client_key or "")
+
+    @property
+    def wanted(self) -> Wanted:
+        """What listings must be proven to be."""
+        return Wanted(self.proof, self.max_walks, self.duplicates)
 
     @property
     def mode(self) -> "Mode":

@@ -72,7 +72,7 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
         write_copy(pipeline, copy)
         if os.path.exists(file):
             copymode(file, copy)
-        # DuckDB would apply a WAL of the old file to the new one
+        # DuckDB would apply a WAL of the old file to the new one, also if this process ends between the next two steps
         for log in logs_of(file):
             log.unlink(missing_ok=True)
         copy.replace(file)

@@ -28,7 +28,7 @@ from letters_source.pagination.reader import PageReader, save_nothing
 from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
-from letters_source.pagination.walk import Wanted, walk_listing
+from letters_source.pagination.walk import walk_listing
 from letters_source.service.listings import SECTION, given
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
 from letters_source.service.page_request import PageClient, PageRequest
@@ -116,16 +116,10 @@ def read_until_whole(
 
     Windows in `saved` are used if possible, and new ones are added to it. `expects_change` as in `walk_listing`.
     """
-    settings = task.settings
     started_at, start = saved.origin.started_at if saved else datetime.now(UTC), monotonic()
     with open_reader(task, spool, saved) as (reader, traffic):
         verdict = continue_listing(task, saved, reader, spool) if saved and spool else None
-        verdict = verdict or walk_listing(
-            reader.read,
-            task.title,
-            Wanted(settings.proof, settings.max_walks, settings.duplicates),
-            expects_change=expects_change,
-        )
+        verdict = verdict or walk_listing(reader.read, task.title, task.settings.wanted, expects_change=expects_change)
         verdict = among(reader.readings, verdict)
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
     return Outcome(task, verdict, sum(kept, Notes()), traffic, started_at, monotonic() - start)

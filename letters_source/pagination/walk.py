@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from letters_source.errors import ListingUnpaged, ServiceRejected
 from letters_source.pagination.chain import read_range
@@ -21,22 +20,8 @@ from letters_source.pagination.verdicts import (
     refusal,
     stable,
 )
+from letters_source.pagination.wanted import Proof, Wanted
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
-
-Proof = Literal["continuous", "exact"]
-"""The least that a listing must be proven to be."""
-Duplicates = Literal["fail", "drop"]
-"""What to do if the service lists an id more than once: refuse the listing, or load the id once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a listing must be proven to be, in how many passes, and whether it may list an id more than once."""
-
-    proof: Proof = "continuous"
-    max_walks: int = 4
-    duplicates: Duplicates = "fail"
-
 
 DEFAULT = Wanted()
 

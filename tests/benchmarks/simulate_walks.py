@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from letters_source.pagination.passes import pages_of
 from letters_source.pagination.verdicts import VerdictName
-from letters_source.pagination.walk import Proof
+from letters_source.pagination.wanted import Proof
 from report import write_block
 from simulated_service import Kind, Outcome, Place, Scenario, Weather, simulate
 

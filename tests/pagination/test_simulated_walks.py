@@ -16,7 +16,8 @@ from letters_source.pagination.evidence import Evidence, Listed, Range, find_fau
 from letters_source.pagination.ranges import plan_ranges, read_linked
 from letters_source.pagination.readings import Reading, Window, count_displaced, distinct_keys
 from letters_source.pagination.verdicts import Verdict
-from letters_source.pagination.walk import Proof, Wanted, walk_listing
+from letters_source.pagination.walk import walk_listing
+from letters_source.pagination.wanted import Proof, Wanted
 from letters_source.pagination.windows import NotContinuous
 from simulated_service import (
     ConcurrentReader,

@@ -14,7 +14,8 @@ from letters_source.errors import IncompleteListing, WrongCount
 from letters_source.pagination.passes import MOST_REPEATS, Walk
 from letters_source.pagination.readings import NUL, Reading, Window
 from letters_source.pagination.verdicts import Verdict
-from letters_source.pagination.walk import Proof, Wanted, walk_listing
+from letters_source.pagination.walk import walk_listing
+from letters_source.pagination.wanted import Proof, Wanted
 from simulated_service import (
     ConcurrentReader,
     Scenario,

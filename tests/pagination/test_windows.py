@@ -10,7 +10,8 @@ import pytest
 
 from letters_source.errors import RepeatedIds
 from letters_source.pagination.readings import NUL, Read, Reading, Window
-from letters_source.pagination.walk import Wanted, walk_listing
+from letters_source.pagination.walk import walk_listing
+from letters_source.pagination.wanted import Wanted
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     SMALLEST_PAGE,
