@@ -45,7 +45,7 @@ def read_rows(raws: Sequence[msgspec.Raw], listing: str) -> tuple[dict[str, pa.A
     """Return the columns of a page's rows, rejected rows among them, and what was noticed."""
     root, *children = tables_of(listing)
     rows, _ = read_objects(raws)
-    reasons = find_rejected(rows)
+    reasons = rejection_reasons(rows)
     found = Found([{} if position in reasons else row for position, row in enumerate(rows)])
     read_columns(found, root)
     notes = sum((read_nested(found, child) for child in children), Notes())
@@ -56,7 +56,7 @@ def read_rows(raws: Sequence[msgspec.Raw], listing: str) -> tuple[dict[str, pa.A
     return found.columns, notes
 
 
-def find_rejected(rows: Sequence[Fields | None]) -> dict[int, str]:
+def rejection_reasons(rows: Sequence[Fields | None]) -> dict[int, str]:
     """Return why rows cannot be loaded, by position."""
     ids, misfits, _ = read_values([(row or {}).get("id", NULL) for row in rows], "text")
     unusable = chain(misfits, (position for position, row_id in enumerate(ids) if not row_id))

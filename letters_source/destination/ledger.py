@@ -18,7 +18,7 @@ from dlt.common.pipeline import get_dlt_pipelines_dir
 from letters_source.config.providers import readable_files
 from letters_source.destination.audits import opened
 from letters_source.destination.kinds import kind_of, shown_place
-from letters_source.destination.pipeline import unusable
+from letters_source.destination.pipeline import unusable_directory
 from letters_source.errors import reason
 from letters_source.results import Listing, LoadResult, Result, Run, failure_of, run_of
 from letters_source.tables import LISTING_AUDIT
@@ -152,7 +152,7 @@ def read_runs(folder: Path) -> Iterator[Run]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise unusable(error) from error
+        raise unusable_directory(error) from error
     for line in lines:
         # other versions of this package may write other lines
         with suppress(msgspec.DecodeError, UnicodeDecodeError):

@@ -17,7 +17,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from letters_source.destination.cleanup import remove_truncated_files
 from letters_source.destination.kinds import engine, local_folder, table_format
-from letters_source.destination.pipeline import unusable
+from letters_source.destination.pipeline import unusable_directory
 from letters_source.destination.preflight import check_destination
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationInUse, LoadFailed, causes, without_advice
@@ -79,7 +79,7 @@ def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
     try:
         pipeline.drop()
     except OSError as error:
-        raise unusable(error) from error
+        raise unusable_directory(error) from error
     try:
         yield
     except BaseException:
@@ -97,7 +97,7 @@ def locked(place: Path, name: str, wait: float) -> Iterator[None]:
     except OSError as error:
         if is_folder:
             raise DestinationError(f"{place} cannot be read: {error.strerror}; choose another path.") from error
-        raise unusable(error) from error
+        raise unusable_directory(error) from error
     try:
         patiently(partial(take, descriptor, name), wait)
         if not is_folder:

@@ -74,13 +74,13 @@ def make_pipeline(
     try:
         return dlt.pipeline(full_name, destination=destination, dataset_name=dataset)
     except OSError as error:
-        raise unusable(error) from error
+        raise unusable_directory(error) from error
     except JSONDecodeError as error:
         folder = Path(get_dlt_pipelines_dir()) / full_name
         raise DestinationError(f"dlt's working directory contains a truncated file: remove {folder}.") from error
 
 
-def unusable(error: OSError) -> DestinationError:
+def unusable_directory(error: OSError) -> DestinationError:
     """Return the error for a working directory of dlt, or a file in it, that cannot be read or written."""
     what = f"dlt's working directory cannot be used: {error.strerror}: {error.filename}"
     return DestinationError(f"{what}; set DLT_DATA_DIR to another directory.")

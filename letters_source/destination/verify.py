@@ -28,7 +28,7 @@ def verify_load(
 
     `extracted` has the number of rows extracted for each table. With `keys`, also look for repeated keys of children.
     """
-    audits = read_audits(client, load_id)
+    audits = audits_of(client, load_id)
     check_audited(audits, tables)
     for table, finding in find_all(client, tables, audits, extracted, keys=keys):
         if finding.problem:
@@ -62,7 +62,7 @@ def check_audited(audits: Audits, tables: Collection[Table]) -> None:
         )
 
 
-def read_audits(client: SqlClient, load_id: str) -> tuple[Audit, ...]:
+def audits_of(client: SqlClient, load_id: str) -> tuple[Audit, ...]:
     """Return the rows of `listing_audit` that a load wrote."""
     names = [*LISTING_AUDIT.schema.names, LOAD_ID.name]
     audits = qualified(client, LISTING_AUDIT)

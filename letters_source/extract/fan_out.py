@@ -27,7 +27,7 @@ def plan_parts(listing: str, number: int, **settings: Unpack[Overrides]) -> list
     if number < 1:
         raise SettingsError(f"the number of parts must be at least 1, got {number}.", key="number")
     task = task_of(listing, settings)
-    return list(range(len(parts.plan_parts(task, folder_of(task), number).ranges)))
+    return list(range(len(parts.store_plan(task, folder_of(task), number).ranges)))
 
 
 def read_part(listing: str, place: int, **settings: Unpack[Overrides]) -> int:

@@ -163,7 +163,7 @@ def plan_listing(task: Task, number: int) -> list[Range]:
     return plan_ranges(walk.count, size, number)
 
 
-def plan_parts(task: Task, folder: str, number: int) -> Plan:
+def store_plan(task: Task, folder: str, number: int) -> Plan:
     """Plan a number of ranges, and store the plan."""
     plan = Plan(uuid4().hex[:12], selection_text(task), tuple(plan_listing(task, number)))
     parts = Parts.of(task, folder)

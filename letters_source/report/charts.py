@@ -24,7 +24,7 @@ from letters_source.report.queries import (
     top,
     utc,
 )
-from letters_source.report.summary import counted
+from letters_source.report.summary import number_of
 
 WIDTH = 340
 """Pixels: about the width of a phone."""
@@ -58,7 +58,7 @@ class Chart:
         if len(rows) != 1:
             return ""
         [row] = rows
-        number = counted(row["number"], self.counts)
+        number = number_of(row["number"], self.counts)
         if "grain" in row:
             return f"All within one {row['grain']}: {row['name']} ({number})."
         return f"The only value is {row['name']} ({number})."

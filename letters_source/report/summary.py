@@ -52,7 +52,7 @@ def judge(newest: Rows, figures: Mapping[str, int], *, is_finished: bool) -> tup
 
 def found_all(newest: Rows) -> str:
     """Return what a complete dataset holds, how that is known, and what was rejected."""
-    counts = " and ".join(counted(row["rows"], row["listing"]) for row in newest)
+    counts = " and ".join(number_of(row["rows"], row["listing"]) for row in newest)
     scope = "Everything that matches the filters" if any(row["filters"] for row in newest) else "Everything"
     rejected = sum(row["rejected"] for row in newest)
     text = f"{scope} is here: {counts}." if any(row["rows"] for row in newest) else f"The service has {counts}."
@@ -68,6 +68,6 @@ def loaded_at(newest: Rows) -> str:
     return text[:1].upper() + text[1:]
 
 
-def counted(number: int, names: str) -> str:
+def number_of(number: int, names: str) -> str:
     """Return a number of things in words: 1 contact, 2,000 contacts."""
     return f"{number:,} {names.removesuffix('s') if number == 1 else names}"

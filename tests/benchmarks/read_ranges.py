@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from letters_source.config.settings import Settings
 from letters_source.errors import IncompleteListing
 from letters_source.extract.joined_parts import judge_parts, planned_parts
-from letters_source.extract.parts import plan_parts, write_part
+from letters_source.extract.parts import store_plan, write_part
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.service.listings import CONTACTS
 from letters_source.service.tokens import TokenSource
@@ -45,7 +45,7 @@ def read_ranges(settings: Mapping[str, Any], workers: int) -> Measured:
         # its process has imported all it needs before the clock starts
         judges.submit(peak).result()
         own = {**settings, "parts": f"{folder}/parts"}
-        places = range(len(plan_parts(task_of(own), own["parts"], workers).ranges))
+        places = range(len(store_plan(task_of(own), own["parts"], workers).ranges))
         gate = manager.Barrier(len(places) + 1)
         reading = [readers.submit(read_one, own, place, gate) for place in places]
         gate.wait()
