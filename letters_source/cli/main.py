@@ -2,7 +2,6 @@
 
 import errno
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -212,9 +211,11 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
 
     dataset = dataset or DATASET
     found = []
-    # a report needs no configuration of dlt's
-    with suppress(SettingsError):
+    try:
         found = last_runs(RUNS_SHOWN, place=path_or_url(str(source)), dataset=dataset)
+    except SettingsError as error:
+        # a report needs neither dlt's configuration nor the ledger
+        click.echo(f"letters: the report lists no runs: {error}", err=True)
     size = write_report(page, source, dataset, found)
     if not quiet:
         click.echo(f"{page.absolute()}: {size / 1000:,.0f} kB, to open in a browser.")

@@ -1,4 +1,4 @@
-"""Lets many tasks of an orchestrator read one listing in parts, which `run(parts=folder)` judges and loads.
+"""Lets many tasks, of an orchestrator or of Spark, share one listing in parts, which `run(parts=folder)` loads.
 
 The parts go to `parts`, a folder or a bucket that all tasks share. Tasks may run in any order, on any machine, and
 again: a part replaces the one that was read before. `run` judges the parts together, and reads what lies between parts

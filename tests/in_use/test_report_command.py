@@ -15,6 +15,7 @@ from worlds import Begin, World, serve_world
 
 from letters_source import LettersError, account_pipelines, make_pipeline, run, run_accounts
 from letters_source.config.installation import how_to_add_extra
+from letters_source.destination.ledger import LEDGER
 from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 
@@ -70,6 +71,19 @@ def test_it_shows_the_last_runs_of_its_file(world: World, letters: Letters, brow
         ]
         assert look.texts("#runs td:nth-child(2)") == ["1", NONE, NONE, "2"]
     assert letters("report", "--html", "letters.html", "--from", "readers.duckdb").code == 0
+    assert 'id="runs"' not in Path("letters.html").read_text()
+
+
+def test_runs_that_cannot_be_read_are_told(world: World, letters: Letters) -> None:
+    """A report without the list of runs says why it has none."""
+    ledger = Path(world.pipeline.pipelines_dir) / LEDGER
+    ledger.unlink(missing_ok=True)
+    ledger.mkdir()
+    made = letters("report", "--html", "letters.html", "--quiet")
+    assert (made.code, made.out) == (0, "")
+    assert made.err.startswith(
+        "letters: the report lists no runs: dlt's working directory cannot be used: Is a directory"
+    )
     assert 'id="runs"' not in Path("letters.html").read_text()
 
 
