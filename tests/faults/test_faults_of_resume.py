@@ -4,6 +4,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
 from urllib.parse import parse_qs
@@ -156,10 +157,16 @@ def damage_start(world: World) -> None:
 def test_all_is_read_again_if_saved_pages_may_be_wrong(
     world: World, caplog: pytest.LogCaptureFixture, change: Callable[[World], None], reason: str
 ) -> None:
-    """Saved pages are not used after a change of listing, settings or file, or after `resume_for`."""
+    """Saved pages are not used after a change of listing, settings or file, or after `resume_for`.
+
+    Reading begins with the load that reads all.
+    """
     stop(world)
     change(world)
+    began = datetime.now(UTC)
     assert load_again(world, caplog) == reason
+    [audit] = [row for row in world.tables()["listing_audit"] if row["listing"] == "contacts"]
+    assert audit["started_at"] >= began
 
 
 def test_values_that_were_saved_masked_are_not_used_without_a_policy(
