@@ -129,16 +129,15 @@ def test_a_listing_that_changes_ten_times_is_not_refused(kind: Kind, place: Plac
 
 
 @pytest.mark.parametrize(("kind", "place"), [pair for pair in ORDERED if pair[0] != "swap"])
-@pytest.mark.parametrize("changes", [1, 3, 10])
+@pytest.mark.parametrize("changes", [1, 10])
 def test_pages_of_a_listing_that_is_expected_to_change_overlap_from_the_start(
     kind: Kind, place: Place, changes: int
 ) -> None:
-    """A change costs no second beginning then, in pages of 100 rows at most three requests more for ten pages."""
+    """A change makes no load begin again then: pages of 100 rows take at most three requests more for ten pages."""
     weather = Weather(kind, place, changes / 100)
     ended = [
         simulate(Scenario(weather, "continuous", seed, window, 10_000, 100, expects_change=True))
-        for window in (1, 4, 16)
-        for seed in range(3)
+        for seed, window in enumerate((1, 4, 16))
     ]
     assert [one for one in ended if one.wrong or one.ending == "refused"] == []
     assert max(one.requests for one in ended) <= 1.3 * 100
