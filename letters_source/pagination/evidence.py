@@ -103,7 +103,7 @@ class Evidence:
 def joint(left: Evidence, right: Evidence) -> Overlap:
     """Return what two neighboring ranges share: the overlap of windows at their ends that links them, if any do."""
     pairs = product(reversed(left.tail), right.head)
-    overlaps = [compare(before.reading, after.reading) for before, after in pairs]
+    overlaps = [compare(before.reading, after.reading, apart=True) for before, after in pairs]
     return next((overlap for overlap in overlaps if overlap.is_link), overlaps[0])
 
 

@@ -65,16 +65,19 @@ def steady_rows(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.nda
     return here[steady], there[steady]
 
 
-def share_most(left: Reading, right: Reading, here: np.ndarray, there: np.ndarray) -> bool:
+def share_most(left: Reading, right: Reading, here: np.ndarray, there: np.ndarray, *, apart: bool) -> bool:
     """Return whether the rows that two windows share are at least as many as those that contradict an overlap.
 
     Of two windows that overlap, only one has rows before those they share, and only one has rows after them. A row
-    that moved can be in any two windows, and does not link them.
+    that moved can be in any two windows, and does not link them. Between windows that were read long after each other
+    (`apart`), many rows can have moved, and one of them can be the last of the left window and the first of the right:
+    more than one row must be shared then, and rows of the right window before them count as contradictions.
     """
-    if not len(here):
+    if len(here) < (min(2, len(left.keys), len(right.keys)) if apart else 1):
         return False
+    before = int(there[0]) if apart else min(int(here[0]), int(there[0]))
     after = min(len(left.keys) - 1 - int(here[-1]), len(right.keys) - 1 - int(there[-1]))
-    return len(here) >= min(int(here[0]), int(there[0])) + after
+    return len(here) >= before + after
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,8 @@ class Overlap:
     displaced: str | None  # a row that changed its place among those shared
 
 
-def compare(left: Reading, right: Reading) -> Overlap:
-    """Return what two neighboring windows share, and whether that links them."""
+def compare(left: Reading, right: Reading, *, apart: bool = False) -> Overlap:
+    """Return what two neighboring windows share, and whether that links them; `apart` as in `share_most`."""
     here, there = shared_rows(left, right)
     displaced = None
     if len(falls := np.flatnonzero(np.diff(here) <= 0)):
@@ -99,7 +102,7 @@ def compare(left: Reading, right: Reading) -> Overlap:
     overlap = min(begin + len(left.keys), end + len(right.keys)) - max(begin, end)
     shift = int(np.abs(shifts).max(initial=0))
     has_moved = len(shifts) < overlap or shift > 0
-    return Overlap(share_most(left, right, here, there), has_moved, shift, displaced)
+    return Overlap(share_most(left, right, here, there, apart=apart), has_moved, shift, displaced)
 
 
 def moved_row(readings: Sequence[Reading]) -> str | None:

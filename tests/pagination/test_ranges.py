@@ -118,10 +118,10 @@ def test_ranges_without_shared_rows_are_mended() -> None:
 
     def read(ranges: Sequence[Range]) -> list[Evidence]:
         asked.extend(ranges)
-        return [one("cdef", 2, 1) for _ in ranges]
+        return [one("cdefg", 1, 2) for _ in ranges]
 
     linked = mend(read, [one("abcd", total=8), one("fghi", 1, 5, total=9)])
-    assert [each.first.page for each in linked] == [0, 2, 1]
+    assert ["".join(each.first.keys) for each in linked] == ["abcd", "cdefg", "fghi"]
     assert asked == [Range(0, 5, 4, 9, 0, 64)]
 
 

@@ -143,6 +143,14 @@ def test_pages_of_a_listing_that_is_expected_to_change_overlap_from_the_start(
     assert max(one.requests for one in ended) <= 1.3 * 100
 
 
+@pytest.mark.parametrize(("seed", "rows"), [(83000177, 10_490), (910037, 8_990)])
+def test_a_row_that_moved_to_the_front_does_not_stand_for_those_that_followed_it(seed: int, rows: int) -> None:
+    """In these walks, the front shares one row with the pages that were read first: it moved, as many others did."""
+    weather = Weather("mixture", "front", 1)
+    ended = simulate(Scenario(weather, "continuous", seed, 4, rows, 30, expects_change=True))
+    assert not ended.wrong
+
+
 def test_pages_of_a_listing_that_is_not_expected_to_change_do_not_overlap() -> None:
     """Without a change, they take two requests more than there are pages."""
     ended = simulate(Scenario(Weather("insert", "end", 0), "continuous", 1, 4, 10_000, 100))

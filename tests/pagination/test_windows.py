@@ -15,6 +15,7 @@ from letters_source.pagination.wanted import Wanted
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     SMALLEST_PAGE,
+    compare,
     example,
     largest_overlap,
     moved_row,
@@ -125,7 +126,26 @@ def test_rows_that_kept_their_order_stay_shared() -> None:
 def test_a_row_that_moved_links_no_windows(left: str, right: str, *, is_link: bool) -> None:
     """Windows that overlap do not both have other rows before or after what they share."""
     shown = reading(left), reading(right)
-    assert share_most(*shown, *shared_rows(*shown)) is is_link
+    assert share_most(*shown, *shared_rows(*shown), apart=False) is is_link
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "is_link"),
+    [
+        ("abcd", "cdef", True),
+        ("abcd", "xcdef", True),
+        ("abcd", "def", False),
+        ("mabc", "efgm", False),
+        ("abcm", "mefg", False),
+        ("abcdm", "xmefg", False),
+        ("d", "de", True),
+    ],
+)
+def test_windows_read_long_after_each_other_are_linked_by_more_than_a_row(
+    left: str, right: str, *, is_link: bool
+) -> None:
+    """A single row can have moved, wherever it is; only where a window has no more can one row link it."""
+    assert compare(reading(left), reading(right), apart=True).is_link is is_link
 
 
 def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
