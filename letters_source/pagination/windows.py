@@ -73,7 +73,8 @@ def share_most(left: Reading, right: Reading, here: np.ndarray, there: np.ndarra
     (`apart`), many rows can have moved, and one of them can be the last of the left window and the first of the right:
     more than one row must be shared then, and rows of the right window before them count as contradictions.
     """
-    if len(here) < (min(2, len(left.keys), len(right.keys)) if apart else 1):
+    least = 2 if apart and min(len(left.keys), len(right.keys)) > 1 else 1
+    if len(here) < least:
         return False
     before = int(there[0]) if apart else min(int(here[0]), int(there[0]))
     after = min(len(left.keys) - 1 - int(here[-1]), len(right.keys) - 1 - int(there[-1]))

@@ -139,6 +139,7 @@ def test_a_row_that_moved_links_no_windows(left: str, right: str, *, is_link: bo
         ("abcm", "mefg", False),
         ("abcdm", "xmefg", False),
         ("d", "de", True),
+        ("", "de", False),
     ],
 )
 def test_windows_read_long_after_each_other_are_linked_by_more_than_a_row(
