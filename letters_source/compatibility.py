@@ -148,7 +148,7 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
 
 
 def check_owner(client: SqlClient | None, dataset: str) -> None:
-    """Check that no table of ours is another program's in the dataset, or raise `SettingsError`."""
+    """Raise `SettingsError` if a table in the dataset has the name of one of ours, but is not from a load."""
     for table in TABLES:
         columns = read_columns(client, table.name)
         if columns and LOAD_ID.name not in columns:

@@ -298,14 +298,14 @@ LISTING_AUDIT = Table(
         Column(
             "duplicates_dropped",
             "",
-            "Rows read again when the first and last page were checked again, or by another pass, or whose id is gone.",
+            "Rows received more than once, and rows that were deleted before the listing was read to its end.",
             "bigint",
         ),
         Column("rows_rejected", "", "Rows that went to rejected_rows.", "bigint"),
         Column(
             "adds_up",
             "",
-            "Whether the counts of a facet's values add up to the listing's count; null where that says nothing.",
+            "Whether the counts of a facet's values add up to the listing's count; null without two values to add.",
             "bool",
         ),
         Column(

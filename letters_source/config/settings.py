@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from letters_source.transform.privacy import Policy, Privacy
 
 Environment = Literal["demo", "production"]
-# the same as in pagination.walk, which imports NumPy; mypy checks that they agree
 OnUndocumented = Literal["keep", "warn", "fail"]
 
 
@@ -134,7 +133,7 @@ class Settings:
     on_undocumented: Annotated[
         OnUndocumented, about("If the service sends an undocumented field: keep it silently, warn once, or fail.")
     ] = "warn"
-    known_fields: Annotated[Texts, about("Undocumented fields to accept without a word.", ["countryCode"])] = ()
+    known_fields: Annotated[Texts, about("Undocumented fields to accept without a warning.", ["countryCode"])] = ()
     retry_budget: Annotated[float, about("Seconds to keep retrying a page.", gt=0)] = 120.0
     allow_empty: Annotated[bool, about("Accept a listing that has lost all its rows since the last load.")] = False
     max_shrink: Annotated[float, about("Share of its rows that a listing may lose between loads.", ge=0, le=1)] = 0.5

@@ -14,6 +14,9 @@ from letters_source.decode.row_schema import nest, objects_in
 from letters_source.decode.values import NUL, Misfit, is_number, json_texts, parse_timestamps, read_value
 from letters_source.tables import ARROW_TYPES, Column, ColumnKind, Table, tables_of
 
+StructType = type[msgspec.Struct]
+StructField = tuple[str, Any] | tuple[str, Any, Any]
+"""A field of a struct: its name, its type, and its default if it has one."""
 NULL = msgspec.Raw(b"null")
 # maximum nesting (RFC 8259, section 9, permits one): Python up to 3.13 recurses about this deep. A value of fewer bytes
 # cannot nest deeper
@@ -35,14 +38,14 @@ class Field:
     numbers: int  # how many values were numbers and became text
 
 
-def row_type(listing: str) -> Any:
+def row_type(listing: str) -> StructType:
     """Return the struct of a listing's rows; decoding fails on undocumented fields and unusable ids."""
     root, *children = tables_of(listing)
     return struct_type(root, tuple(children))
 
 
 @cache
-def struct_type(table: Table, children: tuple[Table, ...] = ()) -> Any:
+def struct_type(table: Table, children: tuple[Table, ...] = ()) -> StructType:
     """Return the struct of a table's objects, with the nested objects of its children."""
     return msgspec.defstruct(
         table.name,
@@ -53,21 +56,21 @@ def struct_type(table: Table, children: tuple[Table, ...] = ()) -> Any:
     )
 
 
-def nested_field(child: Table) -> Any:
+def nested_field(child: Table) -> StructField:
     """Return nested objects as the field of a struct."""
     struct = struct_type(child)
     kind = GenericAlias(list, (struct,)) if child.origin == "list" else struct
     return child.short, kind | None, None
 
 
-def struct_field(column: Column) -> Any:
+def struct_field(column: Column) -> StructField:
     """Return a column as the field of a struct."""
     if column.key:
         return column.name, Annotated[str, msgspec.Meta(min_length=1)]
     return column.name, _TYPES[column.kind], NULL if column.kind == "json" else None
 
 
-def read_structs(rows: Sequence[Any], listing: str) -> dict[str, pa.Array]:
+def read_structs(rows: Sequence[msgspec.Struct], listing: str) -> dict[str, pa.Array]:
     """Return the columns of rows that were decoded into structs, or raise `DoesNotFit`."""
     root, *children = tables_of(listing)
     fields = transpose(rows, row_type(listing))
@@ -80,7 +83,7 @@ def read_structs(rows: Sequence[Any], listing: str) -> dict[str, pa.Array]:
     return columns
 
 
-def transpose(objects: Sequence[Any], kind: Any) -> list[Sequence[Any]]:
+def transpose(objects: Sequence[msgspec.Struct], kind: StructType) -> list[Sequence[Any]]:
     """Return the values of structs field by field."""
     # a tuple for each struct would trigger garbage collection over and over
     return [list(map(attrgetter(name), objects)) for name in kind.__struct_fields__]

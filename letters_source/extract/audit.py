@@ -4,11 +4,10 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -146,7 +145,7 @@ def check_fields(task: Task, notes: Notes) -> None:
         raise UndocumentedFields(task.title, dict(sorted(strange.items())))
 
 
-def log_fields(task: Task, notes: Notes, audits: Sequence[Mapping[str, Any]]) -> None:
+def log_fields(task: Task, notes: Notes, audits: Sequence[Audit]) -> None:
     """Log each field that did not fit: a warning if neither the settings know it nor an earlier load's audit."""
     settings = task.settings
     known = {*settings.known_fields, *named_in(audits)}
@@ -171,11 +170,11 @@ def level(*, is_news: bool) -> int:
     return logging.WARNING if is_news else logging.INFO
 
 
-def named_in(audits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def named_in(audits: Sequence[Audit]) -> Iterator[str]:
     """Yield the fields that audits name; those of older versions lack a column."""
     for audit in audits:
-        for column in ("undocumented_fields", "converted_fields"):
-            yield from audit.get(column) or ()
+        yield from audit.get("undocumented_fields") or ()
+        yield from audit.get("converted_fields") or ()
 
 
 def documented_fields(listing: str) -> Iterator[str]:

@@ -49,7 +49,7 @@ def read_facet(task: Task, table: Table, whole: int, audits: Sequence[Audit] = (
     counts = {value: outcome.count for value, (outcome, _) in found.items()}
     ignored = ignored_values(task, name, counts, whole)
     if ignored:
-        message = "%s: the service returns all %d rows for %s %s; it ignores that, so nothing is loaded for it"
+        message = "%s: the service returns all %d rows for %s %s: it ignores the filter, so nothing is loaded for it"
         is_news = len(ignored) > ignored_before(audits)
         logger.log(level(is_news=is_news), message, table.name, whole, name, ", ".join(map(str, ignored)))
     members = {value: ids.slice(0, 0) if value in ignored else ids for value, (_, ids) in found.items()}
@@ -107,7 +107,7 @@ def returns_all(task: Task, name: str, value: Value) -> bool:
 
 
 def is_ignored(task: Task, name: str, counts: Mapping[Value, int], whole: int) -> bool:
-    """Return whether every value returns the whole listing, by its count when it was read or by its count now."""
+    """Return whether each value returns the whole listing: as many rows as it had when it was read, or has now."""
     seen = list(counts.values())
     # compare a single value with another one; if the task filters by it, `report_ignored` has already warned
     if len(seen) == 1 and 2 * seen[0] > whole and name not in given(task.filters):

@@ -1,12 +1,11 @@
 """Judge the parts of a listing together, read what is missing between them, and yield the rows to load."""
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from time import monotonic
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from letters_source.pagination.reader import row_keys
 from letters_source.pagination.readings import Reading, count_displaced, distinct_keys
 from letters_source.pagination.verdicts import Verdict, incomplete, keep_once
 from letters_source.pagination.windows import NotContinuous
+from letters_source.results import Audit
 
 
 @dataclass(slots=True, eq=False)
@@ -91,9 +91,7 @@ def planned_parts(task: Task) -> tuple[Parts, Plan] | None:
     return parts, plan
 
 
-def read_parts(
-    parts: Parts, plan: Plan, audits: Sequence[Mapping[str, Any]]
-) -> Generator[ListingRows | TableRows, None, int]:
+def read_parts(parts: Parts, plan: Plan, audits: Sequence[Audit]) -> Generator[ListingRows | TableRows, None, int]:
     """Yield the rows of a complete listing in parts, then its audit; as `read_listing` does."""
     outcome, files = judge_parts(parts, plan)
     loaded = check_outcome(outcome, audits)

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -12,7 +12,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
+from letters_source.results import Audit
 from letters_source.service.listings import SECTION, given
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
 from letters_source.service.page_request import PageClient, PageRequest
@@ -42,7 +42,7 @@ PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mai
 
 
 def read_listing(
-    task: Task, folder: Path | None, audits: Sequence[Mapping[str, Any]]
+    task: Task, folder: Path | None, audits: Sequence[Audit]
 ) -> Generator[ListingRows | TableRows, None, int]:
     """Yield all rows of a complete listing, then its audit; return the service's count. Errors come before any row.
 
@@ -62,7 +62,7 @@ def read_listing(
         return outcome.count
 
 
-def check_outcome(outcome: Outcome, audits: Sequence[Mapping[str, Any]]) -> int:
+def check_outcome(outcome: Outcome, audits: Sequence[Audit]) -> int:
     """Return how many rows of a complete listing are accepted; raise if it shrank too much or has forbidden fields."""
     accepted = outcome.verdict.rows - outcome.verdict.rejected
     check_shrinking(outcome.task, rows_before(outcome.task, audits), accepted)
@@ -76,7 +76,7 @@ def rows_to_load(verdict: Verdict) -> list[tuple[int, Mask | bool]]:
     return sorted(wanted, key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))
 
 
-def finished(outcome: Outcome, loaded: int, audits: Sequence[Mapping[str, Any]]) -> TableRows:
+def finished(outcome: Outcome, loaded: int, audits: Sequence[Audit]) -> TableRows:
     """Log a listing whose rows were all yielded, free the memory they took, and return its audit."""
     log_outcome(outcome, loaded)
     log_fields(outcome.task, outcome.notes, audits)
@@ -104,7 +104,7 @@ def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.Chunked
     return outcome, ids
 
 
-def has_changed(audits: Sequence[Mapping[str, Any]]) -> bool:
+def has_changed(audits: Sequence[Audit]) -> bool:
     """Return whether the listing changed while the last load read it, by its audits, newest first."""
     return bool(audits) and (bool(audits[0].get("count_changes")) or audits[0]["verdict"] == "continuous")
 
@@ -189,7 +189,7 @@ def find_page_size(task: Task, client: PageClient) -> Page:
     return page
 
 
-def rows_before(task: Task, audits: Sequence[Mapping[str, Any]]) -> int:
+def rows_before(task: Task, audits: Sequence[Audit]) -> int:
     """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared."""
     chosen = given(task.filters).keys()
     # history with filters keeps rows that the filters no longer return

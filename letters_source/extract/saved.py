@@ -15,7 +15,7 @@ from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from struct import Struct
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -27,6 +27,7 @@ from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.resumption import EARLIER, ReadAgain, continue_pass
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
+from letters_source.results import Audit
 
 logger = logging.getLogger("letters_source")
 
@@ -140,7 +141,7 @@ def saved_file(working_dir: Path, listing: str) -> Path:
 
 
 @contextmanager
-def open_saved(task: Task, path: Path, audits: Sequence[Mapping[str, Any]]) -> Iterator[SavedWindows]:
+def open_saved(task: Task, path: Path, audits: Sequence[Audit]) -> Iterator[SavedWindows]:
     """Open a listing's file, with the windows of an earlier load if this load can use them; log why if it cannot."""
     with open(path, "a+b", opener=private) as file:
         saved = SavedWindows(file, row_schema(task.listing.name), Origin(datetime.now(UTC), state_of(task)))
@@ -194,7 +195,7 @@ def state_of(task: Task) -> str:
     return blake2b(repr(parts).encode(), key=key, digest_size=16).hexdigest()
 
 
-def why_unusable(first: bytes, now: Origin, task: Task, audits: Sequence[Mapping[str, Any]]) -> str:
+def why_unusable(first: bytes, now: Origin, task: Task, audits: Sequence[Audit]) -> str:
     """Return why a load cannot use saved windows, by their first record; an empty string if it can."""
     try:
         saved = msgspec.msgpack.decode(first, type=Origin)

@@ -1,10 +1,10 @@
 """Reads a range in overlapping pages, which show that no row that stayed was missed, however it changes. Pure.
 
-Pages of slightly different sizes begin a few rows before the previous one ends; here they are called windows. If two
-windows share a row, and rows keep their order, then no row that was listed all the time lies between them unread: what
-lies before the shared row was in the first window, and what lies after it in the second. A chain of such links, from
-page 0 to a window that reaches the end by its own count, holds every row that was listed from the first response to
-the last.
+A row *stayed* if it was listed from the first response to the last. A *window* is a page whose size is chosen so that
+it begins a few rows before the previous window ends. Two windows that share a row are *linked*: if rows keep their
+order, no row that stayed lies between them unread, because what lies before the shared row was in the first window,
+and what lies after it in the second. A *chain* of linked windows, from page 0 to a window that reaches the end by its
+own count, holds every row that stayed. Where two neighbors share no row, further windows between them *mend* the chain.
 """
 
 from collections import defaultdict, deque

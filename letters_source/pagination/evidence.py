@@ -111,8 +111,8 @@ def joint(left: Evidence, right: Evidence) -> Overlap:
 class Listed:
     """What comparing all rows of all ranges shows.
 
-    Displaced are ids that are in two ranges and not in each between them, the front aside. Rows are different by their
-    ids, or by their texts if they have no id.
+    `rows` is the number of different rows: by their ids, or by their texts if they have no id. `displaced` is the
+    number of ids that two ranges contain but a range between them lacks; the front is not one of these ranges.
     """
 
     rows: int

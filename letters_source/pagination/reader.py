@@ -58,7 +58,7 @@ class PageReader:
         done: SimpleQueue[Future[tuple[Answer, Span]]] = SimpleQueue()
         while True:
             for window in islice(waiting, max(0, self.throttle.limit - in_flight)):
-                self.pool.submit(self._ask, window, walk).add_done_callback(done.put)
+                self.pool.submit(self.ask, window, walk).add_done_callback(done.put)
                 in_flight += 1
             if not in_flight:
                 return
@@ -67,22 +67,13 @@ class PageReader:
             in_flight -= 1
             yield self.keep(*answer)
 
-    def _ask(self, window: Window, walk: int) -> tuple[Answer, Span]:
+    def ask(self, window: Window, walk: int) -> tuple[Answer, Span]:
+        """Request and decode a page, and apply the privacy policies; also return when that began and ended."""
         began, asked = monotonic(), next(self.clock)
-        decoded = self.fetch(window)
-        rows = decoded.rows
-        batch = self.treat(rows).serialize() if self.spool else None
-        reading = Reading(
-            page=window.page,
-            walk=walk,
-            count=decoded.count,
-            keys=row_keys(rows),
-            rejected=rows["id"].null_count,
-            asked=asked,
-            answered=next(self.clock),
-            size=window.size,
-        )
-        return (reading, batch, decoded.notes), (began, monotonic())
+        page = self.fetch(window)
+        batch = self.treat(page.rows).serialize() if self.spool else None
+        reading = to_reading(page, window, walk, asked=asked, answered=next(self.clock))
+        return (reading, batch, page.notes), (began, monotonic())
 
     def keep(self, reading: Reading, batch: pa.Buffer | None, notes: Notes) -> Reading:
         """Add a response, from the service or an earlier load, and return its reading."""
@@ -97,6 +88,20 @@ class PageReader:
         figures = reading.page, reading.walk, rows, reading.count
         logger.debug("%s page %d of pass %d: %d rows, count %d", self.listing, *figures)
         return reading
+
+
+def to_reading(page: Page, window: Window, walk: int, *, asked: int, answered: int) -> Reading:
+    """Return what a page tells about the listing, without its rows."""
+    return Reading(
+        page=window.page,
+        walk=walk,
+        count=page.count,
+        keys=row_keys(page.rows),
+        rejected=page.rows["id"].null_count,
+        asked=asked,
+        answered=answered,
+        size=window.size,
+    )
 
 
 def row_keys(rows: pa.RecordBatch | pa.Table) -> pa.Array:

@@ -49,13 +49,13 @@ def continue_pass(read: Read, listing: str, saved: Saved) -> Verdict:
     walk = begin_walk(read, listing, 1)
     # windows are saved only if they overlap
     if not walk.overlaps_at_once(expects_change=True):
-        raise ReadAgain("its pages do not overlap by now")
+        raise ReadAgain("its pages no longer overlap")
     replayed = Recorder(Replay(read, saved).read)
     linked = read_overlapping(replayed.read, walk, 1)
     verdict = continuous([*walk.readings, *replayed.readings], linked)
     # what changes now can hide what moved since the windows were saved
     if linked.fault or not verdict or not is_still(linked.evidence, distinct_keys(linked.readings)):
-        raise ReadAgain("the listing changed meanwhile")
+        raise ReadAgain("the listing changed while the rest was read")
     return verdict
 
 

@@ -99,7 +99,7 @@ class Linked:
 
 
 def continuous(readings: Sequence[Reading], linked: Linked) -> Verdict | None:
-    """Return the verdict of linked windows, if they or all readings hold every row that stayed.
+    """Return the verdict of linked windows; None if neither they nor all readings together hold every row that stayed.
 
     Links prove it if no row moves. A row that moves from a part not yet read to one already read looks like a row that
     comes while another leaves: the windows lack a row that is counted. If other passes show enough rows to make up for
@@ -166,7 +166,7 @@ def refusal(
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
     """Return why the listing is not proven complete, judged by its last walk and all readings."""
     if repeats_rejected(last):
-        return "two pages show the same row without an id, which takes two equal walks and proof continuous"
+        return "two pages show the same row without an id, so two passes must be equal, and proof continuous"
     counts = {reading.count for reading in readings}
     if len(counts) == 1 and counts != {distinct_rows(last)}:
         return "its rows do not add up to its count"

@@ -30,8 +30,8 @@ def walk_listing(pages: Read, listing: str, wanted: Wanted = DEFAULT, *, expects
     """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`.
 
     Large pages overlap from the start, smaller ones from the first sign of a change on, or from the start as well if
-    `expects_change`. Where overlapping pages cannot prove that no row was missed, further passes look for rows they
-    lack, or for a moment of which all rows are known.
+    `expects_change`. If overlapping pages do not prove that no row was missed, further passes follow. They may show the
+    missing rows, or prove which rows the listing had at one moment.
     """
     recorder = Recorder(pages)
     read, readings = recorder.read, recorder.readings

@@ -126,7 +126,7 @@ def moved_row(readings: Sequence[Reading]) -> str | None:
 
 
 def show_all(readings: Sequence[Reading], *, has_displaced: bool) -> bool:
-    """Return whether all readings of a listing show as many rows as it ever had, each of them twice on average.
+    """Return whether the readings show every row that the listing ever had, and show each of them twice on average.
 
     If each row that came or left changed the count, there never were more rows than the first count and the growth
     since. So if as many were shown, all were, wherever they moved. More are shown where rows came while as many left.

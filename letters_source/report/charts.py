@@ -65,7 +65,7 @@ class Chart:
 
 
 def bars(rows: Rows) -> alt.LayerChart:
-    """Draw a bar with its number for each name; the sum of the others has no bar, which would dwarf the rest."""
+    """Draw a bar with its number for each name. The sum of all others has no bar, because it would dwarf the rest."""
     longest = max((row["number"] for row in rows if row["gathered"] == 1), default=0)
     labels = {row["place"]: row["name"] for row in rows}
     # Vega counts UTF-16 units when it shortens a label, and fails to draw half of a character such as an emoji

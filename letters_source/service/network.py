@@ -1,4 +1,4 @@
-"""How to reach the service: at which address, through which proxy, whose certificates to trust, and which to show."""
+"""How to reach the service: its address, the proxy, the certificates to trust, and the client's own certificate."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit

@@ -127,9 +127,9 @@ class RequestRate:
             self.learned += GROWTH * max(0.0, now - max(self.pushed_back, self.parked_until))
 
     def push_back(self, began: float, now: float, seconds: float, *, learn: bool) -> bool:
-        """Park after a request that the service refused; `learn` its rate. Return whether this refusal counts.
+        """Park after a request that the service refused; with `learn`, learn how many succeeded in a second.
 
-        Requests that began before the last push-back do not count again.
+        Return False if the request began before the last push-back, which has slowed down for it already.
         """
         self.park(now, seconds)
         if began < self.pushed_back:

@@ -50,7 +50,7 @@ class Throttle:
             self._changed.notify_all()
 
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
-        """Slow down after a refused request that started at `began`; `learn` its rate if it was refused for that."""
+        """Slow down after a refused request that started at `began`; `learn` as in `RequestRate.push_back`."""
         with self._changed:
             if self.rate.push_back(began, monotonic(), seconds, learn=learn):
                 self.concurrency.refused()

@@ -10,7 +10,8 @@ from letters_source.decode.row_schema import OTHERS, Notes
 from letters_source.errors import UndocumentedFields
 from letters_source.extract.audit import check_fields, documented_fields, log_fields
 from letters_source.extract.task import Task
-from tasks import contacts_task
+from letters_source.results import Audit
+from tasks import audit_with, contacts_task
 
 NOTES = Notes(
     Counter({"countryCode": 5, "zip": 2, "ContactLabels.shade": 1, OTHERS: 9}), misfits=2, numbers=Counter({"zip": 3})
@@ -24,7 +25,7 @@ def contacts(**settings: Any) -> Task:
     )
 
 
-def told(caplog: pytest.LogCaptureFixture, *audits: dict[str, Any], **settings: Any) -> list[str]:
+def told(caplog: pytest.LogCaptureFixture, *audits: Audit, **settings: Any) -> list[str]:
     """Return level and message of each logged line."""
     with caplog.at_level("INFO"):
         log_fields(contacts(**settings), NOTES, audits)
@@ -46,7 +47,7 @@ def test_a_field_that_no_audit_names_is_a_warning(caplog: pytest.LogCaptureFixtu
 
 def test_what_the_settings_or_an_audit_know_is_information(caplog: pytest.LogCaptureFixture) -> None:
     """Fields that the settings or an earlier audit name are logged as information."""
-    audits: list[dict[str, Any]] = [{"undocumented_fields": {"countryCode": 1}}, {"converted_fields": {"zip": 1}}, {}]
+    audits = audit_with(undocumented_fields={"countryCode": 1}), audit_with(converted_fields={"zip": 1}), audit_with()
     levels = [line.partition(" ")[0] for line in told(caplog, *audits, known_fields=("ContactLabels.shade",))]
     assert levels == ["INFO", "INFO", "WARNING", "INFO", "INFO"]
 

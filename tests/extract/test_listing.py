@@ -25,7 +25,7 @@ from letters_source.pagination.verdicts import Verdict
 from letters_source.service.page_request import Decode, PageRequest, T
 from letters_source.tables import LISTING_AUDIT
 from pages import page_of
-from tasks import contacts_task
+from tasks import audit_with, contacts_task
 
 TOO_LARGE = ServiceRejected("contacts: refused", status=413)
 FALLBACK = "contacts: pages of 1000 rows fail. Requesting 100; set sources.letters.page_size to 100 to save the trial."
@@ -189,7 +189,7 @@ def test_an_error_comes_before_any_row() -> None:
     """A listing that shrank is an error at the first step, though all its rows were read."""
     service = Service(35)
     with pytest.raises(ListingShrank):
-        next(read_listing(contacts(service, page_size=10), None, [{"rows_yielded": 100, "verdict": "stable"}]))
+        next(read_listing(contacts(service, page_size=10), None, [audit_with(rows_yielded=100)]))
     assert len(service.asked) == 6
 
 

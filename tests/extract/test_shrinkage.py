@@ -10,7 +10,7 @@ from letters_source.errors import ListingShrank, counted
 from letters_source.extract.listing import check_shrinking, rows_before
 from letters_source.extract.task import Task
 from letters_source.service.listings import ContactFilters
-from tasks import contacts_task
+from tasks import audit_with, contacts_task
 
 
 def contacts(**settings: Any) -> Task:
@@ -61,12 +61,12 @@ def test_no_share_allows_an_empty_listing(max_shrink: float) -> None:
 
 def test_loads_are_compared_one_by_one() -> None:
     """The rows before are those of the newest audit, and there are none before the first load."""
-    assert rows_before(contacts(), [{"rows_yielded": 20}, {"rows_yielded": 40}]) == 20
+    assert rows_before(contacts(), [audit_with(rows_yielded=20), audit_with(rows_yielded=40)]) == 20
     assert rows_before(contacts(), []) == 0
 
 
 DAY = date(2024, 1, 31)
-AUDIT = {"rows_yielded": 40}
+AUDIT = audit_with(rows_yielded=40)
 
 
 @pytest.mark.parametrize(

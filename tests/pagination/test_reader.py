@@ -90,7 +90,7 @@ def test_readings_notes_and_spool_keep_step() -> None:
 def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
     """The worker returns the reading, the rows as bytes for the spool, and the notes."""
     with reader(fetch, 1) as read:
-        ((first, batch, notes), _), ((second, later, _), _) = read._ask(Window(3), 1), read._ask(Window(4), 1)
+        ((first, batch, notes), _), ((second, later, _), _) = read.ask(Window(3), 1), read.ask(Window(4), 1)
         ticks = [(reading.asked, reading.answered) for reading in (first, second)]
         assert ticks == [(0, 1), (2, 3)]
         assert notes == Notes(Counter(["x"]))
@@ -131,7 +131,7 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
             progress=no_progress,
             treat=never,
         )
-        assert read._ask(Window(0), 1)[0][1] is None
+        assert read.ask(Window(0), 1)[0][1] is None
         (reading,) = read.read(pages(1), 1)
     assert reading.keys.to_pylist() == ["1a", "1b"]
     assert read.notes == [Notes(Counter(["x"]))]

@@ -497,7 +497,7 @@ def test_equal_rows_without_an_id_on_two_pages_take_two_walks() -> None:
     """Equal rows without an id on two pages are accepted after two walks, and refused with the reason after one."""
     rows = [NUL + "{}", *ids(18), NUL + "{}"]
     assert str(quiet(rows).refusal(max_walks=1)).startswith(
-        "contacts: two pages show the same row without an id, which takes two equal walks and proof continuous: "
+        "contacts: two pages show the same row without an id, so two passes must be equal, and proof continuous: "
     )
     assert quiet(rows).walk(max_walks=2).name == "stable"
 
