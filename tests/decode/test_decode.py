@@ -642,6 +642,7 @@ def test_deep_json_is_kept(depth: int) -> None:
     assert read_text(f'"id": "1", "x": {deep}')[0] == {"id": "1", "undocumented": f'{{"x":{deep}}}'}
 
 
+@pytest.mark.slow
 def test_json_too_deep_to_be_read_is_refused() -> None:
     """JSON too deep for a decoder is refused, also where brackets in strings hide the depth at first."""
     refused = []

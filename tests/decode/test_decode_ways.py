@@ -126,6 +126,7 @@ def fits(body: bytes, listing: str) -> bool:
     return structs is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("listing", LISTINGS)
 @given(st.data())
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -150,6 +151,7 @@ def whole(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", json.loads(json.dumps(text)))
 
 
+@pytest.mark.slow
 @given(surrogates, surrogates, surrogates)
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_unpaired_surrogates_are_replaced_in_names_and_values(city: str, name: str, value: str) -> None:

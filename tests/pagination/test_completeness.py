@@ -199,6 +199,7 @@ def last_shown(readings: list[Reading], key: str) -> tuple[int, int, str]:
     return index, max(place for place, other in enumerate(shown(one)) if other == key), key
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(histories())
 def test_no_response_that_proves_a_set_is_left_out(readings: list[Reading]) -> None:
@@ -208,6 +209,7 @@ def test_no_response_that_proves_a_set_is_left_out(readings: list[Reading]) -> N
     assert candidates == sorted(set(candidates), key=lambda index: -readings[index].answered)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(histories())
 def test_a_certificate_is_that_of_plain_sets(readings: list[Reading]) -> None:

@@ -79,6 +79,7 @@ def load(kind: Kind = "insert", place: Place = "end", rate: float = 0, seed: int
     return Load(Scenario(Weather(kind, place, rate), "continuous", seed, 4, pages * PAGE_SIZE - 9, PAGE_SIZE))
 
 
+@pytest.mark.slow
 def test_a_load_killed_after_nine_tenths_of_its_responses_continues_with_15_percent_of_the_requests() -> None:
     """A load killed after nine tenths of its responses is completed with at most 15 % of its requests."""
     whole = load()
@@ -128,6 +129,7 @@ def test_a_listing_that_is_short_by_now_is_read_again() -> None:
         killed.resume()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["insert", "delete", "swap", "move", "mixed", "mixture"])
 def test_no_row_that_stayed_is_missed_across_a_gap(kind: Kind) -> None:
     """A continued load misses no row that stayed while others came, left and moved."""

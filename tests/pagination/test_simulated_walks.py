@@ -31,6 +31,8 @@ from simulated_service import (
     simulate,
 )
 
+pytestmark = pytest.mark.slow
+
 STILL = Weather("insert", "end", 0)
 ORDERED: list[tuple[Kind, Place]] = [
     ("delete", "anywhere"),

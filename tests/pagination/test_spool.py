@@ -55,6 +55,7 @@ def test_rows_are_gathered_into_tables_of_about_batch_rows() -> None:
     assert tables[1]["n"].to_pylist() == [*range(half), *range(7)]
 
 
+@pytest.mark.slow
 def test_large_rows_are_gathered_into_smaller_tables() -> None:
     """Tables of large rows end at a size in bytes, because Arrow's lists and strings are limited to 2 GiB."""
     large = pa.record_batch({"n": [1], "text": ["x" * (BATCH_BYTES // 2)]}, SCHEMA)

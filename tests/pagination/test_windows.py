@@ -67,6 +67,7 @@ def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: in
     assert windows == most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [SMALLEST_PAGE, 31, 47, 100, 333, 1_000])
 def test_windows_with_the_largest_overlap_get_ahead(size: int) -> None:
     """Windows that overlap by the largest number of rows reach further than the ones before them."""

@@ -422,6 +422,7 @@ def test_pages_are_treated_side_by_side() -> None:
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 
 
+@pytest.mark.slow
 @given(st.lists(st.none() | texts | st.text(st.characters(codec="utf-8"), min_size=50)), st.binary(max_size=200))
 @settings(derandomize=True, deadline=None, max_examples=50)
 def test_any_text_and_key_hash_as_the_standard_library_says(values: list[str | None], key: bytes) -> None:
@@ -478,6 +479,7 @@ def without_personal(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", TREATING)
 @pytest.mark.parametrize(("listing", "rows"), [("contacts", marked_contacts), ("templates", marked_templates)])
 @given(st.data())

@@ -75,6 +75,7 @@ def hashes(rows: pa.Table, table: Table, mode: Mode) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 @settings(max_examples=20)
 @given(data=st.data())
@@ -85,6 +86,7 @@ def test_different_rows_have_different_texts(table: Table, data: st.DataObject) 
     assert (first == second) == (one == other)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_value_that_changes_its_column_changes_the_text(data: st.DataObject) -> None:
@@ -175,6 +177,7 @@ def test_hashes_are_those_of_earlier_releases() -> None:
     assert hash_text(b"7\xff0\xff15\xff\xfe") == "3bc039a0434982c8cf4d4ca854a9fca3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", VERSIONED)
 @pytest.mark.parametrize(
     "table", [CONTACTS, CONTACTS__CONTACT_LABELS, CONTACTS__RETURN_ADDRESSES], ids=lambda t: t.name
