@@ -49,13 +49,13 @@ def read_facet(task: Task, table: Table, whole: int, audits: Sequence[Audit] = (
     counts = {value: outcome.count for value, (outcome, _) in found.items()}
     ignored = ignored_values(task, name, counts, whole)
     if ignored:
-        message = "%s: the service returns all %d rows for %s %s: it ignores the filter, so nothing is loaded for it"
+        message = "%s: the service returns all %d rows for %s %s; it ignores the filter, so nothing is loaded for it"
         is_news = len(ignored) > ignored_before(audits)
         logger.log(level(is_news=is_news), message, table.name, whole, name, ", ".join(map(str, ignored)))
     members = {value: ids.slice(0, 0) if value in ignored else ids for value, (_, ids) in found.items()}
     # the value is not part of the key, so an id may have only one
     if len(table.key) == 1:
-        members = each_once(members)
+        members = newest_values(members)
     adds_up = sum(counts.values()) == whole if len(counts) > 1 else None
     # an empty table with the right types creates the destination's table, even if there is no value to ask for
     yield TableRows(table.name, table.schema.empty_table())
@@ -124,7 +124,7 @@ def another(value: Value) -> Value:
     return not value if isinstance(value, bool) else next(status for status in LAST_MAILED_STATUSES if status != value)
 
 
-def each_once(found: dict[Value, pa.ChunkedArray]) -> dict[Value, pa.ChunkedArray]:
+def newest_values(found: dict[Value, pa.ChunkedArray]) -> dict[Value, pa.ChunkedArray]:
     """Return each id only under the value read last: a row may have changed its value between two passes."""
     newest: dict[Value, pa.ChunkedArray] = {}
     for value, ids in reversed(found.items()):

@@ -21,7 +21,7 @@ from letters_source.pagination.evidence import Evidence, Listed, Range, find_fau
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.reader import row_keys
 from letters_source.pagination.readings import Reading, count_displaced, distinct_keys
-from letters_source.pagination.verdicts import Verdict, incomplete, keep_once
+from letters_source.pagination.verdicts import incomplete, keep_once, linked_verdict
 from letters_source.pagination.windows import NotContinuous
 from letters_source.results import Audit
 
@@ -122,9 +122,8 @@ def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
     fault = fault or find_fault(linked, Listed(rows, count_displaced([[reading] for reading in readings[1:]])))
     if fault:
         raise incomplete(task.title, fault, readings)
-    mended, overlap = sum(one.mended for one in linked), max(one.overlap for one in linked)
     keep = keep_once(readings, readings)
-    verdict = Verdict("stable" if is_still(linked, rows) else "continuous", tuple(readings), keep, mended, overlap)
+    verdict = linked_verdict(linked, len(plan.ranges), readings, keep, is_still=is_still(linked, rows))
     traffic = sum((part.traffic for part in read), Counter())
     notes = sum((part.notes for part in read), Notes())
     started_at = min(part.started_at for part in read)

@@ -29,6 +29,9 @@ VerdictName = Literal["stable", "continuous", "exact"]
 """What a listing was proven to be: unchanged while it was read; changed, but no row that stayed was missed; or equal to
 the service's at one moment."""
 
+Keep = tuple[Mask | bool, ...]
+"""Which rows of each reading to load."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -36,7 +39,7 @@ class Verdict:
 
     name: VerdictName
     readings: tuple[Reading, ...]
-    keep: tuple[Mask | bool, ...]
+    keep: Keep
     links_mended: int | None = None
     overlap: int | None = None
 
@@ -117,8 +120,14 @@ def continuous(readings: Sequence[Reading], linked: Linked) -> Verdict | None:
         shown = readings
     is_first = shown is windows and {one.walk for one in windows} == {1}
     is_still = is_first and not have_moved(evidence) and {one.count for one in readings} == {distinct_keys(readings)}
-    mended = sum(one.mended for one in evidence) + len(evidence) - 2
-    keep = keep_once(readings, shown)
+    return linked_verdict(evidence, 1, readings, keep_once(readings, shown), is_still=is_still)
+
+
+def linked_verdict(
+    evidence: Sequence[Evidence], planned: int, readings: Sequence[Reading], keep: Keep, *, is_still: bool
+) -> Verdict:
+    """Return the verdict of linked ranges: the planned ones, the front, and further ones that mend what was between."""
+    mended = sum(one.mended for one in evidence) + max(0, len(evidence) - planned - 1)
     overlap = max(one.overlap for one in evidence)
     return Verdict("stable" if is_still else "continuous", tuple(readings), keep, mended, overlap)
 
@@ -134,7 +143,7 @@ def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
     return Verdict("stable", tuple(readings), keep)
 
 
-def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> tuple[Mask | bool, ...]:
+def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> Keep:
     """Return which rows of all readings to load: for each key in the wanted readings, the row that was read last."""
     numbers = {id(reading) for reading in wanted}
     chosen = [reading for reading in readings if id(reading) in numbers]

@@ -69,7 +69,7 @@ class Privacy:
             objects = objects_of(columns[child.short])
             members = {member.name: values for member, values in zip(objects.type, objects.flatten(), strict=True)}
             if treated := self._treat_columns(members, child):
-                changed[child.short] = nest(list((members | treated).values()), columns[child.short])
+                changed[child.short] = with_members(list((members | treated).values()), columns[child.short])
         return pa.RecordBatch.from_arrays(list((columns | changed).values()), schema=batch.schema) if changed else batch
 
     def _treat_columns(self, columns: Mapping[str, pa.Array], table: Table) -> dict[str, pa.Array]:
@@ -91,7 +91,7 @@ def objects_of(nested: pa.Array) -> pa.StructArray:
     return nested.flatten() if pa.types.is_list(nested.type) else nested
 
 
-def nest(columns: Sequence[pa.Array], nested: pa.Array) -> pa.Array:
+def with_members(columns: Sequence[pa.Array], nested: pa.Array) -> pa.Array:
     """Return the nested column with the members of its objects replaced."""
     old = objects_of(nested)
     objects = pa.StructArray.from_arrays(columns, fields=list(old.type), mask=old.is_null())

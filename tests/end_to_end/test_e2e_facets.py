@@ -240,7 +240,7 @@ def test_a_service_that_ignores_all_filters_leaves_the_facets_empty(
     result = world.load(facets=True, only=CONTACTS, page_size=PAGE_SIZE)
     assert held(world) == {ADDRESS: set(), MAILED: set(), RETURNS: set()}
     assert result.tables["contacts"] == 40
-    ignored = "the service returns all 40 rows for {}: it ignores the filter, so nothing is loaded for it"
+    ignored = "the service returns all 40 rows for {}; it ignores the filter, so nothing is loaded for it"
     assert warnings(caplog) == [
         f"{ADDRESS}: {ignored.format('address_status Failed, Verified')}",
         f"{MAILED}: {ignored.format('last_mailed_status In Transit, Mailed, Scheduled')}",
@@ -311,7 +311,7 @@ def test_a_flag_that_is_heeded_one_way_only_tells_no_untruths(begin: Begin, capl
     world.load(facets=True, only=("templates",))
     assert held(world) == {SHARED: {("0", True), ("1", True), ("2", True)}}
     [warning] = warnings(caplog)
-    assert warning.startswith(f"{SHARED}: the service returns all 10 rows for is_shared False: it ignores the filter")
+    assert warning.startswith(f"{SHARED}: the service returns all 10 rows for is_shared False; it ignores the filter")
 
 
 def test_a_flag_that_is_ignored_hides_no_rows_of_the_other(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
