@@ -323,7 +323,7 @@ LISTING_AUDIT = Table(
         Column("page_size_given", "", "Rows per page returned; null where one page held all.", "bigint"),
         Column("requests", "", "Requests of all passes, retries included.", "bigint"),
         Column("retries", "", "Requests sent again after a failure.", "bigint"),
-        Column("throttled", "", "Answers that asked us to slow down (429, 503).", "bigint"),
+        Column("throttled", "", "Responses that asked us to slow down (429, 503).", "bigint"),
         Column("started_at", "", "When reading began, UTC.", "timestamp"),
         Column("seconds", "", "How long reading took.", "double"),
         Column("count_changes", "", "How often the count differed from the response before.", "bigint"),

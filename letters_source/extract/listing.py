@@ -120,15 +120,15 @@ def read_until_whole(
     with open_reader(task, spool, saved) as (reader, traffic):
         verdict = continue_listing(task, saved, reader, spool) if saved and spool else None
         verdict = verdict or walk_listing(reader.read, task.title, task.settings.wanted, expects_change=expects_change)
-        verdict = among(reader.readings, verdict)
+        verdict = with_earlier(reader.readings, verdict)
     # not before the listing is read: what was saved may have to be read again
     started_at = saved.origin.started_at if saved else begun
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
     return Outcome(task, verdict, sum(kept, Notes()), traffic, started_at, monotonic() - start)
 
 
-def among(readings: Sequence[Reading], verdict: Verdict) -> Verdict:
-    """Return the verdict over all readings; those before its own load no rows."""
+def with_earlier(readings: Sequence[Reading], verdict: Verdict) -> Verdict:
+    """Return the verdict over all readings; no rows are loaded of those before its own."""
     before = len(readings) - len(verdict.readings)
     return replace(verdict, readings=tuple(readings), keep=(*[False] * before, *verdict.keep)) if before else verdict
 

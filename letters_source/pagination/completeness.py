@@ -74,7 +74,7 @@ def certify(readings: Sequence[Reading]) -> Certificate | None:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The first answer and the last request that showed each key, as ticks."""
+    """The first response and the last request that showed each key, as ticks."""
 
     readings: Sequence[Reading]
     coded: list[Codes]

@@ -23,7 +23,7 @@ ProgressCallback = Callable[[str, int, int, int], None]
 """Called for each response with the listing, the number of the pass, the rows in it, and the service's count."""
 Span = tuple[float, float]
 """When a page was begun and when it was decoded, in seconds on the monotonic clock."""
-Answer = tuple[Reading, pa.Buffer | None, Notes]
+Response = tuple[Reading, pa.Buffer | None, Notes]
 """A response's `Reading`, its serialized rows (None without a spool), and the decoder's notes."""
 
 
@@ -54,20 +54,20 @@ class PageReader:
     def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
         """Yield the readings as they arrive; a window is taken only when it can be requested."""
         waiting, in_flight = iter(windows), 0
-        # `concurrent.futures.wait` would go through all requests in flight for each answer, under the GIL
-        done: SimpleQueue[Future[tuple[Answer, Span]]] = SimpleQueue()
+        # `concurrent.futures.wait` would go through all requests in flight for each response, under the GIL
+        done: SimpleQueue[Future[tuple[Response, Span]]] = SimpleQueue()
         while True:
             for window in islice(waiting, max(0, self.throttle.limit - in_flight)):
                 self.pool.submit(self.ask, window, walk).add_done_callback(done.put)
                 in_flight += 1
             if not in_flight:
                 return
-            answer, span = done.get().result()
+            response, span = done.get().result()
             self.throttle.finished(*span, in_flight)
             in_flight -= 1
-            yield self.keep(*answer)
+            yield self.keep(*response)
 
-    def ask(self, window: Window, walk: int) -> tuple[Answer, Span]:
+    def ask(self, window: Window, walk: int) -> tuple[Response, Span]:
         """Request and decode a page, and apply the privacy policies; also return when that began and ended."""
         began, asked = monotonic(), next(self.clock)
         page = self.fetch(window)

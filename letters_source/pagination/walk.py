@@ -111,7 +111,7 @@ def overlaps_help(walk: Walk, *, may_repeat: bool) -> bool:
 
 
 def read_overlapping(read: Read, walk: Walk, number: int) -> Linked:
-    """Read the listing in pages that overlap, as one range; the answer tells if they cannot be linked."""
+    """Read the listing in pages that overlap, as one range; the result tells if they cannot be linked."""
     ranges = LocalRanges(read, number)
     try:
         linked = read_linked(ranges.read, plan_ranges(walk.count, len(walk.readings[0].keys), 1))

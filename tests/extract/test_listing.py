@@ -18,7 +18,7 @@ from letters_source.errors import (
     ServiceRejected,
     ServiceUnreachable,
 )
-from letters_source.extract.listing import among, fetch_page, read_ids, read_listing, rows_to_load
+from letters_source.extract.listing import fetch_page, read_ids, read_listing, rows_to_load, with_earlier
 from letters_source.extract.task import ListingRows, LoadContext, TableRows, Task
 from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.verdicts import Verdict
@@ -204,9 +204,9 @@ def test_a_verdict_over_earlier_readings_loads_none_of_their_rows() -> None:
     """Readings from before those of the verdict are kept, for they took requests, and load nothing."""
     earlier, own = [reading(0, "ab"), reading(1, "c")], (reading(0, "abc"),)
     verdict = Verdict("exact", own, (True,), 1, 2)
-    assert among([*earlier, *own], verdict) == Verdict("exact", (*earlier, *own), (False, False, True), 1, 2)
-    assert among([*earlier, *own], verdict).rows == 3
-    assert among(own, verdict) is verdict
+    assert with_earlier([*earlier, *own], verdict) == Verdict("exact", (*earlier, *own), (False, False, True), 1, 2)
+    assert with_earlier([*earlier, *own], verdict).rows == 3
+    assert with_earlier(own, verdict) is verdict
 
 
 def test_rows_to_load_are_in_the_order_of_the_listing() -> None:
