@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SettingsError,
         SharedIds,
         UndocumentedFields,
+        UnusableFile,
         WrongCount,
     )
     from letters_source.extract.fan_out import plan_parts, read_part
@@ -54,6 +55,7 @@ __all__ = [
     "SharedIds",
     "TemplateFilters",
     "UndocumentedFields",
+    "UnusableFile",
     "WrongCount",
     "account_pipelines",
     "letters",

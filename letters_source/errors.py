@@ -2,8 +2,9 @@
 
     LettersError                    anything this package raises
     ├── SettingsError               a setting is missing or wrong; names the key and where to set it
-    │   └── DestinationError        the destination cannot be used
-    │       └── DestinationUnreachable  its server or bucket does not answer
+    │   ├── DestinationError        the destination cannot be used
+    │   │   └── DestinationUnreachable  its server or bucket does not answer
+    │   └── UnusableFile            a file is missing, damaged, or cannot be read or written
     ├── DestinationInUse            another process is using the destination
     ├── NotAuthorized               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
@@ -52,9 +53,8 @@ class LettersError(Exception):
 class SettingsError(LettersError):
     """A setting is missing or wrong, or what it names cannot be used; the message says what to change.
 
-    `key` is the full key, `sources.letters.page_size`, or the name of an argument, `dataset`, where the error is about
-    one; `problem` is what is wrong with
-    its value, without where it came from.
+    `key` is the full key, `sources.letters.page_size`, or the name of an argument, `dataset`; None only if the error is
+    about neither, such as a missing extra. `problem` is what is wrong with its value, without where it came from.
     """
 
     exit_code = 2
@@ -66,6 +66,14 @@ class SettingsError(LettersError):
 
 class DestinationError(SettingsError):
     """The destination cannot be used."""
+
+
+class UnusableFile(SettingsError):
+    """A file is missing, damaged, or cannot be read or written; `file` is its path."""
+
+    def __init__(self, message: str, *, file: str) -> None:
+        self.file = file
+        super().__init__(message)
 
 
 class DestinationInUse(LettersError):

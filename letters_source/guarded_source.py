@@ -25,7 +25,9 @@ class TableResource(DltResource):
 
     def add_filter(self, item_filter: Any, insert_at: Any = None) -> NoReturn:  # noqa: ARG002 -- as dlt calls it
         """Raise `SettingsError`: a filter would keep or drop whole Arrow tables."""
-        raise SettingsError(f"{self.name}: add_filter would drop whole Arrow tables, not rows; {IDIOMS}.")
+        raise SettingsError(
+            f"{self.name}: add_filter would drop whole Arrow tables, not rows; {IDIOMS}.", key="item_filter"
+        )
 
     def add_map(self, item_map: Any, insert_at: Any = None) -> Self:
         """Add a step at the end, as dlt does. If it returns nothing for a table with rows, the load fails."""
@@ -40,7 +42,9 @@ class TableResource(DltResource):
     def refuse_place(self, method: str, insert_at: Any) -> None:
         """Raise `SettingsError` for a step before our own steps, which build the tables."""
         if insert_at is not None:
-            raise SettingsError(f"{self.name}: {method} adds steps at the end only; leave insert_at out.")
+            raise SettingsError(
+                f"{self.name}: {method} adds steps at the end only; leave insert_at out.", key="insert_at"
+            )
 
     def keeping(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a step of `add_map` to fail if it drops a table with rows."""
@@ -79,11 +83,13 @@ class TableResource(DltResource):
             if not isinstance(item, pa.Table):
                 raise
             what = f"{self.name}: a step of {method} failed on an Arrow table"
-            raise SettingsError(f"{what}: {error}; {IDIOMS}.") from error
+            raise SettingsError(f"{what}: {error}; {IDIOMS}.", key="item_map") from error
 
     def dropped(self, method: str) -> SettingsError:
         """Return the error for a step that dropped a table with rows."""
-        return SettingsError(f"{self.name}: a step of {method} dropped a whole Arrow table with rows; {IDIOMS}.")
+        return SettingsError(
+            f"{self.name}: a step of {method} dropped a whole Arrow table with rows; {IDIOMS}.", key="item_map"
+        )
 
 
 class HiddenResource(DltResource):
@@ -120,7 +126,8 @@ def check_selected_resources(listing: str, mode: WriteMode) -> None:
     if missing:
         raise SettingsError(
             f"{listing}: not selected: {', '.join(missing)}; tables of a listing load together, or rows of two loads "
-            f"would be mixed. Use letters().with_resources({listing!r}), or run(only=({listing!r},))."
+            f"would be mixed. Use letters().with_resources({listing!r}), or run(only=({listing!r},)).",
+            key="resource_names",
         )
     for name in names:
         check_disposition(source.selected_resources[name], mode)
@@ -135,12 +142,14 @@ def check_disposition(resource: DltResource, mode: WriteMode) -> None:
     if mode == "replace" and strategy != DELETE_INSERT:
         raise SettingsError(
             f'{resource.name}: {strategy} is not supported; write_disposition must be "replace", "append" or "merge". '
-            "To write only changed rows, set sync; to keep row history, set history."
+            "To write only changed rows, set sync; to keep row history, set history.",
+            key="write_disposition",
         )
     if resource.incremental and (mode in ("sync", "history") or wanted["disposition"] == "replace"):
         raise SettingsError(
             f"{resource.name}: incremental keeps only new rows, so replace, sync and history would delete or close all "
-            'others; set write_disposition to "merge" or "append", or remove incremental.'
+            'others; set write_disposition to "merge" or "append", or remove incremental.',
+            key="incremental",
         )
 
 

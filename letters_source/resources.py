@@ -134,7 +134,8 @@ def check_load(task: Task, mode: WriteMode) -> list[Audit]:
     if dlt.current.resource().limit:
         raise SettingsError(
             f"add_limit is not supported: it would load part of {task.name} as if it were complete; "
-            "to experiment, load from the emulator: letters serve."
+            "to experiment, load from the emulator: letters serve.",
+            key="max_items",
         )
     pipeline = running_pipeline()
     audits = check_dataset(pipeline, task, mode) if pipeline else []

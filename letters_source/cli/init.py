@@ -11,6 +11,7 @@ from letters_source.config.settings import SETTINGS
 from letters_source.config.settings_files import CONFIG, FOLDER, SECRET, missing_files, write_settings
 from letters_source.errors import SettingsError
 from letters_source.extract.check import check_service
+from letters_source.service.listings import SECTION
 
 ASKED = ("base_url", "access_token", "refresh_token")
 """What every load needs."""
@@ -28,7 +29,10 @@ def set_up_project(options: Mapping[str, str]) -> None:
     for path in write_settings(given):
         click.echo(f"Created {path}")
     if unwritten := [name for name in options if FILE_OF[name] not in missing]:
-        raise SettingsError(f"files that exist are not changed: set {with_files(unwritten)}, then run: letters check")
+        raise SettingsError(
+            f"files that exist are not changed: set {with_files(unwritten)}, then run: letters check",
+            key=f"{SECTION}.{unwritten[0]}",
+        )
     click.echo(f"Keep {SECRET} out of version control.")
     if unset := [name for name, file in FILE_OF.items() if file in missing and not given.get(name)]:
         click.echo(f"Set {with_files(unset)}, then run: letters check")

@@ -27,7 +27,7 @@ def print_rows(query: str, source: Path, dataset: str, form: QueryForm) -> None:
             if rows is not None:
                 {"table": show_table, "csv": write_csv, "json": write_json}[form](rows)
         except duckdb.Error as error:
-            raise SettingsError(f"the query failed: {reason(error)}{suggestion(error)}") from None
+            raise SettingsError(f"the query failed: {reason(error)}{suggestion(error)}", key="sql") from None
 
 
 def suggestion(error: duckdb.Error) -> str:

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from letters_source.config.settings import FILTERS, PII, SECRETS, SETTINGS, Key
-from letters_source.errors import SettingsError
+from letters_source.errors import UnusableFile
 
 FOLDER = Path(".dlt")
 CONFIG, SECRET = FOLDER / "config.toml", FOLDER / "secrets.toml"
@@ -98,7 +98,7 @@ def missing_files() -> list[Path]:
 
 
 def write_settings(given: Mapping[str, str] | None = None) -> list[Path]:
-    """Write the settings files that do not exist; return those written, or raise `SettingsError`."""
+    """Write the settings files that do not exist; return those written, or raise `UnusableFile`."""
     texts = {CONFIG: config_toml(given), SECRET: secrets_toml(given)}
     missing = missing_files()
     try:
@@ -107,5 +107,5 @@ def write_settings(given: Mapping[str, str] | None = None) -> list[Path]:
             path.touch(0o600 if path == SECRET else 0o644, exist_ok=False)
             path.write_text(texts[path])
     except OSError as error:
-        raise SettingsError(f"{error.filename} cannot be written: {error.strerror}.") from None
+        raise UnusableFile(f"{error.filename} cannot be written: {error.strerror}.", file=str(error.filename)) from None
     return missing

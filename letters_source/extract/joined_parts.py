@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from letters_source.decode.row_schema import RAW, Notes, row_schema
-from letters_source.errors import ServiceRejected, SettingsError
+from letters_source.errors import ServiceRejected, UnusableFile
 from letters_source.extract.audit import Outcome
 from letters_source.extract.listing import check_outcome, finished
 from letters_source.extract.parts import Part, Parts, Plan, check_proof, part_in, read_into
@@ -45,7 +45,9 @@ class PartReader:
         if not self.found:
             path = self.parts.file_of(self.plan, f"{place:04}")
             if not self.parts.exists(path):
-                raise SettingsError(f"part {place} of {self.parts.plan_file} is missing: {path}; read it first.")
+                raise UnusableFile(
+                    f"part {place} of {self.parts.plan_file} is missing: {path}; read it first.", file=path
+                )
             return path, part_in(self.parts, path)
         path = self.parts.file_of(self.plan, f"mend-{next(self.numbers):04}")
         return path, read_into(self.parts, path, part)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from letters_source.decode.row_schema import Notes, row_schema, to_counter
-from letters_source.errors import SettingsError, reason
+from letters_source.errors import SettingsError, UnusableFile, reason
 from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
 from letters_source.extract.task import ListingRows, Task, selection_text
@@ -113,13 +113,15 @@ class Parts:
             return bytes(file.read())
 
     def decode(self, path: str, kind: type[T]) -> T:
-        """Return what a JSON file holds, or raise SettingsError if it is missing or of another version."""
+        """Return what a JSON file holds, or raise UnusableFile if it is missing or of another version."""
         try:
             return msgspec.json.decode(self.read(path), type=kind)
         except FileNotFoundError:
-            raise SettingsError(f"{path} is missing.") from None
+            raise UnusableFile(f"{path} is missing.", file=path) from None
         except msgspec.MsgspecError:
-            raise SettingsError(f"{path} is damaged, or was written by another version; write it again.") from None
+            raise UnusableFile(
+                f"{path} is damaged, or was written by another version; write it again.", file=path
+            ) from None
 
     def keep(self, paths: Collection[str]) -> None:
         """Delete all files in the folder but these."""
@@ -159,7 +161,10 @@ def plan_listing(task: Task, number: int) -> list[Range]:
         walk = begin_walk(reader.read, task.title, 1)
     size = len(walk.readings[0].keys)
     if walk.last_page and size < SMALLEST_PAGE:
-        raise SettingsError(f"{task.title}: pages of {size} rows are too small for ranges; load it as a whole.")
+        raise SettingsError(
+            f"{task.title}: pages of {size} rows are too small for ranges; load it as a whole.",
+            key=f"{SECTION}.page_size",
+        )
     return plan_ranges(walk.count, size, number)
 
 
@@ -176,7 +181,7 @@ def write_part(task: Task, folder: str, place: int) -> Part:
     parts = Parts.of(task, folder)
     plan = parts.plan()
     if plan is None:
-        raise SettingsError(f"{parts.plan_file} is missing: plan first.")
+        raise UnusableFile(f"{parts.plan_file} is missing: plan first.", file=parts.plan_file)
     if not 0 <= place < len(plan.ranges):
         raise SettingsError(
             f"{parts.plan_file} has the parts 0 to {len(plan.ranges) - 1}, and no part {place}.", key="place"
@@ -213,7 +218,9 @@ def part_in(parts: Parts, path: str) -> Part:
         metadata = pq.read_metadata(path, filesystem=parts.files).metadata
         return msgspec.json.decode(metadata[METADATA], type=Part, dec_hook=to_counter)
     except (pa.ArrowInvalid, KeyError, TypeError, msgspec.MsgspecError):
-        raise SettingsError(f"{path} is damaged, or was written by another version; read this part again.") from None
+        raise UnusableFile(
+            f"{path} is damaged, or was written by another version; read this part again.", file=path
+        ) from None
 
 
 def write_tables(parts: Parts, batches: Iterator[pa.RecordBatch]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import duckdb
 
 from letters_source.destination.local_files import LAKE_FOLDERS, format_of, listed_loads
 from letters_source.destination.sql import literal
-from letters_source.errors import SettingsError, reason
+from letters_source.errors import SettingsError, UnusableFile, reason
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Table
 
 STORED = "stored"
@@ -42,7 +42,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
         connection.close()
         if isinstance(error, SettingsError):
             raise
-        raise SettingsError(f"{place} cannot be read: {reason(error)}") from None
+        raise UnusableFile(f"{place} cannot be read: {reason(error)}", file=str(place)) from None
     return connection
 
 

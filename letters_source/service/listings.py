@@ -81,7 +81,7 @@ class ContactFilters:
     account_id: Annotated[str | None, about("Account; by default that of the settings.", "...")] = None
 
     def __post_init__(self) -> None:
-        check_lists(self, ("address_status", "last_mailed_status", "tags"))
+        check_lists("contacts", self, ("address_status", "last_mailed_status", "tags"))
         check_choices("contacts.address_status", self.address_status, ADDRESS_STATUSES)
 
     def encode(self, form: FilterForm) -> dict[str, str]:
@@ -119,7 +119,7 @@ class TemplateFilters:
     account_id: Annotated[str | None, about("Account; by default that of the settings.", "...")] = None
 
     def __post_init__(self) -> None:
-        check_lists(self, ("product_types",))
+        check_lists("templates", self, ("product_types",))
         check_choices("templates.product_types", self.product_types or (), PRODUCT_TYPES)
 
     def encode(self, form: FilterForm) -> dict[str, str]:
@@ -147,11 +147,12 @@ def encode_values(values: Mapping[str, object], form: FilterForm) -> dict[str, s
     return {name: form.text(value) for name, value in values.items() if value is not None}
 
 
-def check_lists(filters: Filters, names: tuple[str, ...]) -> None:
+def check_lists(listing: str, filters: Filters, names: tuple[str, ...]) -> None:
     """Raise SettingsError if a list is a string, which would be read letter by letter."""
     for name in names:
         if isinstance(getattr(filters, name), str):
-            raise SettingsError(f"{name} must be a tuple, such as ({getattr(filters, name)!r},), not a string.")
+            problem = f"must be a tuple, such as ({getattr(filters, name)!r},), not a string"
+            raise SettingsError(f"{name} {problem}.", key=f"{SECTION}.{listing}.{name}", problem=problem)
 
 
 def check_choices(key: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from letters_source.config.installation import importing_extra
 from letters_source.config.settings import Overrides
 from letters_source.config.text_options import to_overrides
 from letters_source.decode.row_schema import RAW, row_schema
-from letters_source.errors import IncompleteListing, SettingsError, reason
+from letters_source.errors import IncompleteListing, LoadFailed, SettingsError, UnusableFile, reason
 from letters_source.extract.fan_out import task_of
 from letters_source.extract.parts import Parts, part_in, plan_listing, read_into, write_tables
 from letters_source.extract.task import Task
@@ -80,7 +80,7 @@ class StageWriter(DataSourceArrowWriter):
         files = sorted(file for message in messages for file in cast("Staged", message).files)
         places = [f"{place:06}" for place in range(len(self.stage.ranges))]
         if places and places != [name for name, _ in files]:
-            raise SettingsError("Spark did not read each range once; nothing was published.")
+            raise LoadFailed("Spark did not read each range once; nothing was published.")
         self.parts.write(f"{self.parts.folder}/{self.stage.committed}", msgspec.json.encode(files))
 
 
@@ -198,7 +198,7 @@ def check_readable(spark: SparkSession, to: str) -> None:
     except (Py4JJavaError, IllegalArgumentException) as error:
         why = error.java_exception if isinstance(error, Py4JJavaError) else reason(error)
         advice = "; add hadoop-aws to spark.jars.packages" if to.startswith("s3") else ""
-        raise SettingsError(f"Spark cannot read {to}: {why}{advice}.") from None
+        raise SettingsError(f"Spark cannot read {to}: {why}{advice}.", key="to") from None
 
 
 def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> DataFrame:
@@ -215,7 +215,7 @@ def find_outdated(home: Parts) -> list[str]:
     manifest = f"{home.folder}/{home.task.name}.json"
     try:
         published = home.decode(manifest, Snapshot).files if home.exists(manifest) else {}
-    except SettingsError:
+    except UnusableFile:
         # a damaged manifest does not tell, and the next one replaces it
         return []
     open_names = {url.split("/")[-3] for urls in published.values() for url in urls}

@@ -17,7 +17,7 @@ from letters_source.errors import SettingsError
 from letters_source.extract.fan_out import task_of
 from letters_source.extract.one_table import read_table
 from letters_source.extract.probe import check_apart
-from letters_source.service.listings import LISTINGS, Texts
+from letters_source.service.listings import LISTINGS, SECTION, Texts
 from letters_source.spark.snapshots import Stage, StageWriter, slots_of
 from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
 
@@ -76,7 +76,8 @@ class LettersDataSource(DataSource):
         stage = options.pop("stage", None)
         if stage is None:
             raise SettingsError(
-                "the format letters cannot be written; letters_source.spark.snapshot publishes listings."
+                "the format letters cannot be written; letters_source.spark.snapshot publishes listings.",
+                key="format",
             )
         return StageWriter(msgspec.json.decode(stage, type=Stage), to_overrides(options))
 
@@ -100,7 +101,10 @@ def to_selection(options: Mapping[str, str]) -> TableSelection:
     settings = dict(options)
     name, texts = settings.pop("table", ""), settings.pop("accounts", None)
     if misplaced := [option for option in ABOUT_LOADS if option in settings]:
-        raise SettingsError(f"option {misplaced[0]} is about loads, and Spark only reads; leave it out.")
+        raise SettingsError(
+            f"option {misplaced[0]} is about loads, and Spark only reads; leave it out.",
+            key=f"{SECTION}.{misplaced[0]}",
+        )
     if name not in READABLE:
         raise SettingsError(f"option table must be one of {', '.join(READABLE)}, got {name!r}.", key="table")
     accounts = () if texts is None else tuple(dict.fromkeys(convert_option("accounts", ACCOUNTS, texts)))

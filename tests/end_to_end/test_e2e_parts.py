@@ -10,7 +10,7 @@ import pytest
 from holdings import held_tables
 from worlds import ACCESS, REFRESH, Begin, World
 
-from letters_source import ContactFilters, IncompleteListing, SettingsError, plan_parts, read_part
+from letters_source import ContactFilters, IncompleteListing, SettingsError, UnusableFile, plan_parts, read_part
 from programmable_emulator import Behavior, Drift, Emulator
 
 
@@ -58,9 +58,10 @@ def test_a_part_that_is_missing_stops_the_load(world: World) -> None:
     for place in places[1:]:
         read_part("contacts", place, **world.settings)
     [stored] = Path(world.settings["parts"]).glob("contacts/*/0001.parquet")
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(UnusableFile) as caught:
         world.load()
     missing = stored.with_name("0000.parquet")
+    assert caught.value.file == str(missing)
     assert str(caught.value) == f"part 0 of {plan_file(world)} is missing: {missing}; read it first."
 
 
@@ -89,8 +90,9 @@ def test_parts_of_another_selection_are_refused(world: World) -> None:
 
 def test_a_part_needs_a_plan_and_a_folder(world: World) -> None:
     """Each error of planning or reading a part names what is missing."""
-    with pytest.raises(SettingsError, match=f"^{re.escape(plan_file(world))} is missing: plan first\\.$"):
+    with pytest.raises(UnusableFile, match=f"^{re.escape(plan_file(world))} is missing: plan first\\.$") as caught:
         read_part("contacts", 0, **world.settings)
+    assert caught.value.file == plan_file(world)
     with pytest.raises(SettingsError, match=r"^sources.letters.parts is not set"):
         plan_parts("contacts", 2, **{**world.settings, "parts": None})
     with pytest.raises(SettingsError, match=r"^listing must be one of templates, contacts, got 'letters'.$"):
@@ -119,8 +121,9 @@ def test_damaged_files_are_named(world: World, name: str, content: bytes) -> Non
     read_apart(world, 2)
     [file] = Path(world.settings["parts"]).rglob(name)
     file.write_bytes(content)
-    with pytest.raises(SettingsError, match=rf"{name} is damaged, or was written by another version"):
+    with pytest.raises(UnusableFile, match=rf"{name} is damaged, or was written by another version") as caught:
         world.load()
+    assert caught.value.file == str(file)
 
 
 def test_parquet_of_somebody_else_is_no_part(world: World) -> None:
@@ -128,7 +131,7 @@ def test_parquet_of_somebody_else_is_no_part(world: World) -> None:
     read_apart(world, 2)
     [file] = Path(world.settings["parts"]).rglob("0001.parquet")
     pq.write_table(pq.read_table(file).replace_schema_metadata(None), file)
-    with pytest.raises(SettingsError, match=r"0001\.parquet is damaged, or was written by another version"):
+    with pytest.raises(UnusableFile, match=r"0001\.parquet is damaged, or was written by another version"):
         world.load()
 
 
@@ -144,10 +147,10 @@ def test_parts_are_never_taken_for_exact(world: World) -> None:
 
 def test_pages_too_small_to_overlap_are_not_planned(world: World) -> None:
     """Pages too small to overlap are refused, because their parts could not be joined."""
-    with pytest.raises(
-        SettingsError, match=r"^contacts: pages of 10 rows are too small for ranges; load it as a whole"
-    ):
+    refusal = r"^contacts: pages of 10 rows are too small for ranges; load it as a whole"
+    with pytest.raises(SettingsError, match=refusal) as caught:
         plan_parts("contacts", 2, **{**world.settings, "page_size": 10})
+    assert caught.value.key == "sources.letters.page_size"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

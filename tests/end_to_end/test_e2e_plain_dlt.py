@@ -166,6 +166,7 @@ def test_a_filter_for_rows_is_refused(world: World) -> None:
     source = letters(**world.settings)
     with pytest.raises(SettingsError) as caught:
         source.resources["contacts"].add_filter(lambda row: row["state"] == "Texas")
+    assert caught.value.key == "item_filter"
     assert str(caught.value) == (
         "contacts: add_filter would drop whole Arrow tables, not rows; filter rows with "
         "add_map(lambda table: table.filter(...)), or get rows one by one with "
@@ -207,6 +208,7 @@ def test_a_step_that_drops_tables_fails_the_load(world: World, method: str, step
     with pytest.raises(PipelineStepFailed) as caught:
         world.pipeline.run(source)
     [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
+    assert error.key == "item_map"
     assert str(error).startswith(f"contacts: a step of {method} dropped a whole Arrow table with rows; filter rows")
     assert world.tables() == before
 
@@ -222,8 +224,11 @@ def test_what_reads_pages_takes_no_steps(world: World, method: str) -> None:
 def test_steps_come_after_those_that_make_tables(world: World) -> None:
     """A step cannot be inserted before those that make tables, where items are not tables yet."""
     contacts = letters(**world.settings).resources["contacts"]
-    with pytest.raises(SettingsError, match=r"^contacts: add_map adds steps at the end only; leave insert_at out\.$"):
+    with pytest.raises(
+        SettingsError, match=r"^contacts: add_map adds steps at the end only; leave insert_at out\.$"
+    ) as caught:
         contacts.add_map(texan, insert_at=0)
+    assert caught.value.key == "insert_at"
 
 
 def test_a_step_for_rows_that_fails_is_explained(world: World) -> None:

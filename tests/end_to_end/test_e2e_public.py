@@ -11,7 +11,7 @@ ERRORS = {
     "DestinationError", "DestinationInUse", "DestinationUnreachable", "IncompleteListing", "LettersError",
     "ListingShrank", "ListingUnpaged", "LoadFailed", "MalformedResponse", "NotAuthorized", "RepeatedIds",
     "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError", "SharedIds",
-    "UndocumentedFields", "WrongCount",
+    "UndocumentedFields", "UnusableFile", "WrongCount",
 }  # fmt: skip
 FORMER = {"NotAuthorised": "NotAuthorized"}
 PUBLIC = ERRORS | {*FORMER} | {
@@ -74,6 +74,7 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
         "LettersError": ("Exception", 1),
         "SettingsError": ("LettersError", 2),
         "DestinationError": ("SettingsError", 2),
+        "UnusableFile": ("SettingsError", 2),
         "DestinationInUse": ("LettersError", 6),
         "DestinationUnreachable": ("DestinationError", 2),
         "NotAuthorized": ("LettersError", 3),

@@ -15,7 +15,7 @@ from shelves import retrait
 from sparks import failure, published, read_table, take, written
 from worlds import ACCESS, REFRESH, World, serve_world
 
-from letters_source import IncompleteListing, ServiceRejected, SettingsError
+from letters_source import IncompleteListing, ServiceRejected, SettingsError, UnusableFile
 from letters_source.spark import read_snapshot, snapshot
 from letters_source.spark.snapshots import slots_of
 from letters_source.tables import CONTACTS
@@ -360,5 +360,5 @@ def test_secrets_and_unknown_listings_are_refused(spark: SparkSession, pages: Wo
         take(spark, pages, tmp_path, access_token=ACCESS)
     with pytest.raises(SettingsError, match=r"^listing must be one of templates, contacts, got 'letters'\.$"):
         snapshot(spark, "letters", str(tmp_path))
-    with pytest.raises(SettingsError, match=r"/contacts\.json is missing\.$"):
+    with pytest.raises(UnusableFile, match=r"/contacts\.json is missing\.$"):
         read_snapshot(spark, "contacts", str(tmp_path), "contacts")

@@ -69,6 +69,7 @@ def test_unusable_options_are_refused(options: dict[str, str], error: str) -> No
     with pytest.raises(SettingsError) as caught:
         LettersDataSource(given).schema()
     assert str(caught.value) == error
+    assert (caught.value.key or "").rpartition(".")[2] in {"table", *given}
 
 
 def test_every_other_setting_is_an_option() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from letters_source import SettingsError
+from letters_source import SettingsError, UnusableFile
 from letters_source.report.dataset import open_tables
 from letters_source.tables import TABLES
 
@@ -56,6 +56,14 @@ def test_staging_is_no_dataset_to_choose(file: Path) -> None:
         connection.execute("CREATE TABLE letters_data_staging.contacts (id VARCHAR)")
     with pytest.raises(SettingsError, match=r"found: letters_data\)"):
         open_tables(file, "spring")
+
+
+def test_a_damaged_file_is_named(file: Path) -> None:
+    """The error for a file that DuckDB cannot read has its path."""
+    file.write_bytes(b"no database")
+    with pytest.raises(UnusableFile, match="cannot be read: ") as caught:
+        open_tables(file)
+    assert (caught.value.file, caught.value.key) == (str(file), None)
 
 
 def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:

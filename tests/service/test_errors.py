@@ -21,6 +21,7 @@ from letters_source.errors import (
     SettingsError,
     SharedIds,
     UndocumentedFields,
+    UnusableFile,
 )
 
 FOUND = {"count": 36, "received": 10, "walks": 1}
@@ -59,6 +60,7 @@ def test_the_tree_in_the_docstring_is_that_of_the_classes() -> None:
         ServiceUnreachable("gave up", may_be_size=True, status=503),
         MalformedResponse("no envelope", transient=True),
         UndocumentedFields("contacts", {"zip": 2}),
+        UnusableFile("parts/contacts.json is missing.", file="parts/contacts.json"),
     ],
 )
 @pytest.mark.parametrize("protocol", [0, pickle.HIGHEST_PROTOCOL])

@@ -174,7 +174,9 @@ def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
     given: dict[str, Any] = {name: "office"}
     assert problem(lambda: ContactFilters(**given)) == message
     products: Any = "Personal Letters"
-    assert problem(lambda: TemplateFilters(product_types=products)).startswith("product_types must be a tuple")
+    with pytest.raises(SettingsError, match=r"^product_types must be a tuple") as caught:
+        TemplateFilters(product_types=products)
+    assert caught.value.key == "sources.letters.templates.product_types"
 
 
 def test_days_go_together_and_in_order() -> None:
