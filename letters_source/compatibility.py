@@ -20,7 +20,7 @@ from letters_source.destination.audits import (
 from letters_source.destination.pipeline import account_dataset
 from letters_source.destination.sql import SqlClient
 from letters_source.errors import SettingsError
-from letters_source.extract.mailings import DAYS, window_of
+from letters_source.extract.mailings import DAYS, days_asked
 from letters_source.extract.probe import check_apart
 from letters_source.extract.task import Task
 from letters_source.results import Audit, Selection
@@ -183,13 +183,13 @@ def selection_of(task: Task) -> dict[str, Any]:
     return selection(audit, settings.mailings_window)
 
 
-def selection(audit: Selection, window: int = 0) -> dict[str, Any]:
-    """Return what two loads must have in common; of mailings, the days in a `window`, by default the audit's own."""
+def selection(audit: Selection, days: int = 0) -> dict[str, Any]:
+    """Return what two loads must have in common; of mailings, the `days` of a request, by default the audit's own."""
     filters = dict(audit["filters"] or {})
     mode: str = audit.get("mode") or "replace"
     if mode == MERGE:
-        # windows of another length would load the same mailing twice
-        mode = f"{MERGE}, windows of {window or window_of(filters).days} days"
+        # date ranges of another length would load the same mailing twice
+        mode = f"{MERGE}, windows of {days or days_asked(filters).days} days"
         filters = {name: value for name, value in filters.items() if name not in DAYS}
     return {
         # the order of values does not matter

@@ -161,7 +161,7 @@ def settle(
     if kind in KEYS_IN:
         create_keys(client, pipeline.default_schema, tables)
     if kind in VIEWS_IN and any(audit["mode"] == "history" for audit in audits):
-        create_current_views(client, (table for table in tables if table.key and table.origin != "window"))
+        create_current_views(client, (table for table in tables if table.key and table.origin != "dates"))
     return audits
 
 

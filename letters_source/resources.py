@@ -26,9 +26,9 @@ from letters_source.extract.mailings import (
     check_days_whole,
     count_together,
     first_open_day,
-    held_window,
-    plan_windows,
-    read_window,
+    held_days,
+    plan_date_ranges,
+    read_date_range,
 )
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
@@ -83,29 +83,31 @@ def read_pages(task: Task) -> Iterator[Item]:
 
 
 def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[DatedItem]:
-    """Yield the mailings of each window since the last load, each with the day up to which they are complete."""
+    """Yield the mailings of each date range since the last load, each with the day up to which they are complete."""
     audits = check_load(task, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(task, days, end, audits)
     # empty tables, so that both exist with the right types even if there is no day to request
     for table in (LISTING_AUDIT, MAILINGS):
         yield {"item": TableRows(table.name, table.schema.empty_table())}
-    windows = plan_windows(start, end, task.settings.mailings_window)
-    if windows:
+    date_ranges = plan_date_ranges(start, end, task.settings.mailings_window)
+    if date_ranges:
         check_days_honored(task)
-    together, mailed, loaded = count_together(task, windows), 0, 0
-    for window in windows:
+    together, mailed, loaded = count_together(task, date_ranges), 0, 0
+    for dates in date_ranges:
         # dlt drops items dated before its start value
-        day = max(days.start_value or start, min(window.last, end - timedelta(days=1)))
-        rows, audit, count = read_window(task, window)
+        day = max(days.start_value or start, min(dates.last, end - timedelta(days=1)))
+        rows, audit, count = read_date_range(task, dates)
         mailed, loaded = mailed + count, loaded + rows.rows.num_rows
         yield {"day": day, "item": rows}
         yield {"day": day, "item": audit}
-        task.context.progress(task.name, 1, window.days, sum(each.days for each in windows))
-    check_days_whole(task, windows, together, mailed)
-    if windows:
-        span = windows[0].first, windows[-1].last
-        logger.info("%s: %s in %s from %s to %s", task.name, counted(loaded), counted(len(windows), "window"), *span)
+        task.context.progress(task.name, 1, dates.days, sum(each.days for each in date_ranges))
+    check_days_whole(task, date_ranges, together, mailed)
+    if date_ranges:
+        span = date_ranges[0].first, date_ranges[-1].last
+        logger.info(
+            "%s: %s in %s from %s to %s", task.name, counted(loaded), counted(len(date_ranges), "window"), *span
+        )
 
 
 def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[Audit]) -> date:
@@ -121,7 +123,7 @@ def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits
     if since >= end:
         raise wrong("mailings_since", "no day after today", since)
     # a load with a fast clock would make days count as loaded that were never requested
-    held = [held_window(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
+    held = [held_days(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
     missing = first_open_day(held, since) - timedelta(days=task.settings.mailings_lag)
     return min(start, max(since, missing))
 

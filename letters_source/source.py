@@ -79,7 +79,7 @@ def declare_tables(schema: Schema, settings: Settings) -> None:
 
 def is_wanted(table: Table, *, facets: bool, mailings: bool) -> bool:
     """Return whether a table is part of a load with these settings."""
-    return {"facet": facets, "window": mailings}.get(table.origin, True)
+    return {"facet": facets, "dates": mailings}.get(table.origin, True)
 
 
 def listing_resources(task: Task) -> Iterator[DltResource]:
@@ -98,7 +98,7 @@ def listing_resources(task: Task) -> Iterator[DltResource]:
 
 
 def mailings_resources(task: Task) -> Iterator[DltResource]:
-    """Yield a hidden resource that reads mailings by windows of days, and transformers for their table and audit."""
+    """Yield a hidden resource that reads mailings by date ranges, and transformers for their table and audit."""
     settings = task.settings
     days = dlt.sources.incremental[date](
         "day",
@@ -107,11 +107,11 @@ def mailings_resources(task: Task) -> Iterator[DltResource]:
         primary_key=(),
         on_cursor_value_missing="include",
     )
-    windows = hidden_resource(read_mailings, "mailings_windows")(task, days)
-    yield windows
+    read = hidden_resource(read_mailings, "mailings_windows")(task, days)
+    yield read
     take = table_transformer(take_table, MAILINGS, write_disposition="merge", selected=settings.mailings)
-    yield with_description(windows | take(MAILINGS), MAILINGS)
-    audit = shared_resource(windows, LISTING_AUDIT, take_audit, MAILINGS.name)
+    yield with_description(read | take(MAILINGS), MAILINGS)
+    audit = shared_resource(read, LISTING_AUDIT, take_audit, MAILINGS.name)
     audit.selected = settings.mailings
     yield audit
 

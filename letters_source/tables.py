@@ -16,7 +16,7 @@ ColumnKind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "dou
 Mode = Literal["replace", "sync", "history"]
 """How a listing's rows are written: rewritten, only where changed, or with row history (SCD type 2)."""
 MERGE: Literal["merge"] = "merge"
-"""The mode of mailings: a window's rows are added, or replace those of earlier loads."""
+"""The mode of mailings: the rows of a date range are added, or replace those of earlier loads."""
 WriteMode = Mode | Literal["merge"]
 """How rows of a listing or of mailings are written."""
 
@@ -64,7 +64,7 @@ class Table:
     """A table.
 
     `origin` is where its rows come from: a listing's rows (`row`), an object or a list of objects in them, the
-    listing's ids under each value of a filter (`facet`), or in each window of days (`window`). Tables without a listing
+    listing's ids under each value of a filter (`facet`), or in each date range (`dates`). Tables without a listing
     also have `row`.
     """
 
@@ -72,7 +72,7 @@ class Table:
     description: str
     columns: tuple[Column, ...]
     listing: str = ""
-    origin: Literal["row", "object", "list", "facet", "window"] = "row"
+    origin: Literal["row", "object", "list", "facet", "dates"] = "row"
     wire: str = ""
 
     @property
@@ -267,7 +267,7 @@ MAILINGS = Table(
         Column("mailed_until", "", "The same day, or the last day of a longer window.", "date", required=True),
     ),
     listing="contacts",
-    origin="window",
+    origin="dates",
 )
 REJECTED_ROWS = Table(
     "rejected_rows",

@@ -43,7 +43,7 @@ def describe_table(table: Table, reference: Reference | None) -> Properties:
         {
             "name": table.name,
             # with history, a key has a row for each version
-            "identifier": f"{table.name}{CURRENT}" if table.listing and table.origin != "window" else "",
+            "identifier": f"{table.name}{CURRENT}" if table.listing and table.origin != "dates" else "",
             "description": table.description,
             "config": {**enabled(parts_of(table)), **freshness(table)},
             "data_tests": key_test if len(table.key) > 1 else [],
@@ -74,7 +74,7 @@ def describe_column(column: Column, table: Table, reference: Reference | None) -
 
 def parts_of(table: Table) -> tuple[str, ...]:
     """Return what must be loaded for a table to exist; nothing for the tables of every load."""
-    if table.origin == "window":
+    if table.origin == "dates":
         return (table.name,)
     return tuple(filter(None, (table.listing, "facets" if table.origin == "facet" else "")))
 
@@ -94,7 +94,7 @@ def enabled_test(name: str, parts: Sequence[str], config: Properties | None = No
 def reference_test(table: Table, reference: Reference) -> Any:
     """Return the test that each row has a parent; only a warning where the parent may be deleted, or too new."""
     parts = dict.fromkeys([*parts_of(table), reference.parent])
-    lenient = {"severity": "warn"} if table.origin in ("facet", "window") else None
+    lenient = {"severity": "warn"} if table.origin in ("facet", "dates") else None
     parent = f"source('{SOURCE}', '{reference.parent}')"
     return enabled_test("relationships", list(parts), lenient, to=parent, field=reference.parent_column)
 

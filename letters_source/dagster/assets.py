@@ -74,7 +74,7 @@ def table_of(key: dg.AssetKey) -> Table:
 
 def audited_as(table: Table) -> str:
     """Return the name of a table's reading in `listing_audit`; empty for tables that all listings share."""
-    return table.name if table.origin in ("facet", "window") else table.listing
+    return table.name if table.origin in ("facet", "dates") else table.listing
 
 
 def column_schema(table: Table) -> dg.TableSchema:
@@ -119,10 +119,10 @@ def find_undocumented(_: SqlClient, table: Table, audits: Audits) -> Finding:
 CHECKS = {
     "complete": Check(
         "The table holds all rows of the last load, which read the whole listing.",
-        ("row", "facet", "window"),
+        ("row", "facet", "dates"),
         find_missing,
     ),
-    "unique_keys": Check("No key occurs twice.", ("row", "object", "list", "facet", "window"), find_repeated),
+    "unique_keys": Check("No key occurs twice.", ("row", "object", "list", "facet", "dates"), find_repeated),
     "no_orphans": Check("Every row has its parent.", ("object", "list"), find_rows),
     "documented": Check(
         "The service sent no undocumented field, and every value fit its column.", ("row",), find_undocumented, WARN

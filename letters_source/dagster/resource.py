@@ -74,7 +74,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
         """Return the settings that the resource and the selected tables determine."""
         origins = {table.origin for table in tables}
         own = {name: getattr(self, name) for name in ("base_url", "access_token", "refresh_token")}
-        chosen = {"facets": "facet" in origins or None, "mailings": "window" in origins or None, "account_id": account}
+        chosen = {"facets": "facet" in origins or None, "mailings": "dates" in origins or None, "account_id": account}
         given = {**own, **to_overrides(self.overrides), **chosen}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -138,7 +138,7 @@ def account_keys(partitions: dg.PartitionsDefinition[str] | None, instance: dg.D
 
 def names_of(tables: Collection[Table]) -> list[str]:
     """Return what to load for some tables, as `only` of `run`; none, which is all, for a table of all listings."""
-    names = {MAILINGS.name if table.origin == "window" else table.listing for table in tables}
+    names = {MAILINGS.name if table.origin == "dates" else table.listing for table in tables}
     return [] if "" in names else sorted(names)
 
 

@@ -71,7 +71,7 @@ def adopt_unfinished(
     """Assign unchanged rows of unfinished loads to this load, which is verified; `modes` has each listing's mode."""
     for table in tables:
         # not mailings, because this load may not have requested their days
-        if modes.get(table.listing) in ("sync", "history") and table.origin != "window":
+        if modes.get(table.listing) in ("sync", "history") and table.origin != "dates":
             name, rows = client.make_qualified_table_name(table.name), unfinished(client)
             if modes[table.listing] == "history":
                 rows = f"{VALID_TO} IS NULL AND {rows}"

@@ -52,7 +52,7 @@ def find_all(
 
 
 def check_audited(audits: Audits, tables: Collection[Table]) -> None:
-    """Raise if a listing has no audit; a facet without values, and mailings without a window, need none."""
+    """Raise if a listing has no audit; a facet without values, and mailings without a day to request, need none."""
     audited = {audit["listing"] for audit in audits}
     listings = {table.name for table in tables if table.origin == "row"}
     if not listings <= audited <= {table.name for table in tables}:
@@ -86,7 +86,7 @@ def find_rows(client: SqlClient, table: Table, audits: Audits) -> Finding:
 def present(client: SqlClient, table: Table, audits: Audits) -> str:
     """Return SQL for the rows to verify: all rows; with history the current ones; of mailings the load's own."""
     name = qualified(client, table)
-    if table.origin == "window":
+    if table.origin == "dates":
         loads = ", ".join({f"'{audit['_dlt_load_id']}'" for audit in audits}) or "''"
         return f"(SELECT * FROM {name} WHERE {LOAD_ID.name} IN ({loads})) AS present"
     if any(audit["mode"] == "history" for audit in audits):
@@ -121,7 +121,7 @@ def keeps_more(table: Table, audits: Audits) -> bool:
 
 def find_repeated(client: SqlClient, table: Table, audits: Audits) -> Finding:
     """Count repeated keys: with history among current versions, for mailings among all rows."""
-    rows = qualified(client, table) if table.origin == "window" else present(client, table, audits)
+    rows = qualified(client, table) if table.origin == "dates" else present(client, table, audits)
     keys = f"SELECT 1 FROM {rows} GROUP BY {', '.join(table.key)} HAVING count(*) > 1"
     [repeated] = one(client, f"SELECT count(*) FROM ({keys}) AS repeated")
     problem = f"{table.name}: {repeated} keys occur more than once; load again."

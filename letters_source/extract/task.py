@@ -51,7 +51,7 @@ class Task:
     filters: Filters
     page_size: PageSize
     context: LoadContext
-    detail: str = ""  # the facet's value, or the first day of the window
+    detail: str = ""  # the facet's value, or the first day of a date range
 
     @property
     def title(self) -> str:

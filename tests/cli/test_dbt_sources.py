@@ -167,7 +167,7 @@ def test_every_reference_is_tested() -> None:
         for each in find_references(TABLES)
     }
     assert {name for (name, _), test in found.items() if test["config"].get("severity") == "warn"} == {
-        table.name for table in TABLES if table.origin in ("facet", "window")
+        table.name for table in TABLES if table.origin in ("facet", "dates")
     }
 
 
@@ -190,6 +190,6 @@ def test_the_age_of_each_table_is_that_of_its_own_audits() -> None:
     } == {
         table.name: f"listing = '{table.name}'"
         for table in TABLES
-        if table.listing and table.origin in ("row", "facet", "window")
+        if table.listing and table.origin in ("row", "facet", "dates")
     }
     assert f'"{DATASET}"' in render("dbt", (CAMPS,))

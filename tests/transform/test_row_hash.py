@@ -23,7 +23,7 @@ from letters_source.tables import (
 )
 from letters_source.transform.row_hash import ROW_HASH, hash_text, listed_rows, row_texts, with_hash
 
-KEYED = [table for table in TABLES if table.key and table.origin != "window"]
+KEYED = [table for table in TABLES if table.key and table.origin != "dates"]
 VERSIONED: tuple[Mode, ...] = ("sync", "history")
 
 # few and alike, so that a text that held less than the row would soon be met twice; what a null or a separator might be

@@ -192,7 +192,7 @@ def test_a_listing_has_its_table_and_its_children() -> None:
         CONTACTS__RETURN_ADDRESSES,
     )
     assert facets_of("") == ()
-    assert [table for table in TABLES if table.origin == "window"] == [MAILINGS]
+    assert [table for table in TABLES if table.origin == "dates"] == [MAILINGS]
     assert MAILINGS.listing == "contacts"
     assert [(t.name, t.short, t.origin, t.wire) for t in TABLES if t.wire] == [
         ("templates__creator", "creator", "object", "creator"),
