@@ -2,91 +2,32 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import cast
 from uuid import uuid4
 
 import msgspec
-import pyarrow as pa
 from pyarrow.fs import FileSelector
 
 from letters_source.config.installation import importing_extra
-from letters_source.config.settings import Overrides
 from letters_source.config.text_options import to_overrides
 from letters_source.decode.row_schema import RAW, row_schema
-from letters_source.errors import IncompleteListing, LoadFailed, SettingsError, UnusableFile, reason
-from letters_source.extract.fan_out import task_of
-from letters_source.extract.parts import Parts, part_in, plan_listing, read_into, write_tables
+from letters_source.errors import IncompleteListing, SettingsError, UnusableFile
+from letters_source.extract.parts import Parts, part_in, plan_listing
 from letters_source.extract.task import Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.readings import NUL
 from letters_source.pagination.verdicts import VerdictName
 from letters_source.pagination.windows import NotContinuous
+from letters_source.spark.sessions import check_readable, slots_of, spark_url
+from letters_source.spark.stages import Stage, parts_of
 
 with importing_extra("spark"):
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import AnalysisException, IllegalArgumentException
     from pyspark.sql import DataFrame, SparkSession, Window
     from pyspark.sql import functions as f
-    from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A job of a snapshot: reads ranges, or splits staged rows into tables if there are none."""
-
-    listing: str
-    folder: str
-    committed: str  # the name of the file that lists those of the attempts that Spark commits
-    ranges: tuple[Range, ...] = ()
-    at_once: int = 1
-
-
-@dataclass
-class Staged(WriterCommitMessage):
-    """Files that a task has written, each after the place of its range or the name of its table."""
-
-    files: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class StageWriter(DataSourceArrowWriter):
-    """Writes files in each task; Spark commits one attempt of each task, whatever the others have written."""
-
-    stage: Stage
-    overrides: Overrides
-
-    @property
-    def parts(self) -> Parts:
-        """Where the files go."""
-        return parts_of(self.stage.listing, self.stage.folder, self.overrides, self.stage.at_once)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """Read the range whose place is in the only row, or write the rows of each table."""
-        parts = self.parts
-        if not self.stage.ranges:
-            return Staged(write_tables(parts, iterator))
-        [place] = (place for batch in iterator for place in batch["id"].to_pylist())
-        path = f"{parts.folder}/{uuid4().hex}.parquet"
-        read_into(parts, path, self.stage.ranges[place])
-        return Staged([(f"{place:06}", path)])
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """List the files; Spark calls this once, in a process of its own."""
-        files = sorted(file for message in messages for file in cast("Staged", message).files)
-        places = [f"{place:06}" for place in range(len(self.stage.ranges))]
-        if places and places != [name for name, _ in files]:
-            raise LoadFailed("Spark did not read each range once; nothing was published.")
-        self.parts.write(f"{self.parts.folder}/{self.stage.committed}", msgspec.json.encode(files))
-
-
-def parts_of(listing: str, folder: str, overrides: Overrides, at_once: int = 1) -> Parts:
-    """Return where the files of a listing go."""
-    return Parts.of(task_of(listing, overrides, at_once), folder)
 
 
 @dataclass(slots=True, eq=False)
@@ -188,19 +129,6 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
     return done
 
 
-def check_readable(spark: SparkSession, to: str) -> None:
-    """Raise SettingsError if Spark cannot read a URL, for lack of a library or of credentials."""
-    try:
-        if "://" in to:
-            spark.read.parquet(f"{spark_url(to)}/{uuid4().hex}")
-    except AnalysisException:
-        return  # the folder is not there, so Spark has looked for it
-    except (Py4JJavaError, IllegalArgumentException) as error:
-        why = error.java_exception if isinstance(error, Py4JJavaError) else reason(error)
-        advice = "; add hadoop-aws to spark.jars.packages" if to.startswith("s3") else ""
-        raise SettingsError(f"Spark cannot read {to}: {why}{advice}.", key="to") from None
-
-
 def read_snapshot(spark: SparkSession, listing: str, to: str, table: str) -> DataFrame:
     """Return a table of the newest snapshot of a listing in the folder `to`."""
     home = parts_of(listing, to, {})
@@ -234,18 +162,3 @@ def judge(task: Task, linked: Sequence[Evidence], rows: DataFrame) -> tuple[Verd
     if fault:
         raise IncompleteListing(task.title, fault, count=linked[0].count, received=listed[0], walks=1)
     return "stable" if is_still(linked, listed[0]) else "continuous", listed[0]
-
-
-def slots_of(spark: SparkSession) -> int | None:
-    """Return how many tasks run at once on a single machine; None for a cluster, where executors come and go."""
-    # Spark Connect has no context
-    context = getattr(spark, "sparkContext", None)
-    if not context or not context.master.startswith("local") or context.master.startswith("local-cluster"):
-        return None
-    # the number of cores, unless a setting overrides it
-    return None if context.getConf().contains("spark.default.parallelism") else int(context.defaultParallelism)
-
-
-def spark_url(url: str) -> str:
-    """Return a URL as Spark knows it."""
-    return f"s3a{url[2:]}" if url.startswith("s3://") else url

@@ -18,7 +18,8 @@ from letters_source.extract.fan_out import task_of
 from letters_source.extract.one_table import read_table
 from letters_source.extract.probe import check_apart
 from letters_source.service.listings import LISTINGS, SECTION, Texts
-from letters_source.spark.snapshots import Stage, StageWriter, slots_of
+from letters_source.spark.sessions import slots_of
+from letters_source.spark.stages import Stage, StageWriter
 from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
 
 with importing_extra("spark"):

@@ -17,7 +17,7 @@ from worlds import ACCESS, REFRESH, World, serve_world
 
 from letters_source import IncompleteListing, ServiceRejected, SettingsError, UnusableFile
 from letters_source.spark import read_snapshot, snapshot
-from letters_source.spark.snapshots import slots_of
+from letters_source.spark.sessions import slots_of
 from letters_source.tables import CONTACTS
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
