@@ -49,7 +49,7 @@ class Task:
     name: str  # what the rows are for: the listing's own tables, a facet or the mailings
     listing: Listing
     filters: Filters
-    page_size: PageSize
+    page_size: PageSize  # learned from the first page, and shared, as the throttle is, by all tasks of the listing
     context: LoadContext
     detail: str = ""  # the facet's value, or the first day of a date range
 
