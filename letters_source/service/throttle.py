@@ -1,6 +1,6 @@
 """One throttle limits rate and concurrency of requests for all workers and listings of a load."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Condition
 from time import monotonic
@@ -15,8 +15,8 @@ class Stopped(Exception):
 class Throttle:
     """At most `workers` requests in flight and `rate` starting per second, usually fewer. Thread-safe."""
 
-    def __init__(self, workers: int, rate: float | None = None) -> None:
-        self.workers = workers
+    def __init__(self, workers: int, rate: float | None = None, clock: Callable[[], float] = monotonic) -> None:
+        self.workers, self.clock = workers, clock
         self.concurrency, self.rate = ConcurrencyLimit(workers), RequestRate(rate)
         self._changed = Condition()
         self._in_flight = 0
@@ -41,7 +41,7 @@ class Throttle:
     def succeeded(self) -> None:
         """Record a successful request."""
         with self._changed:
-            self.rate.succeeded(monotonic())
+            self.rate.succeeded(self.clock())
 
     def finished(self, began: float, ended: float, at_once: int) -> None:
         """Record a page that was requested and decoded, one of `at_once` when it ended."""
@@ -52,13 +52,13 @@ class Throttle:
     def push_back(self, began: float, seconds: float, *, learn: bool = True) -> None:
         """Slow down after a refused request that started at `began`; `learn` as in `RequestRate.push_back`."""
         with self._changed:
-            if self.rate.push_back(began, monotonic(), seconds, learn=learn):
+            if self.rate.push_back(began, self.clock(), seconds, learn=learn):
                 self.concurrency.refused()
 
     def park(self, seconds: float) -> None:
         """Let no request start for some seconds, without changing the limit or the rate."""
         with self._changed:
-            self.rate.park(monotonic(), seconds)
+            self.rate.park(self.clock(), seconds)
 
     def wait(self, seconds: float) -> None:
         """Sleep; raise Stopped as soon as `stop` is called."""
@@ -75,7 +75,7 @@ class Throttle:
         """Start, or resume after `stop` with what was learned."""
         with self._changed:
             self._stopped = False
-            self.concurrency.restart(monotonic())
+            self.concurrency.restart(self.clock())
 
     def stop(self) -> None:
         """Wake all waiting threads; nothing may be sent until `start`."""
@@ -88,7 +88,7 @@ class Throttle:
             while (delay := self._delay()) > 0:
                 self._changed.wait(delay)
             self.check()
-            now = monotonic()
+            now = self.clock()
             self._in_flight += 1
             self.rate.started(now)
             return now
@@ -97,4 +97,4 @@ class Throttle:
         """Return the seconds to wait before checking again; 0 if a request may start or the throttle is stopped."""
         if self._stopped:
             return 0
-        return 60 if self._in_flight >= self.limit else self.rate.delay(monotonic())
+        return 60 if self._in_flight >= self.limit else self.rate.delay(self.clock())

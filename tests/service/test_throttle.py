@@ -1,8 +1,9 @@
 """Requests start when the throttle allows it. Tests inspect the schedule and measure no time."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from threading import Event
 from time import monotonic
 
@@ -15,6 +16,26 @@ from letters_source.service.throttle import Stopped, Throttle
 LONG = 1_000.0
 
 
+class Clock:
+    """A clock that shows what a test sets, and lets it wait until a thread has looked."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.seen = Event()
+
+    def __call__(self) -> float:
+        """Return the moment that a test has set."""
+        now = self.now
+        self.seen.set()
+        return now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock at a moment other than zero."""
+    return Clock()
+
+
 def begun(throttle: Throttle, requests: int) -> list[float]:
     """The moments at which that many requests began, one after another."""
     moments = []
@@ -24,12 +45,24 @@ def begun(throttle: Throttle, requests: int) -> list[float]:
     return moments
 
 
+def waiting(throttle: Throttle, clock: Clock, pool: ThreadPoolExecutor) -> Future[list[float]]:
+    """A request that waits for its turn.
+
+    A thread that looks at the clock holds the throttle's lock until it begins or waits. So whatever the test calls next
+    comes after that.
+    """
+    clock.seen.clear()
+    request = pool.submit(begun, throttle, 1)
+    assert clock.seen.wait(10)
+    return request
+
+
 def taught(throttle: Throttle, successes: int) -> None:
     """Push a throttle back after that many successes in the last second."""
     throttle.rate.successes.clear()
     for _ in range(successes):
         throttle.succeeded()
-    throttle.push_back(monotonic(), LONG)
+    throttle.push_back(throttle.clock(), LONG)
 
 
 def test_an_idle_throttle_lets_requests_start_at_once() -> None:
@@ -61,64 +94,74 @@ def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
     assert entered.is_set()
 
 
-def test_a_rate_spaces_requests_evenly() -> None:
+def test_a_rate_spaces_requests_evenly(clock: Clock) -> None:
     """A rate lets each request start one interval after the last one, and a late start is not made up for."""
-    throttle = Throttle(8, rate=200.0)
-    first, second = begun(throttle, 2)
-    assert second - first >= 1 / 200
-    assert throttle.rate.next_start == second + 1 / 200
-    throttle = Throttle(8, rate=0.001)
-    (only,) = begun(throttle, 1)
-    assert throttle.rate.next_start == only + LONG
+    throttle = Throttle(8, rate=1 / LONG, clock=clock)
+    assert begun(throttle, 1) == [100]
+    with ThreadPoolExecutor(1) as pool:
+        second = waiting(throttle, clock, pool)
+        clock.now += LONG - 1
+        clock.seen.clear()
+        # the end of a page lets those that wait look again
+        throttle.finished(0, 0, 0)
+        assert clock.seen.wait(10)
+        clock.now += 1
+        throttle.finished(0, 0, 0)
+        assert second.result(10) == [100 + LONG]
+    assert throttle.rate.next_start == 100 + 2 * LONG
+    clock.now += 3 * LONG
+    assert begun(throttle, 1) == [clock.now]
+    assert throttle.rate.next_start == clock.now + LONG
 
 
 @pytest.mark.parametrize(
     ("rate", "interval"),
     [(1 / 86_000, 86_000.0), (1 / LONGEST_INTERVAL, LONGEST_INTERVAL), (1e-9, 86_400.0), (5e-324, 86_400.0)],
 )
-def test_requests_are_a_day_apart_at_most(rate: float, interval: float) -> None:
+def test_requests_are_a_day_apart_at_most(clock: Clock, rate: float, interval: float) -> None:
     """The interval between requests is at most a day, and stopping wakes workers that wait for it."""
-    throttle = Throttle(2, rate)
+    throttle = Throttle(2, rate, clock)
     assert throttle.rate.interval == pytest.approx(interval)
     (first,) = begun(throttle, 1)
     assert throttle.rate.next_start == first + throttle.rate.interval
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(begun, throttle, 1)
-        assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
+        request = waiting(throttle, clock, pool)
         throttle.stop()
-        assert isinstance(waiting.exception(timeout=10), Stopped)
+        assert isinstance(request.exception(timeout=10), Stopped)
 
 
-def test_a_push_back_halves_the_limit_once_for_a_burst() -> None:
+def test_a_push_back_halves_the_limit_once_for_a_burst(clock: Clock) -> None:
     """A burst of refusals halves the limit once; a later refusal halves it again."""
-    throttle = Throttle(8)
+    throttle = Throttle(8, clock=clock)
     early = begun(throttle, 3)
+    clock.now += 1
     for began in early:
         throttle.push_back(began, 0)
     assert throttle.limit == 2
-    throttle.push_back(monotonic(), 0)
+    throttle.push_back(clock.now, 0)
     assert throttle.limit == 1
 
 
-def test_a_push_back_parks_every_worker() -> None:
+def test_a_push_back_parks_every_worker(clock: Clock) -> None:
     """No request starts until the longest requested wait is over."""
-    throttle = Throttle(4)
-    throttle.push_back(monotonic(), LONG)
+    throttle = Throttle(4, clock=clock)
+    throttle.push_back(clock.now, LONG)
     until = throttle.rate.pushed_back + LONG
-    throttle.push_back(monotonic(), 0)
+    throttle.push_back(clock.now, 0)
     assert throttle.rate.parked_until == until
 
 
-def test_a_push_back_teaches_a_rate_below_the_one_that_went_well() -> None:
+def test_a_push_back_teaches_a_rate_below_the_one_that_went_well(clock: Clock) -> None:
     """A learned rate is a tenth less than the successes of the last second, and grows with each success."""
-    throttle = Throttle(8)
+    throttle = Throttle(8, clock=clock)
     for _ in range(100):
         throttle.succeeded()
-    throttle.rate.successes.extendleft([monotonic() - 5] * 50)
-    throttle.push_back(monotonic(), 0)
+    throttle.rate.successes.extendleft([clock.now - 5] * 50)
+    throttle.push_back(clock.now, 0)
     assert throttle.rate.learned == pytest.approx(EASE * 100)
+    clock.now += 0.5
     throttle.succeeded()
-    grown = EASE * 100 + GROWTH * (throttle.rate.successes[-1] - throttle.rate.pushed_back)
+    grown = EASE * 100 + GROWTH * 0.5
     assert throttle.rate.learned == grown
     assert throttle.rate.interval == 1 / grown
     assert len(throttle.rate.successes) == 101
@@ -133,9 +176,9 @@ def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) 
     assert rate.learned == pytest.approx(10 + 3 * GROWTH * (quiet - 0.5))
 
 
-def test_successes_during_a_pause_leave_the_learned_rate_as_it_is() -> None:
+def test_successes_during_a_pause_leave_the_learned_rate_as_it_is(clock: Clock) -> None:
     """Successes of requests in flight during a pause do not change the learned rate."""
-    throttle = Throttle(8)
+    throttle = Throttle(8, clock=clock)
     taught(throttle, 10)
     learned = throttle.rate.learned
     assert learned
@@ -158,9 +201,9 @@ def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: in
     assert rate.learned == pytest.approx(10 + 2 * GROWTH * quiet)
 
 
-def test_parking_concludes_nothing() -> None:
+def test_parking_concludes_nothing(clock: Clock) -> None:
     """No request starts until the longest pause is over; limit, rate and last push-back do not change."""
-    throttle = Throttle(8)
+    throttle = Throttle(8, clock=clock)
     for _ in range(10):
         throttle.succeeded()
     throttle.rate.park(10, LONG)
@@ -181,20 +224,19 @@ def test_parking_and_push_backs_share_the_longest_pause() -> None:
     assert rate.parked_until == 12 + 2 * LONG
 
 
-def test_stopping_wakes_whoever_is_parked() -> None:
+def test_stopping_wakes_whoever_is_parked(clock: Clock) -> None:
     """A parked worker raises `Stopped`, as one does after a push-back."""
-    throttle = Throttle(2)
+    throttle = Throttle(2, clock=clock)
     throttle.park(LONGEST_RETRY_AFTER)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(begun, throttle, 1)
-        assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
+        request = waiting(throttle, clock, pool)
         throttle.stop()
-        assert isinstance(waiting.exception(timeout=10), Stopped)
+        assert isinstance(request.exception(timeout=10), Stopped)
 
 
-def test_the_slower_of_both_rates_holds() -> None:
+def test_the_slower_of_both_rates_holds(clock: Clock) -> None:
     """The user's rate and the learned rate both apply."""
-    throttle = Throttle(8, rate=5.0)
+    throttle = Throttle(8, rate=5.0, clock=clock)
     assert throttle.rate.interval == 1 / 5
     taught(throttle, 3)
     assert throttle.rate.learned == pytest.approx(EASE * 3)
@@ -205,68 +247,71 @@ def test_the_slower_of_both_rates_holds() -> None:
 
 
 @pytest.mark.parametrize(("successes", "learned"), [(0, None), (1, None), (2, None), (3, 3), (4, 4), (50, 50)])
-def test_fewer_than_three_successes_tell_no_rate(successes: int, learned: int | None) -> None:
+def test_fewer_than_three_successes_tell_no_rate(clock: Clock, successes: int, learned: int | None) -> None:
     """The limit is halved and every worker is parked even if no rate is learned."""
-    throttle = Throttle(8)
+    throttle = Throttle(8, clock=clock)
     taught(throttle, successes)
     assert throttle.rate.learned == (learned and pytest.approx(EASE * learned))
     assert throttle.limit == 2
     assert throttle.rate.parked_until == throttle.rate.pushed_back + LONG
 
 
-def test_successes_of_earlier_seconds_tell_no_rate() -> None:
+def test_successes_of_earlier_seconds_tell_no_rate(clock: Clock) -> None:
     """Only successes of the last second count, however many came before."""
-    throttle = Throttle(8)
+    throttle = Throttle(8, clock=clock)
     for _ in range(FEWEST - 1):
         throttle.succeeded()
-    throttle.rate.successes.extendleft([monotonic() - 1.5] * 50)
-    throttle.push_back(monotonic(), 0)
+    throttle.rate.successes.extendleft([clock.now - 1.5] * 50)
+    throttle.push_back(clock.now, 0)
     assert (throttle.rate.learned, throttle.limit) == (None, 2)
     throttle.succeeded()
     assert throttle.rate.learned is None
     assert len(throttle.rate.successes) == FEWEST
 
 
-def test_a_push_back_for_other_reasons_tells_no_rate() -> None:
+def test_a_push_back_for_other_reasons_tells_no_rate(clock: Clock) -> None:
     """A push-back that tells no rate halves the limit, parks every worker, and keeps a learned rate."""
-    throttle = Throttle(8)
+    throttle = Throttle(8, clock=clock)
     for _ in range(10):
         throttle.succeeded()
-    throttle.push_back(monotonic(), LONG, learn=False)
+    throttle.push_back(clock.now, LONG, learn=False)
     assert (throttle.rate.learned, throttle.limit) == (None, 2)
     assert throttle.rate.parked_until == throttle.rate.pushed_back + LONG
-    throttle.push_back(monotonic(), 0)
-    throttle.push_back(monotonic(), 0, learn=False)
+    throttle.push_back(clock.now, 0)
+    throttle.push_back(clock.now, 0, learn=False)
     assert throttle.rate.learned == pytest.approx(EASE * 10)
     assert throttle.limit == 1
 
 
-def test_a_burst_teaches_once() -> None:
+def test_a_burst_teaches_once(clock: Clock) -> None:
     """Refusals of requests that began before the last push-back do not change the learned rate."""
-    throttle = Throttle(8)
+    throttle = Throttle(8, clock=clock)
     (early,) = begun(throttle, 1)
+    clock.now += 0.5
     taught(throttle, 10)
     for _ in range(90):
         throttle.succeeded()
     learned = throttle.rate.learned
     throttle.push_back(early, 0)
     assert throttle.rate.learned == learned
-    throttle.push_back(monotonic(), 0)
+    throttle.push_back(clock.now, 0)
     assert throttle.rate.learned == pytest.approx(EASE * 100)
 
 
 @pytest.mark.parametrize("limit", ["window", "parking", "rate"])
-def test_stopping_wakes_whoever_waits_for_a_turn(limit: str) -> None:
+def test_stopping_wakes_whoever_waits_for_a_turn(clock: Clock, limit: str) -> None:
     """Workers wake whether they wait for a slot, the end of a pause, or the next start."""
-    throttle = Throttle(1, rate=1 / LONG if limit == "rate" else None)
+    throttle = Throttle(2 if limit == "rate" else 1, rate=1 / LONG if limit == "rate" else None, clock=clock)
     if limit == "parking":
-        throttle.push_back(monotonic(), LONG)
+        throttle.push_back(clock.now, LONG)
     with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
         if limit != "parking":
             stack.enter_context(throttle.slot())
-        waiting = [pool.submit(begun, throttle, 1) for _ in range(2)]
+        # who waits for a slot does not look at the clock
+        ask = partial(pool.submit, begun, throttle, 1) if limit == "window" else partial(waiting, throttle, clock, pool)
+        requests = [ask() for _ in range(2)]
         throttle.stop()
-        errors = [each.exception(timeout=10) for each in waiting]
+        errors = [each.exception(timeout=10) for each in requests]
     assert [type(error) for error in errors] == [Stopped, Stopped]
 
 
@@ -303,12 +348,11 @@ def test_a_sleep_ends_by_itself() -> None:
     assert monotonic() - began >= 0.01
 
 
-def test_the_longest_wish_parks_like_any_other() -> None:
+def test_the_longest_wish_parks_like_any_other(clock: Clock) -> None:
     """A Retry-After of thousands of years is capped, and workers that wait for it can be stopped."""
-    throttle = Throttle(2)
-    throttle.push_back(monotonic(), LONGEST_RETRY_AFTER)
+    throttle = Throttle(2, clock=clock)
+    throttle.push_back(clock.now, LONGEST_RETRY_AFTER)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(begun, throttle, 1)
-        assert wait([waiting], timeout=0.05).not_done or waiting.result() == []
+        request = waiting(throttle, clock, pool)
         throttle.stop()
-        assert isinstance(waiting.exception(timeout=10), Stopped)
+        assert isinstance(request.exception(timeout=10), Stopped)
