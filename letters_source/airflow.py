@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from letters_source.config.installation import importing_extra
@@ -128,7 +129,8 @@ def airflow_failures() -> Iterator[None]:
         yield
     except LettersError as error:
         logger.error("%s", error)
-        raise (AirflowException if error.may_pass else AirflowFailException)(str(error)) from None
+        # a copy has no cause: Airflow logs causes, and that of a driver may quote a password or a row
+        raise (AirflowException if error.may_pass else AirflowFailException)(str(error)) from copy(error)
 
 
 def connection_settings() -> dict[str, Any]:

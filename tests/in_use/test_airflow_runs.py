@@ -120,6 +120,7 @@ def test_an_incomplete_listing_fails_at_once_and_nothing_follows(airflow: Airflo
         "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks."
     )
     assert f"AirflowFailException: {reason}" in ran.log
+    assert f"IncompleteListing: {reason}" in ran.log
     assert not world.place.exists()
 
 
