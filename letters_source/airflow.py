@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from letters_source.config.installation import importing_extra
 from letters_source.errors import LettersError, SettingsError
@@ -81,36 +81,32 @@ def load_task(
 
     from letters_source.load import run
 
-    look_up_sections_only()
-    with airflow_failures(), Container().injectable_context(data_interval(get_current_context())):
-        return run(make(), only=only, publish=publish, **{**connection_settings(), **settings})
+    with in_airflow(settings) as given, Container().injectable_context(data_interval(get_current_context())):
+        return run(make(), only=only, publish=publish, **given)
 
 
 def plan_task(listing: str, number: int, **settings: "Unpack[Overrides]") -> list[int]:
     """Call `plan_parts` in a task, with the connection's settings; the places are for `read_task`."""
     from letters_source.extract.fan_out import plan_parts
 
-    look_up_sections_only()
-    with airflow_failures():
-        return plan_parts(listing, number, **{**connection_settings(), **settings})
+    with in_airflow(settings) as given:
+        return plan_parts(listing, number, **given)
 
 
 def read_task(listing: str, place: int, **settings: "Unpack[Overrides]") -> int:
     """Call `read_part` in a mapped task, with the connection's settings; return the number of rows."""
     from letters_source.extract.fan_out import read_part
 
-    look_up_sections_only()
-    with airflow_failures():
-        return read_part(listing, place, **{**connection_settings(), **settings})
+    with in_airflow(settings) as given:
+        return read_part(listing, place, **given)
 
 
 def compare_accounts(accounts: Sequence[str], **settings: "Unpack[Overrides]") -> None:
     """Call `check_accounts` in a task, with the connection's settings, as `load_task` calls `run`."""
     from letters_source.accounts import check_accounts
 
-    look_up_sections_only()
-    with airflow_failures():
-        check_accounts(accounts, **{**connection_settings(), **settings})
+    with in_airflow(settings) as given:
+        check_accounts(accounts, **given)
 
 
 def look_up_sections_only() -> None:
@@ -120,6 +116,14 @@ def look_up_sections_only() -> None:
 
     os.environ.setdefault("PROVIDERS__AIRFLOW_SECRETS__ONLY_TOML_FRAGMENTS", "true")
     Container()[PluggableRunContext].reload_providers()
+
+
+@contextmanager
+def in_airflow(settings: "Overrides") -> "Iterator[Overrides]":
+    """Yield the connection's settings with the given ones over them; errors as in `airflow_failures`."""
+    look_up_sections_only()
+    with airflow_failures():
+        yield cast("Overrides", {**connection_settings(), **settings})
 
 
 @contextmanager

@@ -105,14 +105,15 @@ def time_page(client: Client, task: Task) -> tuple[Page, float]:
 
 def find_size(client: Client, task: Task, count: int) -> int:
     """Return the most rows per page of a listing that the service returns; 0 if it returns none at any size."""
+    return find_largest_page(count, partial(rows_given, client, task))
+
+
+def rows_given(client: Client, task: Task, size: int) -> int:
+    """Return how many rows the first page has if so many are asked for."""
     filters = task.filters.encode(task.settings.form)
-
-    def rows_of(size: int) -> int:
-        request = PageRequest(task.listing, 0, size, filters, purpose="probe of the page size")
-        rows: int = client.get(request, decode_page).rows.num_rows
-        return rows
-
-    return find_largest_page(count, rows_of)
+    request = PageRequest(task.listing, 0, size, filters, purpose="probe of the page size")
+    rows: int = client.get(request, decode_page).rows.num_rows
+    return rows
 
 
 def probe_filters(
