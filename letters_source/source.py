@@ -4,13 +4,13 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
-from typing import Annotated, Any, Concatenate, ParamSpec, TypedDict, Unpack
+from typing import Annotated, Any, Concatenate, ParamSpec, Unpack
 
 import dlt
 import pyarrow as pa
 from dlt.common.configuration.specs.base_configuration import NotResolved
 from dlt.common.schema import Schema
-from dlt.common.schema.typing import TTableReference, TTableSchemaColumns, TWriteDispositionConfig
+from dlt.common.schema.typing import TTableSchemaColumns, TWriteDispositionConfig
 from dlt.common.schema.utils import new_table
 from dlt.extract import DltResource
 from dlt.extract.decorators import ResourceFactory
@@ -136,12 +136,20 @@ def table_transformer(
     write_disposition: TWriteDispositionConfig,
     selected: bool = True,
 ) -> ResourceFactory[P, TableResource]:
-    """Return the transformer that extracts a table's rows from the pages."""
+    """Return the transformer that takes a table's rows from the pages.
+
+    A table that listings share has a transformer for each `listing`, named after both.
+    """
     # dlt's type hints lack `_impl_cls` here, and the dictionaries of `write_disposition`
     make: Any = dlt.transformer
+    parent = {"referenced_table": table.listing, "columns": list(table.key[:1]), "referenced_columns": ["id"]}
     made: ResourceFactory[P, TableResource] = make(
         take,
-        **hints(table, listing),
+        name=f"{listing}__{table.name}" if listing else table.name,
+        table_name=table.name,
+        columns=column_hints(table),
+        primary_key=table.key or None,
+        references=[parent] if table.is_child else None,
         write_disposition=write_disposition,
         selected=selected,
         _impl_cls=TableResource,
@@ -152,28 +160,6 @@ def table_transformer(
 def with_description(resource: DltResource, table: Table) -> DltResource:
     """Return the resource with the table's description in its schema."""
     return resource.apply_hints(additional_table_hints={"description": table.description})
-
-
-class Hints(TypedDict, total=False):
-    """dlt's hints for a table."""
-
-    name: str
-    table_name: str
-    columns: TTableSchemaColumns
-    primary_key: tuple[str, ...]
-    references: list[TTableReference]
-
-
-def hints(table: Table, listing: str = "") -> Hints:
-    """Return dlt's hints for a table; a table that listings share has a resource per listing, named after both."""
-    name = f"{listing}__{table.name}" if listing else table.name
-    found: Hints = {"name": name, "table_name": table.name, "columns": column_hints(table)}
-    if table.key:
-        found["primary_key"] = table.key
-    if table.is_child:
-        columns = list(table.key[:1])
-        found["references"] = [{"referenced_table": table.listing, "columns": columns, "referenced_columns": ["id"]}]
-    return found
 
 
 def column_hints(table: Table) -> TTableSchemaColumns:
