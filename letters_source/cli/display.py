@@ -1,4 +1,4 @@
-"""Terminal output of loads and the emulator, with progress and log."""
+"""Terminal output of loads, of the ledger of runs and of the emulator, with progress and log."""
 
 import json
 import logging
@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import dlt
+import msgspec
 
 from letters_source.accounts import each_account
 from letters_source.cli.outcomes import Loads
@@ -20,7 +22,7 @@ from letters_source.destination.kinds import is_duckdb, is_files, shown_place, t
 from letters_source.destination.pipeline import schema_of_views
 from letters_source.load import run
 from letters_source.pagination.reader import ProgressCallback, no_progress
-from letters_source.results import Audit, Result
+from letters_source.results import Audit, Result, Run
 from letters_source.tables import TABLES
 
 if TYPE_CHECKING:
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from letters_source.emulator import Emulator
+
+PADDING = 3
+"""The width of the frame and the spaces around a cell."""
+LEAST_PLACE = 20
+"""The characters without which places are not shown."""
 
 
 @cache
@@ -101,7 +108,8 @@ def show_loads(
         if len(results) > 1:
             console().print(f"Account {account}:")
         show_result(result, pipelines[account])
-    show_published(settings)
+    if file := settings.get("publish"):
+        console().print(f"Published for readers: {file.absolute()}")
 
 
 @contextmanager
@@ -139,12 +147,6 @@ def verdict_of(audit: Audit) -> str:
     """Return the verdict of an audit, or `ignored` for a facet whose filter the service ignores: nothing is loaded."""
     is_facet = any(table.name == audit["listing"] for table in TABLES if table.origin == "facet")
     return "ignored" if is_facet and audit["count_last"] and not audit["rows_yielded"] else audit["verdict"]
-
-
-def show_published(settings: Mapping[str, Any]) -> None:
-    """Print where the published copy is, if there is one."""
-    if file := settings.get("publish"):
-        console().print(f"Published for readers: {file.absolute()}")
 
 
 def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
@@ -198,3 +200,33 @@ def full_width(table: "Table") -> int:
     """Return how many characters wide a table is where nothing folds."""
     screen = console()
     return screen.measure(table, options=screen.options.update(width=1_000)).maximum
+
+
+def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
+    """Print runs of the ledger, as a JSON array or a table; places fold, and narrow terminals do without them."""
+    if as_json:
+        click.echo(msgspec.json.encode(runs).decode())
+        return
+    table = runs_table(runs)
+    room = console().width - full_width(table) - PADDING
+    print_table(table if room < LEAST_PLACE else runs_table(runs, place_width=room))
+
+
+def runs_table(runs: Sequence[Run], *, place_width: int = 0) -> "Table":
+    """Return a row for each run; places wrap in a column of the given width, and 0 leaves the column out."""
+    from rich.table import Table
+
+    table = Table()
+    table.add_column("started (UTC)", no_wrap=True)
+    table.add_column("outcome", overflow="fold")
+    for name in ("rows", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("dataset", overflow="fold")
+    if place_width:
+        table.add_column("where", overflow="fold", max_width=place_width)
+    for each in runs:
+        rows = f"{each.rows:,}" if each.load_id else ""
+        started = f"{each.started_at:%Y-%m-%d %H:%M:%S}"
+        cells = started, each.ending, rows, f"{each.seconds:.1f}", each.dataset, each.place or each.destination
+        table.add_row(*cells[: len(table.columns)])
+    return table

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from letters_source.cli.display import console, make_table, print_table, progress
-from letters_source.extract.check import Findings, ListingFindings, check_service
+from letters_source.extract.check import Findings, check_service
 
 
 def check_shown(
@@ -18,7 +18,8 @@ def check_shown(
     with progress(quiet=quiet, unit="probes") as watch:
         found = check_service(accounts, probe=probe, watch=watch, **settings)
     if as_json:
-        click.echo(json.dumps(to_json(found)))
+        expires = found.expires.isoformat() if found.expires else None
+        click.echo(json.dumps({"token_expires": expires, "listings": [asdict(each) for each in found.listings]}))
     elif not quiet:
         show_findings(found)
 
@@ -40,7 +41,10 @@ def show_findings(findings: Findings) -> None:
         )
     print_table(table)
     for found in findings.listings:
-        show_filters(found)
+        effects = make_table(f"filter of {found.listing}", "effect")
+        for name, effect in found.filters.items():
+            effects.add_row(name, str(effect))
+        print_table(effects)
     for found in findings.listings:
         for effect in found.filters.values():
             if effect.message:
@@ -48,17 +52,3 @@ def show_findings(findings: Findings) -> None:
     end = findings.expires
     expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
     console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")
-
-
-def show_filters(found: ListingFindings) -> None:
-    """Print the effect of each filter of a listing."""
-    table = make_table(f"filter of {found.listing}", "effect")
-    for name, effect in found.filters.items():
-        table.add_row(name, str(effect))
-    print_table(table)
-
-
-def to_json(findings: Findings) -> dict[str, Any]:
-    """Return the findings as a JSON object; `latency` and `seconds` are in seconds."""
-    expires = findings.expires.isoformat() if findings.expires else None
-    return {"token_expires": expires, "listings": [asdict(found) for found in findings.listings]}

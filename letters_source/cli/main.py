@@ -141,7 +141,7 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 @debug_option
 def runs(to: str | None, dataset: str | None, last: int, *, as_json: bool) -> None:
     """List the last loads on this machine, the newest first: when, into what, verdict or error, rows, duration."""
-    from letters_source.cli.runs import show_runs
+    from letters_source.cli.display import show_runs
     from letters_source.destination.ledger import last_runs
 
     found = last_runs(last, place=to and path_or_url(to), dataset=dataset)

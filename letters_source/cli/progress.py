@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.spinner import Spinner
 from rich.table import Column, Table
 from rich.text import Text
@@ -26,17 +35,6 @@ class Name(ProgressColumn):
         """Return the name, or its end."""
         name = task.description
         return Text(name if len(name) <= self.width else f"…{name[1 - self.width :]}")
-
-
-class Amount(ProgressColumn):
-    """How much is done, of how much."""
-
-    def __init__(self) -> None:
-        super().__init__(Column(no_wrap=True))
-
-    def render(self, task: Task) -> Text:
-        """Return both numbers and their unit."""
-        return Text(f"{task.completed:,.0f}/{task.total:,.0f} {task.fields['unit']}", no_wrap=True)
 
 
 class Rate(ProgressColumn):
@@ -96,9 +94,12 @@ class PhaseLine(logging.Handler):
 
 def columns(width: int) -> list[ProgressColumn]:
     """Return the columns that fit into a terminal of this width: amounts always, names cut short if need be."""
+    amount = TextColumn(
+        "{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]}", table_column=Column(no_wrap=True)
+    )
     # for each column, the least width of a terminal that shows it, and its own width
     before = [(50, 2, SpinnerColumn())]
-    after = [(80, 15, BarColumn(14)), (0, 25, Amount()), (90, 10, Rate()), (60, 7, TimeRemainingColumn(compact=True))]
+    after = [(80, 15, BarColumn(14)), (0, 25, amount), (90, 10, Rate()), (60, 7, TimeRemainingColumn(compact=True))]
     room = width - sum(own for least, own, _ in (*before, *after) if width >= least)
     return [
         *(column for least, _, column in before if width >= least),
