@@ -93,7 +93,9 @@ def load_verified(
     pipeline: dlt.Pipeline, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
 ) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
-    source = select_resources(letters(watch, **settings), only)
+    source: DltSource = letters(watch, **settings)
+    if chosen := selected_names(only):
+        source = source.with_resources(*chosen)
     names = {resource.table_name for resource in source.selected_resources.values()}
     tables = [table for table in TABLES if table.name in names]
     wait = resolve_settings(settings).lock_wait
@@ -163,12 +165,6 @@ def settle(
     if kind in VIEWS_IN and any(audit["mode"] == "history" for audit in audits):
         create_current_views(client, (table for table in tables if table.key and table.origin != "dates"))
     return audits
-
-
-def select_resources(source: DltSource, only: Sequence[str]) -> DltSource:
-    """Return the source with the selected resources, unchanged if none is given, or raise `SettingsError`."""
-    names = selected_names(only)
-    return source.with_resources(*names) if names else source
 
 
 def selected_names(only: Sequence[str]) -> set[str]:

@@ -9,10 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
+from typing import Any, TypeVar
 
 logger = logging.getLogger("letters_source")
 
@@ -56,16 +53,9 @@ def span(name: str, **attributes: str) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            mark_failed(current, error)
+            current.set_status(trace.StatusCode.ERROR)
+            current.set_attribute("error.type", type(error).__name__)
             raise
-
-
-def mark_failed(current: "Span", error: BaseException) -> None:
-    """Set the status of a span whose block raised."""
-    from opentelemetry.trace import StatusCode
-
-    current.set_status(StatusCode.ERROR)
-    current.set_attribute("error.type", type(error).__name__)
 
 
 @contextmanager
@@ -135,17 +125,12 @@ def start_exporting() -> None:
         return
     # the endpoint may be set for all programs of a machine
     with suppress(ModuleNotFoundError):
-        name_service()
+        if "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+            os.environ.setdefault("OTEL_SERVICE_NAME", "letters")
         if is_exported("TRACES"):
             export_spans()
         if is_exported("METRICS"):
             export_counters()
-
-
-def name_service() -> None:
-    """Name the service `letters`, unless the environment names it."""
-    if "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-        os.environ.setdefault("OTEL_SERVICE_NAME", "letters")
 
 
 def is_exported(signal: str) -> bool:

@@ -13,7 +13,7 @@ from dlt.common.storages.load_package import load_package_state
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
 from letters_source.destination.kinds import engine
-from letters_source.destination.sql import Cursor, SqlClient, open_sql
+from letters_source.destination.sql import SqlClient, open_sql
 from letters_source.results import Audit
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS
 
@@ -104,21 +104,20 @@ def holds_rows(client: SqlClient | None, table: str, load_id: str) -> bool:
 def ask(
     client: SqlClient | None, query: str, tables: Sequence[str], *values: Any
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return the columns and rows of a query with a placeholder `{}` per table; empty before the first load."""
+    """Return the columns and rows of a query with a placeholder `{}` per table; empty before the first load.
+
+    The names of columns are in lower case.
+    """
     if client is None:
         return [], []
     try:
         qualified = map(client.make_qualified_table_name, tables)
         with client.execute_query(query.format(*qualified), *values) as cursor:
-            return names_of(cursor), cursor.fetchall()
+            # dlt's cursors of SQLAlchemy have no `description`
+            names = getattr(cursor, "columns_schema", None) or (column[0] for column in cursor.description)
+            return [name.lower() for name in names], cursor.fetchall()
     except DestinationUndefinedEntity:
         return [], []
-
-
-def names_of(cursor: Cursor) -> list[str]:
-    """Return the names of a cursor's columns in lower case; dlt's cursors of SQLAlchemy have no `description`."""
-    names = getattr(cursor, "columns_schema", None) or (column[0] for column in cursor.description)
-    return [name.lower() for name in names]
 
 
 def opened(row: dict[str, Any]) -> dict[str, Any]:

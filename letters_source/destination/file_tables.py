@@ -17,6 +17,7 @@ import pyarrow as pa
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from pyarrow.parquet import read_table
 
+from letters_source.destination.sql import literal
 from letters_source.errors import LoadFailed, reason
 from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS
 
@@ -76,22 +77,16 @@ class FilesSql:
 @contextmanager
 def open_files(client: "FilesystemClient") -> Iterator[FilesSql]:
     """Open SQL over the tables of dlt's filesystem client."""
-    with closing(duckdb.connect()) as connection, closing_catalog(client):
+    with closing(duckdb.connect()) as connection:
         if not client.is_local_filesystem:
             # cannot deadlock: DuckDB releases the GIL while it waits for reads through fsspec
             connection.register_filesystem(client.fs_client)
-        yield FilesSql(client, connection)
-
-
-@contextmanager
-def closing_catalog(client: "FilesystemClient") -> Iterator[None]:
-    """Close the Iceberg catalog that dlt's client opened in the block: a SQLite database, which dlt leaves open."""
-    try:
-        yield
-    finally:
-        catalog = client._catalog  # noqa: SLF001 -- the public method makes a catalog where there is none
-        if catalog:
-            catalog.close()
+        try:
+            yield FilesSql(client, connection)
+        finally:
+            # dlt leaves its Iceberg catalog open, a SQLite database; the public method makes one where there is none
+            if catalog := client._catalog:  # noqa: SLF001
+                catalog.close()
 
 
 def parquet_rows(files: list[str]) -> str:
@@ -100,8 +95,7 @@ def parquet_rows(files: list[str]) -> str:
     Only `execute` may read it: DuckDB's relations in Python, and its scans of pyarrow datasets, hold the GIL while they
     wait for threads that need the GIL to read a file through fsspec.
     """
-    names = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-    return f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+    return f"read_parquet([{', '.join(map(literal, files))}], union_by_name = true, hive_partitioning = false)"
 
 
 def download_rows(client: "FilesystemClient", files: list[str]) -> pa.Table:
