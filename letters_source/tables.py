@@ -80,6 +80,11 @@ class Table:
         """Return whether its rows belong to rows of its listing's main table."""
         return self.origin != "row"
 
+    @property
+    def audited(self) -> str:
+        """Return the name of its reading in `listing_audit`; empty for tables that all listings share."""
+        return self.name if self.origin in ("facet", "window") else self.listing
+
     @cached_property
     def schema(self) -> pa.Schema:
         """Return the table's Arrow schema."""

@@ -103,13 +103,13 @@ def freshness(table: Table) -> Properties:
     """Return how old a table may be that is loaded every night: one missed load is a warning, three are an error."""
     if not table.listing or table.origin in ("object", "list"):
         return {}
-    audited = table.listing if table.origin == "row" else table.name
+    query = f"select max(started_at) from {SCHEMA}.{LISTING_AUDIT.name} where listing = '{table.audited}'"
     return {
         "freshness": {
             "warn_after": {"count": 36, "period": "hour"},
             "error_after": {"count": 84, "period": "hour"},
         },
-        "loaded_at_query": f"select max(started_at) from {SCHEMA}.{LISTING_AUDIT.name} where listing = '{audited}'",
+        "loaded_at_query": query,
     }
 
 

@@ -77,12 +77,8 @@ def toml_line(key: Key, given: Mapping[str, str]) -> str:
     """Return the assignment of a key."""
     if key.name in given:
         return f"{key.name} = {toml_of(given[key.name])}"
-    return f"# {key.name} = {toml_of(example_of(key))}"
-
-
-def example_of(key: Key) -> object:
-    """Return the declared example, else the default, else true."""
-    return key.about.examples[0] if key.about.examples else True if key.default is None else key.default
+    example = key.about.examples[0] if key.about.examples else True if key.default is None else key.default
+    return f"# {key.name} = {toml_of(example)}"
 
 
 def toml_of(value: object) -> str:

@@ -15,7 +15,7 @@ from letters_source.destination.sql import SqlClient, open_sql
 from letters_source.destination.verify import Audits, Finding, find_rejected, find_repeated, find_rows
 from letters_source.errors import LoadFailed, counted
 from letters_source.source import is_wanted
-from letters_source.tables import DATASET, LISTING_AUDIT, TABLES, Column, Table, tables_of
+from letters_source.tables import DATASET, LISTING_AUDIT, TABLES, Table, tables_of
 
 TABLE_NAME = "dagster/table_name"
 BY_NAME = {table.name: table for table in TABLES}
@@ -72,22 +72,19 @@ def table_of(key: dg.AssetKey) -> Table:
     return BY_NAME[key.path[-1]]
 
 
-def audited_as(table: Table) -> str:
-    """Return the name of a table's reading in `listing_audit`; empty for tables that all listings share."""
-    return table.name if table.origin in ("facet", "dates") else table.listing
-
-
 def column_schema(table: Table) -> dg.TableSchema:
     """Return a table's columns and primary key as Dagster metadata."""
     key = [f"primary key ({', '.join(table.key)})"] if table.key else []
-    columns = [column_spec(column, table) for column in table.loaded]
+    columns = [
+        dg.TableColumn(
+            column.name,
+            column.kind,
+            column.description,
+            dg.TableColumnConstraints(nullable=column.nullable, unique=table.key == (column.name,)),
+        )
+        for column in table.loaded
+    ]
     return dg.TableSchema(columns, constraints=dg.TableConstraints(other=key))
-
-
-def column_spec(column: Column, table: Table) -> dg.TableColumn:
-    """Return a column as Dagster metadata."""
-    constraints = dg.TableColumnConstraints(nullable=column.nullable, unique=table.key == (column.name,))
-    return dg.TableColumn(column.name, column.kind, column.description, constraints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +158,7 @@ def query_findings(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -
 def find(key: dg.AssetCheckKey, client: SqlClient) -> Finding:
     """Return what a check finds in a table, for the last load that read it."""
     table = table_of(key.asset_key)
-    audits = finished_audits(client, audited_as(table))
+    audits = finished_audits(client, table.audited)
     if not audits:
         return Finding({}, f"{table.name}: {LISTING_AUDIT.name} has no load of it; load it first.")
     last = [audit for audit in audits if audit["_dlt_load_id"] == audits[0]["_dlt_load_id"]]

@@ -12,7 +12,7 @@ from letters_source.config.messages import unusable
 from letters_source.config.providers import check_names
 from letters_source.config.resolve import resolve_settings
 from letters_source.config.settings import FILTERS, SECRETS, Overrides, Settings
-from letters_source.dagster.assets import TABLE_NAME, audited_as, check_specs, result_of, run_checks, table_of
+from letters_source.dagster.assets import TABLE_NAME, check_specs, result_of, run_checks, table_of
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import kind_of, shown_place
@@ -144,7 +144,7 @@ def names_of(tables: Collection[Table]) -> list[str]:
 
 def metadata_of(table: Table, result: Result, dataset: str) -> Mapping[str, Any]:
     """Return the metadata of a loaded table."""
-    audits = [audit for audit in result.audits if audited_as(table) in ("", audit["listing"])]
+    audits = [audit for audit in result.audits if table.audited in ("", audit["listing"])]
     return {
         TABLE_NAME: f"{dataset}.{table.name}",
         "dagster/row_count": result.tables[table.name],

@@ -40,7 +40,7 @@ class ContactFilter:
 
     def __call__(self, row: Row) -> bool:
         """Return whether the row matches."""
-        return self._fits_traits(row.traits) and self._fits_document(row)
+        return self._fits_traits(row.traits) and (not (self.search or self.tags) or self._fits_document(row.document))
 
     def _fits_traits(self, traits: Traits) -> bool:
         return (
@@ -59,18 +59,12 @@ class ContactFilter:
         first, last = self.mailed
         return day is not None and (first or day) <= day <= (last or day)
 
-    def _fits_document(self, row: Row) -> bool:
-        if not (self.search or self.tags):
-            return True
-        document = row.document
-        return self._fits_search(document) and self._fits_tags(document)
-
-    def _fits_search(self, document: dict[str, Any]) -> bool:
-        return any(self.search in str(document.get(name) or "").casefold() for name in SEARCHED)
-
-    def _fits_tags(self, document: dict[str, Any]) -> bool:
+    def _fits_document(self, document: dict[str, Any]) -> bool:
         labels = map(_object, document.get("ContactLabels") or ())
-        return not self.tags or any(self.tags & {str(label.get("id")), str(label.get("title"))} for label in labels)
+        names_tag = any(self.tags & {str(label.get("id")), str(label.get("title"))} for label in labels)
+        return (names_tag or not self.tags) and any(
+            self.search in str(document.get(name) or "").casefold() for name in SEARCHED
+        )
 
 
 @dataclass(frozen=True, slots=True)
