@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -264,4 +265,6 @@ def serve(port: int, contacts: int, latency_ms: float) -> None:
         # not about the port but about the output
         if error.errno == errno.ENOSPC:
             raise
-        raise click.UsageError(f"Port {port} cannot be used: {error.strerror}; choose another --port.") from None
+        raise click.UsageError(
+            f"Port {port} cannot be used: {os.strerror(error.errno or 0)}; choose another --port."
+        ) from None

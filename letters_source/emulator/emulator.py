@@ -85,11 +85,8 @@ class Emulator:
 
     def page(self, name: str, number: int, size: int, match: Predicate | None) -> bytes:
         """Return the JSON of one page of a listing."""
-        return self.listing(name).page(number, size, match)
-
-    def listing(self, name: str) -> Listing:
-        """Return the listing of that name."""
-        return self.contacts if name == "contacts" else self.templates
+        listing = self.contacts if name == "contacts" else self.templates
+        return listing.page(number, size, match)
 
     def _check_tokens(self, name: str, request: Request) -> None:
         if request.headers.get("authorization") != f"Bearer {self.access_token}":

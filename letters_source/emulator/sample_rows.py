@@ -93,7 +93,8 @@ def contacts(seed: int, today: date) -> Iterator[Row]:
 def templates(seed: int) -> Iterator[Row]:
     """Yield templates forever, with ids "1", "2", ..."""
     rng = Random(f"templates {seed}")
-    products = _products()
+    choices = itertools.product(PAPER_AND_ENVELOPE, DELIVERY_AND_POSTAGE, PRODUCT_METAS)
+    products = [_product(number, *choice) for number, choice in enumerate(choices, start=1)]
     for number in itertools.count(1):
         traits = Traits(account_id=_pick(rng, ACCOUNTS), is_shared=rng.random() < 0.3)
         document = _template(number, rng)
@@ -144,11 +145,6 @@ def _template(number: int, rng: Random) -> dict[str, Any]:
         "thumbnailUrl": f"{folder}/thumbnails/{number}.png" if rng.random() < 0.9 else None,
         "creator": {"id": creator, "fullName": full_name},
     }
-
-
-def _products() -> list[dict[str, Any]]:
-    choices = itertools.product(PAPER_AND_ENVELOPE, DELIVERY_AND_POSTAGE, PRODUCT_METAS)
-    return [_product(number, *choice) for number, choice in enumerate(choices, start=1)]
 
 
 def _product(number: int, kind: str, delivery: str, meta: dict[str, object] | None) -> dict[str, Any]:
