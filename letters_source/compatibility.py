@@ -43,8 +43,7 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
     """
     check_account(client, dataset, task)
     if not audits:
-        check_owner(client, dataset)
-        check_columns(client, dataset, task)
+        check_tables(client, dataset, task)
         # in these modes, rows of an unfinished load would stay next to this load's rows
         audits = left_behind(client, task)
     check_same_service(client, dataset, task, audits)
@@ -147,22 +146,17 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
         logger.warning("%s: the policies for personal data differ from the last load's", task.name)
 
 
-def check_owner(client: SqlClient | None, dataset: str) -> None:
-    """Raise `SettingsError` if a table in the dataset has the name of one of ours, but is not from a load."""
-    for table in TABLES:
-        columns = read_columns(client, table.name)
+def check_tables(client: SqlClient | None, dataset: str, task: Task) -> None:
+    """Raise `SettingsError` if a table without a finished load is not from a load, or from one in another mode."""
+    held = {table: read_columns(client, table.name) for table in TABLES}
+    for table, columns in held.items():
         if columns and LOAD_ID.name not in columns:
             raise SettingsError(
                 f"the dataset {dataset} holds a table {table.name} that is not from a load; choose another dataset.",
                 key="dataset",
             )
-
-
-def check_columns(client: SqlClient | None, dataset: str, task: Task) -> None:
-    """Check that tables without a finished load have the columns of this mode, or raise `SettingsError`."""
-    held = [read_columns(client, table.name) for table in tables_of(task.name)]
     is_versioned = task.settings.mode != "replace"
-    if any(columns and (ROW_HASH.name in columns) != is_versioned for columns in held):
+    if any(held[table] and (ROW_HASH.name in held[table]) != is_versioned for table in tables_of(task.name)):
         raise SettingsError(
             f"{task.name}: the dataset {dataset} holds tables of another mode than {task.settings.mode}, "
             "from an unfinished load or another program; load in that mode, or choose another dataset.",
