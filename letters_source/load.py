@@ -20,6 +20,7 @@ from letters_source.destination.annotate import (
     describe_lake,
     describe_tables,
 )
+from letters_source.destination.audits import open_sql
 from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished, restore_tables
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.file_tables import FilesSql
@@ -38,7 +39,6 @@ from letters_source.destination.loading import (
 from letters_source.destination.locking import one_at_a_time, prepared, when_free
 from letters_source.destination.pipeline import make_pipeline
 from letters_source.destination.publish import check_published, place_of_copy, publish_copy
-from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import count_rows, verify_load
 from letters_source.errors import SettingsError
 from letters_source.extract.saved import saved_file

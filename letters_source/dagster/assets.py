@@ -7,11 +7,11 @@ from typing import Any
 import dagster as dg
 import dlt
 
-from letters_source.destination.audits import finished_audits
+from letters_source.destination.audits import finished_audits, open_sql
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import duckdb_file
 from letters_source.destination.pipeline import Kind
-from letters_source.destination.sql import SqlClient, open_sql
+from letters_source.destination.sql import SqlClient
 from letters_source.destination.verify import Audits, Finding, find_rejected, find_repeated, find_rows
 from letters_source.errors import LoadFailed, counted
 from letters_source.source import is_wanted

@@ -1,4 +1,4 @@
-"""Reads what a dataset already contains: audits of earlier loads, and the columns and rows of its tables."""
+"""Opens a dataset for SQL, and reads what it contains: audits of earlier loads, columns and rows of its tables."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -10,10 +10,12 @@ import dlt
 from dlt.common.destination.exceptions import DestinationUndefinedEntity, SqlClientNotAvailable
 from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
+from dlt.destinations.sql_client import SqlClientBase
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
-from letters_source.destination.kinds import engine
-from letters_source.destination.sql import SqlClient, open_sql
+from letters_source.destination.file_tables import FilesSql, open_files
+from letters_source.destination.kinds import engine, files_client, is_files
+from letters_source.destination.sql import SqlClient
 from letters_source.results import Audit
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS
 
@@ -30,6 +32,19 @@ def running_pipeline() -> dlt.Pipeline | None:
     except CurrentLoadPackageStateNotAvailable:
         return None
     return dlt.current.pipeline()
+
+
+@contextmanager
+def open_sql(pipeline: dlt.Pipeline, dataset: str | None = None) -> Iterator[SqlClientBase[Any] | FilesSql]:
+    """Open a SQL client on the pipeline's dataset, or another one: dlt's own, or ours for tables in files."""
+    if is_files(pipeline):
+        files_of = files_client(pipeline)
+        files_of.dataset_name = dataset or files_of.dataset_name
+        with open_files(files_of) as files:
+            yield files
+    else:
+        with pipeline.sql_client() as client, client.with_alternative_dataset_name(dataset or client.dataset_name):
+            yield client
 
 
 @contextmanager

@@ -1,14 +1,8 @@
-"""Opens a SQL client on a destination, and quotes SQL literals."""
+"""What we need of a SQL client, and how to quote SQL literals. Imports no dlt."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    import dlt
-    from dlt.destinations.sql_client import SqlClientBase
-
-    from letters_source.destination.file_tables import FilesSql
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 
 class Cursor(Protocol):
@@ -30,24 +24,6 @@ class SqlClient(Protocol):
 
     def execute_query(self, query: str, /, *values: Any) -> AbstractContextManager[Cursor]:
         """Run a query; yield its cursor."""
-
-
-@contextmanager
-def open_sql(pipeline: "dlt.Pipeline", dataset: str | None = None) -> "Iterator[SqlClientBase[Any] | FilesSql]":
-    """Open a SQL client on the pipeline's dataset, or another one: dlt's own, or ours for tables in files."""
-    # imported here, so that the report, which only quotes text, does not import dlt
-    from letters_source.destination.kinds import files_client, is_files
-
-    if is_files(pipeline):
-        from letters_source.destination.file_tables import open_files
-
-        files_of = files_client(pipeline)
-        files_of.dataset_name = dataset or files_of.dataset_name
-        with open_files(files_of) as files:
-            yield files
-    else:
-        with pipeline.sql_client() as client, client.with_alternative_dataset_name(dataset or client.dataset_name):
-            yield client
 
 
 def fetch_rows(client: SqlClient, query: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -6,7 +6,8 @@ import sys
 
 from worlds import Begin
 
-from letters_source.destination.sql import fetch_rows, open_sql
+from letters_source.destination.audits import open_sql
+from letters_source.destination.sql import fetch_rows
 from programmable_emulator import Emulator
 
 READ_AGAIN_AND_AGAIN = """

@@ -11,7 +11,7 @@ from holdings import change
 from worlds import World, serve_world, verify
 
 from letters_source import LoadFailed, Result
-from letters_source.destination.sql import open_sql
+from letters_source.destination.audits import open_sql
 from letters_source.destination.verify import Finding, find_repeated
 from letters_source.tables import MAILINGS, tables_of
 from programmable_emulator import Emulator

@@ -15,9 +15,9 @@ from dlt.common.configuration.specs import PluggableRunContext
 from holdings import DATASET, LISTED, Rows, change, held_tables, read_tables
 
 from letters_source import Result, make_pipeline, run
+from letters_source.destination.audits import open_sql
 from letters_source.destination.kinds import is_files
 from letters_source.destination.pipeline import DEFAULT_PLACES, Kind
-from letters_source.destination.sql import open_sql
 from letters_source.destination.verify import verify_load
 from letters_source.tables import Table
 from programmable_emulator import Emulator
