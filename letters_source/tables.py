@@ -83,7 +83,7 @@ class Table:
     @property
     def audited(self) -> str:
         """Return the name of its reading in `listing_audit`; empty for tables that all listings share."""
-        return self.name if self.origin in ("facet", "window") else self.listing
+        return self.listing if self.origin in ("row", "object", "list") else self.name
 
     @cached_property
     def schema(self) -> pa.Schema:

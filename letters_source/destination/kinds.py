@@ -136,16 +136,16 @@ def check_capable(pipeline: dlt.Pipeline) -> None:
     """Check that a database has staging tables, SQL, and names that SQL finds unquoted, or raise `DestinationError`."""
     if is_files(pipeline):
         return
-    name, naming = pipeline.destination.destination_name, pipeline.naming
-    capabilities = pipeline.destination.capabilities()
+    name, capabilities = pipeline.destination.destination_name, pipeline.destination.capabilities()
     if STAGED not in (capabilities.supported_replace_strategies or ()):
         raise DestinationError(
             f"{name} has no staging tables, which run() needs to replace tables and to verify them with SQL: choose "
             "another destination, or load without verification: pipeline.run(letters())."
         )
-    created = pipeline.destination.capabilities(naming=naming)
-    if capabilities.casefold_identifier("a") == "A" != created.casefold_identifier("a"):
-        raise DestinationError(
-            f"{name} reads unquoted names in upper case, and the naming convention {naming.name()} creates "
-            "them in lower case: set SCHEMA__NAMING to snake_case."
-        )
+    if capabilities.casefold_identifier("a") == "A":
+        naming = pipeline.naming
+        if pipeline.destination.capabilities(naming=naming).casefold_identifier("a") != "A":
+            raise DestinationError(
+                f"{name} reads unquoted names in upper case, and the naming convention {naming.name()} creates "
+                "them in lower case: set SCHEMA__NAMING to snake_case."
+            )
