@@ -30,9 +30,6 @@ from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, tab
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
 from letters_source.transform.row_hash import ROW_HASH
 
-WORDS = {"pii": "policies for personal values"}
-"""How a message names what is not named as its setting is."""
-
 logger = logging.getLogger("letters_source")
 
 
@@ -202,7 +199,7 @@ def difference(selection: dict[str, Any], other: dict[str, Any]) -> str:
     names = {*mine, *theirs} - {"filters"}
     differing = sorted(name for name in names if mine.get(name) != theirs.get(name))
     chosen = {name: mine[name] for name in differing if mine.get(name) not in (None, {})}
-    lacking = [WORDS.get(name, name) for name in differing if name not in chosen]
+    lacking = ["policies for personal values" if name == "pii" else name for name in differing if name not in chosen]
     filters = ", ".join(f"{name}={json.dumps(value)}" for name, value in chosen.items() if name in mine["filters"])
     words = [f"with {filters}"] if filters else []
     words += [f"without {' and '.join(lacking)}"] if lacking else []

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -47,7 +48,7 @@ from letters_source.results import Audit, Result
 from letters_source.service.listings import LISTINGS
 from letters_source.source import letters
 from letters_source.tables import MAILINGS, TABLES, Table
-from letters_source.telemetry import count, entered, phase, shared, span
+from letters_source.telemetry import count, phase, shared, span
 
 LOADABLE = (*LISTINGS, MAILINGS.name)
 
@@ -99,7 +100,9 @@ def load_verified(
     names = {resource.table_name for resource in source.selected_resources.values()}
     tables = [table for table in TABLES if table.name in names]
     wait = resolve_settings(settings).lock_wait
-    with one_at_a_time(), entered("preflight", prepared(pipeline, wait)) as lock_check:
+    with one_at_a_time(), ExitStack() as held:
+        with span("preflight"):
+            lock_check = held.enter_context(prepared(pipeline, wait))
         name, strategy = str(pipeline.pipeline_name), replace_strategy(pipeline)
         with enforced(load_config(pipeline), name), without_false_alarms(), hold_open(pipeline, wait):
             if copy:

@@ -8,8 +8,8 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any
 
 logger = logging.getLogger("letters_source")
 
@@ -18,7 +18,6 @@ PHASES = logging.getLogger("letters_source.phases")
 """The log of phases, which a terminal shows as a line that is replaced."""
 UNITS = {"rows": "{row}", "requests": "{request}", "retries": "{retry}"}
 ENDPOINTS = {signal: f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_")}
-T = TypeVar("T")
 
 
 def is_in_use() -> bool:
@@ -56,15 +55,6 @@ def span(name: str, **attributes: str) -> Iterator[None]:
             current.set_status(trace.StatusCode.ERROR)
             current.set_attribute("error.type", type(error).__name__)
             raise
-
-
-@contextmanager
-def entered(name: str, context: AbstractContextManager[T]) -> Iterator[T]:
-    """Enter a context manager in a span that ends before the block."""
-    with ExitStack() as stack:
-        with span(name):
-            value = stack.enter_context(context)
-        yield value
 
 
 @contextmanager

@@ -122,17 +122,13 @@ def serve_in_foreground(app: ASGIApp, port: int, announce: Callable[[int], None]
         server = LoopbackServer(app, lambda: announce(bound))
         # uvicorn raises the signal again after its shutdown
         with suppress(KeyboardInterrupt):
-            _run(server, listener)
+            asyncio.run(server.serve([listener]))
 
 
 def _run_then_release(server: LoopbackServer, listener: socket.socket, started: Event) -> None:
     # uvicorn raises SystemExit if it cannot start, which ends a thread without notice
     try:
         with suppress(SystemExit):
-            _run(server, listener)
+            asyncio.run(server.serve([listener]))
     finally:
         started.set()
-
-
-def _run(server: LoopbackServer, listener: socket.socket) -> None:
-    asyncio.run(server.serve([listener]))
