@@ -1,12 +1,12 @@
 """How are lines of the ledger written and read?"""
 
-import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from subprocess import Popen
 
 import pytest
-from terminals import run_python
+from commands import start_command
+from terminals import Outcome, run_command
 
 from letters_source.destination.ledger import KEPT_RUNS, LARGEST_BYTES, LEDGER, append_run, read_runs
 from letters_source.results import Run, RunError
@@ -76,8 +76,10 @@ def test_processes_append_at_once(tmp_path: Path) -> None:
     file = tmp_path / LEDGER
     # so long that the ledger is shortened again and again
     append_run(file, make_run(dataset="d" * (2 * LARGEST_BYTES // KEPT_RUNS)))
-    writers = [Popen([sys.executable, "-c", WRITER, str(file), "250"]) for _ in range(3)]
-    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    with ExitStack() as stack:
+        writers = [stack.enter_context(start_command(str(file), "250", code=WRITER)) for _ in range(3)]
+        assert [writer.communicate() for writer in writers] == [("", "")] * 3
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
     lines = file.read_bytes().splitlines()
     assert len(set(lines)) == 1
     assert len(lines) >= KEPT_RUNS
@@ -88,7 +90,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
     """A line that could not be written in full is removed from the ledger."""
     append_run(tmp_path / LEDGER, make_run())
     before = (tmp_path / LEDGER).read_bytes()
-    assert run_python("-c", FULL, str(tmp_path / LEDGER)).out == "the disk is full\n"
+    assert run_command(str(tmp_path / LEDGER), code=FULL) == Outcome(0, "the disk is full\n", "")
     assert (tmp_path / LEDGER).read_bytes() == before
 
 

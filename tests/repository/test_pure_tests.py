@@ -9,7 +9,7 @@ SCRIPT = """
 import sys
 import pytest
 
-status = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", *sys.argv[1:]])
+status = pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", "--assert=plain", *sys.argv[1:]])
 print([name for name in ("dlt", "duckdb", "requests", "letters_source.emulator") if name in sys.modules])
 sys.exit(status)
 """
