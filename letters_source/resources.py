@@ -16,19 +16,15 @@ from letters_source.compatibility import check_new_account, check_selection
 from letters_source.config.messages import unusable, wrong
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.kinds import check_mode, is_files, table_format
-from letters_source.errors import SettingsError, counted
+from letters_source.errors import SettingsError
 from letters_source.extract.audit import level
 from letters_source.extract.facets import read_facet
 from letters_source.extract.joined_parts import planned_parts, read_parts
 from letters_source.extract.listing import read_listing
 from letters_source.extract.mailings import (
-    check_days_honored,
-    check_days_whole,
-    count_together,
     first_open_day,
     held_days,
-    plan_date_ranges,
-    read_date_range,
+    read_date_ranges,
 )
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
@@ -90,24 +86,11 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
     # empty tables, so that both exist with the right types even if there is no day to request
     for table in (LISTING_AUDIT, MAILINGS):
         yield {"item": TableRows(table.name, table.schema.empty_table())}
-    date_ranges = plan_date_ranges(start, end, task.settings.mailings_window)
-    if date_ranges:
-        check_days_honored(task)
-    together, mailed, loaded = count_together(task, date_ranges), 0, 0
-    for dates in date_ranges:
+    for dates, *items in read_date_ranges(task, start, end):
         # dlt drops items dated before its start value
         day = max(days.start_value or start, min(dates.last, end - timedelta(days=1)))
-        rows, audit, count = read_date_range(task, dates)
-        mailed, loaded = mailed + count, loaded + rows.rows.num_rows
-        yield {"day": day, "item": rows}
-        yield {"day": day, "item": audit}
-        task.context.progress(task.name, 1, dates.days, sum(each.days for each in date_ranges))
-    check_days_whole(task, date_ranges, together, mailed)
-    if date_ranges:
-        span = date_ranges[0].first, date_ranges[-1].last
-        logger.info(
-            "%s: %s in %s from %s to %s", task.name, counted(loaded), counted(len(date_ranges), "window"), *span
-        )
+        for item in items:
+            yield {"day": day, "item": item}
 
 
 def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[Audit]) -> date:

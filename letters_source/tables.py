@@ -276,7 +276,7 @@ MAILINGS = Table(
 )
 REJECTED_ROWS = Table(
     "rejected_rows",
-    "Rows of the service without a usable id, whole; each load adds its own.",
+    "Complete rows that the service sent without a usable id; each load adds its own.",
     (
         Column("listing", "", "The listing that held the row."),
         Column("page", "", "The page that held the row, from 0.", "bigint"),
@@ -287,7 +287,7 @@ REJECTED_ROWS = Table(
 )
 LISTING_AUDIT = Table(
     "listing_audit",
-    "How each listing was read, one row for each load and listing, value of a facet, and window of mailings.",
+    "How each listing was read: for each load, a row per listing, value of a facet, and window of mailings.",
     (
         Column("listing", "", "The listing, or the table of the facet or the mailings that it was read for."),
         Column("filters", "", "The filters that were set, by their settings' names; null for none.", "json"),

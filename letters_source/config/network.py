@@ -29,7 +29,7 @@ def check_network(base_url: str, network: Network) -> None:
     if network.client_cert:
         check_client_cert(network.client_cert, network.client_key)
     elif network.client_key:
-        raise unusable("client_cert", "is not set, and client_key is")
+        raise unusable("client_cert", "is not set, but client_key is")
 
 
 def check_base_url(base_url: str) -> None:

@@ -142,8 +142,8 @@ def resolve_privacy(
     chosen = {name: found[name] or (found["all"] if name in PERSONAL else None) for name in CHOICES}
     key = (secret or "").encode()
     if "hash" in chosen.values() and len(key) < MIN_KEY_BYTES:
-        trouble = f"must have at least {MIN_KEY_BYTES} bytes" if key else "is not set"
-        raise unusable("pii_key", f"{trouble}, to hash with")
+        trouble = f"must have at least {MIN_KEY_BYTES} bytes" if key else "is not set, but the policy hash needs it"
+        raise unusable("pii_key", trouble)
     treated = {name: policy for name, policy in chosen.items() if policy not in (None, "keep")}
     # record `keep` only for `undocumented`, which is dropped by default once any column is treated
     if treated and found[UNDOCUMENTED.name] == "keep":

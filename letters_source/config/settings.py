@@ -38,7 +38,7 @@ OnUndocumented = Literal["keep", "warn", "fail"]
 
 
 class Overrides(TypedDict, total=False):
-    """Settings given as arguments, also as text; what is not given, or None, comes from dlt's configuration.
+    """Settings given as arguments; text is converted. What is missing or None comes from dlt's configuration.
 
     Type checkers cannot derive these types from `Settings`; a test compares them.
     """

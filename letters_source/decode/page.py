@@ -93,7 +93,7 @@ def check_rows(body: bytes, rows: list[msgspec.Raw], where: str) -> None:
     """Raise `MalformedResponse` where a row is too large, or where anything nests too deep."""
     largest = max(map(len, rows), default=0)
     if largest > MAX_ROW_BYTES:
-        raise MalformedResponse(f"{where}: a row is larger than {MAX_ROW_BYTES} bytes, which no row of a listing is.")
+        raise MalformedResponse(f"{where}: a row is larger than {MAX_ROW_BYTES >> 20} MiB; report it to the service.")
     around = len(body) - sum(map(len, rows))
     # each level takes two brackets; the text around the rows includes a comma per row
     may_nest = max(largest, around - len(rows)) > 2 * DEEPEST
@@ -131,7 +131,7 @@ def read_data(body: bytes, where: str) -> Data[msgspec.Raw]:
 
 def too_deep(where: str) -> MalformedResponse:
     """Return the error for a body that nests too deep; a retry cannot help."""
-    return MalformedResponse(f"{where}: a value nests deeper than can be read.")
+    return MalformedResponse(f"{where}: a value nests deeper than can be read; report it to the service.")
 
 
 def not_json(body: bytes, where: str) -> MalformedResponse:

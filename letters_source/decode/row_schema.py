@@ -103,7 +103,7 @@ def nest(values: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa
 
 
 def absent(values: Sequence[Any]) -> pa.Array | None:
-    """Return a mask of the values that are None; None instead of a mask, as Arrow expects, if all are present."""
+    """Return a mask of the missing values, or None if none is missing, as Arrow expects."""
     return pa.array([value is None for value in values], pa.bool_()) if None in values else None
 
 

@@ -44,12 +44,12 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
     dataset = pipelines[account].dataset_name
     own = own_file(Path(to), dataset)
     if not own.exists():
-        raise LoadFailed(f"{account} is not loaded: {own} does not exist.")
+        raise LoadFailed(f"{account} is not loaded: {own} does not exist; load it first.")
     with one_at_a_time():
         try:
             copy_dataset(own, place, dataset)
         except duckdb.Error as error:
-            raise LoadFailed(f"{account} could not be copied into {to}: {reason(error)}") from None
+            raise LoadFailed(f"{account} could not be copied into {to}: {reason(error)}; run it again.") from None
         create_account_views(pipelines, schema_of_views())
 
 

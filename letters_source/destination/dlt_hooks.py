@@ -81,7 +81,7 @@ class FixedCapabilities(Destination[Any, Any]):
     def capabilities(
         self, config: DestinationClientConfiguration | None = None, naming: NamingConvention | None = None
     ) -> DestinationCapabilitiesContext:
-        """Return what the database can do, which settings do not change."""
+        """Return the database's capabilities, which do not depend on settings."""
         return super().capabilities(config or self.spec(), naming)
 
 

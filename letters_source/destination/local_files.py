@@ -110,13 +110,13 @@ def listed_loads(folder: Path) -> list[str]:
     return [file.stem.rpartition("__")[2] for file in folder.glob("*.jsonl")]
 
 
-def check_writable(folder: Path, place: str = "path") -> None:
+def check_writable(folder: Path, place: str = "path", *, key: str = "to") -> None:
     """Check that a folder is writable and its disk has space, or raise `DestinationError`."""
     try:
         TemporaryFile(dir=folder).close()
     except OSError as error:
         raise DestinationError(
-            f"{folder} cannot be written: {error.strerror}; make it writable, or choose another {place}."
+            f"{folder} cannot be written: {error.strerror}; make it writable, or choose another {place}.", key=key
         ) from None
     check_space(folder)
 

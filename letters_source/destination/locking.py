@@ -96,7 +96,9 @@ def locked(place: Path, name: str, wait: float) -> Iterator[None]:
         descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         if is_folder:
-            raise DestinationError(f"{place} cannot be read: {error.strerror}; choose another path.") from error
+            raise DestinationError(
+                f"{place} cannot be read: {error.strerror}; choose another path.", key="to"
+            ) from error
         raise unusable_directory(error) from error
     try:
         patiently(partial(take, descriptor, name), wait)

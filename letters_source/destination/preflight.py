@@ -75,7 +75,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         is_bucket = pipeline.staging and error.spec_name == pipeline.staging.spec.__name__
         place = pipeline.staging if is_bucket else pipeline.destination
         keys = ", ".join(setting(place, field) for field in error.fields)
-        raise DestinationError(f"The destination {name} is not configured: set {keys}.") from error
+        raise DestinationError(f"The destination {name} is not configured: set {keys}.", key=keys) from error
     except ValueError as error:
         advice = "choose another path" if is_files(pipeline) else f"set {setting(pipeline.destination)}"
         raise DestinationError(f"The destination cannot be used: {reason(error)}; {advice}.") from error

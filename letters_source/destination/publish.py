@@ -49,7 +49,7 @@ def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
         raise DestinationError(
             f"{file} is not a DuckDB file and would be overwritten: choose another file for readers.", key="publish"
         )
-    check_writable(file.parent, "file for readers")
+    check_writable(file.parent, "file for readers", key="publish")
 
 
 def is_duckdb_file(file: Path) -> bool:

@@ -114,7 +114,7 @@ def compare_counts(client: SqlClient, child: Table, audits: Audits, expected: in
 
 
 def keeps_more(table: Table, audits: Audits) -> bool:
-    """Return whether a table keeps rows that were not read: history with filters, of rows that they leave out."""
+    """Return whether a table keeps rows that were not read: with history, those that filters leave out."""
     own = [audit for audit in audits if audit["listing"] == table.listing]
     return any(audit["mode"] == "history" and audit["filters"] for audit in own)
 

@@ -138,7 +138,7 @@ def as_json(times: Counter[str]) -> str | None:
 
 
 def check_fields(task: Task, notes: Notes) -> None:
-    """Raise `UndocumentedFields` if `on_undocumented` is fail and a field did not fit that is not in `known_fields`."""
+    """Raise `UndocumentedFields` if `on_undocumented` is fail and a field outside `known_fields` did not fit."""
     settings = task.settings
     strange = {name: rows for name, rows in by_plain_name(notes.kept).items() if name not in settings.known_fields}
     if strange and settings.on_undocumented == "fail":

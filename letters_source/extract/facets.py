@@ -39,7 +39,7 @@ FACETS: Mapping[str, tuple[str, tuple[Value, ...]]] = {
 def read_facet(task: Task, table: Table, whole: int, audits: Sequence[Audit] = ()) -> Iterator[TableRows]:
     """Yield a facet's rows and an audit for each value; a value that the service ignores has no rows.
 
-    That is a warning, unless the service ignored as many values in the last load, by the audits, newest first.
+    Ignored values are a warning, unless the last load's audits (newest first) show as many.
     """
     name, values = FACETS[table.name]
     found = {

@@ -1,14 +1,14 @@
 """Read who was last mailed when: the listing of contacts, filtered by date ranges."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from letters_source.errors import ServiceError, ServiceRejected, ServiceUnreachable
+from letters_source.errors import ServiceError, ServiceRejected, ServiceUnreachable, counted
 from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
 from letters_source.extract.probe import count_listing
@@ -115,6 +115,27 @@ def check_days_whole(task: Task, date_ranges: Sequence[DateRange], together: int
 def within(task: Task, dates: DateRange) -> Task:
     """Return the task for contacts last mailed in a date range."""
     return task.narrowed(last_mailed_from=dates.first, last_mailed_to=dates.last)
+
+
+def read_date_ranges(task: Task, start: date, end: date) -> Iterator[tuple[DateRange, TableRows, TableRows]]:
+    """Yield the mailings and the audit of each date range from `start` up to, but not including, `end`.
+
+    Raise ServiceError if the service does not honor the days.
+    """
+    date_ranges = plan_date_ranges(start, end, task.settings.mailings_window)
+    if not date_ranges:
+        return
+    check_days_honored(task)
+    together, days = count_together(task, date_ranges), sum(each.days for each in date_ranges)
+    mailed = loaded = 0
+    for dates in date_ranges:
+        rows, audit, count = read_date_range(task, dates)
+        mailed, loaded = mailed + count, loaded + rows.rows.num_rows
+        yield dates, rows, audit
+        task.context.progress(task.name, 1, dates.days, days)
+    check_days_whole(task, date_ranges, together, mailed)
+    span = date_ranges[0].first, date_ranges[-1].last
+    logger.info("%s: %s in %s from %s to %s", task.name, counted(loaded), counted(len(date_ranges), "window"), *span)
 
 
 def read_date_range(task: Task, dates: DateRange) -> tuple[TableRows, TableRows, int]:

@@ -117,7 +117,7 @@ class Parts:
         try:
             return msgspec.json.decode(self.read(path), type=kind)
         except FileNotFoundError:
-            raise UnusableFile(f"{path} is missing.", file=path) from None
+            raise UnusableFile(f"{path} is missing; write it again.", file=path) from None
         except msgspec.MsgspecError:
             raise UnusableFile(
                 f"{path} is damaged, or was written by another version; write it again.", file=path

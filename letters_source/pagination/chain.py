@@ -1,4 +1,4 @@
-"""Reads a range in overlapping pages, which show that no row that stayed was missed, however it changes. Pure.
+"""Reads a range in overlapping pages, which prove that no row that stayed was missed, even if others come and go. Pure.
 
 A row *stayed* if it was listed from the first response to the last. A *window* is a page whose size is chosen so that
 it begins a few rows before the previous window ends. Two windows that share a row are *linked*: if rows keep their
@@ -45,7 +45,7 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class Chain:
-    """The windows of a range in the order of the listing, each to share a row with the next."""
+    """The windows of a range in the order of the listing, each sharing a row with the next."""
 
     range: Range
     count: int = 0

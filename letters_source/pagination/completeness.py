@@ -20,7 +20,7 @@ from letters_source.pagination.readings import (
 
 
 def is_stable(walk: Sequence[Reading], recheck: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
-    """Return whether one walk is complete: one count throughout, as many distinct keys, first and last page unchanged.
+    """Return whether one pass is complete: one count throughout, as many distinct keys, first and last page unchanged.
 
     This proof holds if rows are added at one end of the listing. If rows are added anywhere while as many are deleted,
     only the certificate is reliable.
@@ -30,7 +30,7 @@ def is_stable(walk: Sequence[Reading], recheck: Sequence[Reading], before: Seque
     unchanged = all(again.page in pages and again.keys.equals(pages[again.page].keys) for again in recheck)
     if len(counts) > 1 or not unchanged:
         return False
-    # a row without an id on two pages may have moved, and another the other way: the walk before must agree
+    # a row without an id on two pages may have moved, and another the other way: the pass before must agree
     if repeats_rejected(walk) and not shows_same_pages(walk, before):
         return False
     rows = sum(len(reading.keys) for reading in walk)
@@ -50,7 +50,7 @@ def repeats_ids(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Proof that the rows in `keep` (a mask for each reading) are the service's set when reading `at` was answered."""
+    """Proof that the rows in `keep` (a mask for each reading) were the service's complete set at the response `at`."""
 
     at: int
     keep: tuple[Mask, ...]

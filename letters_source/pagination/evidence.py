@@ -41,7 +41,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A window at an end of a range, with its keys; of a row without an id, a digest."""
+    """A window at an end of a range, with its keys; a digest stands for a row without an id."""
 
     page: int
     size: int
@@ -78,7 +78,7 @@ class Evidence:
     head: tuple[Edge, ...]  # the first windows
     tail: tuple[Edge, ...]  # the last windows
     count: int  # of the newest response
-    grown: int  # by how much the count grew, whatever it fell by
+    grown: int  # the sum of all increases of the count; decreases do not matter
     has_moved: bool
     mended: int
     overlap: int

@@ -36,7 +36,7 @@ class Walk:
 
     @property
     def ends_early(self) -> bool:
-        """Whether the walk ends because the listing changed."""
+        """Whether the pass ends because the listing changed."""
         return self.until_changed and self.changed and len(self.readings[0].keys) >= SMALLEST_PAGE
 
     def overlaps_at_once(self, *, expects_change: bool) -> bool:
@@ -61,16 +61,16 @@ class Walk:
             self._read(self.middle_pages())
 
     def recheck_ends(self) -> None:
-        """Read the first and the last page again, unless the walk ended early."""
+        """Read the first and the last page again, unless the pass ended early."""
         if self.last_page and not self.ends_early:
             self.rechecked = list(self.read([Window(0), Window(self.last_page)], self.number))
 
     def middle_pages(self) -> Iterator[Window]:
         """Yield the pages between the first and the last, as far as the newest count says."""
         planned = self.last_page
-        # a listing that doubles while it is read is left to the next walk
+        # a listing that doubles while it is read is left to the next pass
         for page in range(1, 2 * planned + 10):
-            # the walk can no longer be complete: the count may be far too high
+            # the pass can no longer be complete: the count may be far too high
             if page > self.last_page or page > self.first_empty or self.repeats > MOST_REPEATS or self.ends_early:
                 return
             # the last page was read early: if it is no longer the last, it has more rows and is read again

@@ -95,7 +95,7 @@ def repeats_rejected(walk: Sequence[Reading]) -> bool:
 
 
 def shows_same_pages(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
-    """Return whether two walks read the same pages with the same rows."""
+    """Return whether two passes read the same pages with the same rows."""
     shown, earlier = ({reading.page: reading.keys for reading in readings} for readings in (walk, before))
     return shown.keys() == earlier.keys() and all(keys.equals(earlier[page]) for page, keys in shown.items())
 

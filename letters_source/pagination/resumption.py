@@ -86,7 +86,7 @@ def sample(saved: Iterable[Window]) -> list[Window]:
 
 @dataclass(slots=True, eq=False)
 class Replay:
-    """Reads windows, saved ones without a request; each of them once."""
+    """Reads windows. A saved window is used once, without a request."""
 
     pages: Read
     saved: Saved

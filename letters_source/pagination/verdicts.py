@@ -68,7 +68,7 @@ def exact(readings: Sequence[Reading]) -> Verdict | None:
 
 
 def stable(readings: Sequence[Reading], walk: Walk) -> Verdict:
-    """Return the verdict of a walk without changes; rows of the first and last page come from the recheck."""
+    """Return the verdict of a pass without changes; rows of the first and last page come from the recheck."""
     again = {reading.page for reading in walk.rechecked}
     once = (reading for reading in walk.readings if reading.page not in again)
     kept = {id(reading) for reading in (*once, *walk.rechecked)}
@@ -133,7 +133,7 @@ def linked_verdict(
 
 
 def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
-    """Return the verdict of a walk that shows ids more than once: each of them is loaded once."""
+    """Return the verdict of a pass that shows ids more than once: each of them is loaded once."""
     keep = keep_once(readings, walk.readings)
     # equal rows without an id are different rows
     keep = tuple(
@@ -173,9 +173,10 @@ def refusal(
 
 
 def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
-    """Return why the listing is not proven complete, judged by its last walk and all readings."""
+    """Return why the listing is not proven complete, judged by its last pass and all readings."""
     if repeats_rejected(last):
-        return "two pages show the same row without an id, so two passes must be equal, and proof continuous"
+        seen = "two pages show the same row without an id"
+        return f"{seen}, which is accepted only if two passes are equal and sources.letters.proof is continuous"
     counts = {reading.count for reading in readings}
     if len(counts) == 1 and counts != {distinct_rows(last)}:
         return "its rows do not add up to its count"
@@ -185,6 +186,6 @@ def why_incomplete(last: Sequence[Reading], readings: Sequence[Reading]) -> str:
 def incomplete(
     listing: str, reason: str, readings: Sequence[Reading], kind: type[IncompleteListing] = IncompleteListing
 ) -> IncompleteListing:
-    """Return the error for a listing that is not proven complete, with the figures of its last walk."""
+    """Return the error for a listing that is not proven complete, with the figures of its last pass."""
     newest = max(readings, key=lambda reading: reading.answered)
     return kind(listing, reason, count=newest.count, received=distinct_rows(readings), walks=newest.walk)

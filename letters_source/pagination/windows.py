@@ -26,7 +26,7 @@ class NotContinuous(Exception):
 
 
 def largest_overlap(size: int) -> int:
-    """Return by how many rows windows of a size can overlap: by more, `next_window` might not get ahead."""
+    """Return by how many rows windows of a size can overlap: with a larger overlap, `next_window` might not advance."""
     return size // 3
 
 
@@ -140,7 +140,7 @@ def show_all(readings: Sequence[Reading], *, has_displaced: bool) -> bool:
 
 
 def growth(readings: Sequence[Reading]) -> tuple[list[int], int]:
-    """Return the counts in the order of the responses, and by how much they grew, whatever they fell by."""
+    """Return the counts in the order of the responses, and the sum of all increases; decreases do not matter."""
     counts = [reading.count for reading in sorted(readings, key=lambda reading: reading.answered)]
     return counts, sum(max(0, after - before) for before, after in pairwise(counts))
 

@@ -84,7 +84,7 @@ def periods(moment: str, table: str, days: str = "0") -> str:
     names = " ".join(
         f"WHEN '{name}' THEN strftime(since, '{prefix}{form}')" for name, (*_, prefix, form) in GRAINS.items()
     )
-    # of 30 days, as DuckDB counts a month, those of a longer month fall short by a little
+    # DuckDB counts a month as 30 days, so the days of a longer month get a tolerance of a tenth
     return f"""
         WITH moments AS (SELECT {moment} AS moment, {days} AS days FROM {table} WHERE {moment} IS NOT NULL),
         span AS (SELECT epoch(max(moment) - min(moment)) / 86400 AS span, max(days) AS days FROM moments),

@@ -44,7 +44,7 @@ class Throttle:
             self.rate.succeeded(self.clock())
 
     def finished(self, began: float, ended: float, at_once: int) -> None:
-        """Record a page that was requested and decoded, one of `at_once` when it ended."""
+        """Record a page that was requested and decoded while `at_once` pages were in flight."""
         with self._changed:
             self.concurrency.finished(began, ended, at_once)
             self._changed.notify_all()

@@ -154,6 +154,6 @@ class LettersReader(DataSourceReader):
 
 
 def neighbors(account: str, accounts: tuple[str, ...]) -> list[str]:
-    """Return an account and the next one, in their order: all tasks together compare each with its neighbors."""
+    """Return an account and the next one, in their order. Together, the tasks compare every account with the next."""
     following = accounts[(accounts.index(account) + 1) % len(accounts)]
     return [one for one in accounts if one in (account, following)]

@@ -156,7 +156,7 @@ def test_a_key_without_a_certificate_is_an_error(tmp_path: Path) -> None:
     """`client_key` without `client_cert` is an error, because the key would be ignored."""
     with pytest.raises(SettingsError) as caught:
         check_network(URL, Network(client_key=str(tmp_path)))
-    assert str(caught.value) == f"sources.letters.client_cert is not set, and client_key is: {where('client_cert')}"
+    assert str(caught.value) == f"sources.letters.client_cert is not set, but client_key is: {where('client_cert')}"
 
 
 def resolve(**values: str) -> Settings:

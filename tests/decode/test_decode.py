@@ -266,7 +266,7 @@ def test_a_number_that_json_has_not_is_no_json(key: str, number: str) -> None:
 def test_what_nests_too_deep_is_refused_for_good() -> None:
     """A value that nests too deep is an error, and a retry would return the same."""
     body = page_of_text(f'[{{"id": "canary", "x": {"[" * 100_000}{"]" * 100_000}}}]')
-    assert refusal(body) == ("contacts page 7: a value nests deeper than can be read.", False)
+    assert refusal(body) == ("contacts page 7: a value nests deeper than can be read; report it to the service.", False)
 
 
 def test_a_byte_order_mark_is_passed_over() -> None:

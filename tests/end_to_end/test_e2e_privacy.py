@@ -160,7 +160,10 @@ def test_undocumented_fields_can_be_allowed(world: World) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pii": {"all": "hash"}}, "sources.letters.pii_key is not set, to hash with: set SOURCES__LETTERS__PII_KEY"),
+        (
+            {"pii": {"all": "hash"}},
+            "sources.letters.pii_key is not set, but the policy hash needs it: set SOURCES__LETTERS__PII_KEY",
+        ),
         ({"pii": {"all": "hash"}, "pii_key": "short"}, "sources.letters.pii_key must have at least 16 bytes"),
         (
             {"pii": {"email": "encrypt"}},

@@ -230,7 +230,10 @@ def test_f58_depth_beyond_reason_is_refused(world: World) -> None:
     """A hundred thousand lists in one another end the load in an error."""
     deep = b'{"id": "1", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     world.emulator.canned.always(CONTACTS, Reply(200, b'{"data": {"count": 1, "rows": [%b]}}' % deep))
-    assert str(refused(world, MalformedResponse)) == "contacts page 0: a value nests deeper than can be read."
+    assert (
+        str(refused(world, MalformedResponse))
+        == "contacts page 0: a value nests deeper than can be read; report it to the service."
+    )
 
 
 def test_f58_two_thousand_keys_are_one_column(odd: Odd) -> None:
@@ -242,7 +245,7 @@ def test_f58_a_text_beyond_the_bound_is_refused(world: World) -> None:
     """A row larger than the bound ends the load in an error."""
     world.emulator.contacts.insert({"id": "long", "city": "x" * MAX_ROW_BYTES})
     message = str(refused(world, MalformedResponse, page_size=100))
-    assert message == "contacts page 0: a row is larger than 16777216 bytes, which no row of a listing is."
+    assert message == "contacts page 0: a row is larger than 16 MiB; report it to the service."
 
 
 def test_f58_a_text_within_the_bound_is_a_text(odd: Odd) -> None:

@@ -497,7 +497,8 @@ def test_equal_rows_without_an_id_on_two_pages_take_two_walks() -> None:
     """Equal rows without an id on two pages are accepted after two walks, and refused with the reason after one."""
     rows = [NUL + "{}", *ids(18), NUL + "{}"]
     assert str(quiet(rows).refusal(max_walks=1)).startswith(
-        "contacts: two pages show the same row without an id, so two passes must be equal, and proof continuous: "
+        "contacts: two pages show the same row without an id, which is accepted only if two passes are equal and "
+        "sources.letters.proof is continuous: "
     )
     assert quiet(rows).walk(max_walks=2).name == "stable"
 
