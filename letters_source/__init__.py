@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from letters_source.accounts import run_accounts
+    from letters_source.destination.combine import own_pipeline, unite_account
     from letters_source.destination.pipeline import account_pipelines, make_pipeline
     from letters_source.errors import (
         DestinationError,
@@ -60,10 +61,12 @@ __all__ = [
     "account_pipelines",
     "letters",
     "make_pipeline",
+    "own_pipeline",
     "plan_parts",
     "read_part",
     "run",
     "run_accounts",
+    "unite_account",
 ]
 
 _HOMES = {
@@ -73,10 +76,12 @@ _HOMES = {
     "account_pipelines": "destination.pipeline",
     "letters": "source",
     "make_pipeline": "destination.pipeline",
+    "own_pipeline": "destination.combine",
     "plan_parts": "extract.fan_out",
     "read_part": "extract.fan_out",
     "run": "load",
     "run_accounts": "accounts",
+    "unite_account": "destination.combine",
 }
 
 

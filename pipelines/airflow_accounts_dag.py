@@ -36,14 +36,14 @@ def letters_accounts() -> None:
 
     @task(pool="letters_service")
     def load(account: str, **context: Any) -> dict[str, Any]:
-        from letters_source.destination.combine import own_pipeline
+        from letters_source import own_pipeline
 
         result = load_task(partial(own_pipeline, account=account, **context["params"]), account_id=account)
         return extra_of(result)
 
     @task(pool="letters_writer", outlets=[UNITED])
     def unite(account: str, extra: Any, **context: Any) -> None:
-        from letters_source.destination.combine import unite_account
+        from letters_source import unite_account
 
         with airflow_failures():
             unite_account(account=account, **context["params"])

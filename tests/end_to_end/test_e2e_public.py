@@ -16,7 +16,7 @@ ERRORS = {
 FORMER = {"NotAuthorised": "NotAuthorized"}
 PUBLIC = ERRORS | {*FORMER} | {
     "ContactFilters", "Result", "TemplateFilters", "account_pipelines", "letters", "make_pipeline",
-    "plan_parts", "read_part", "run", "run_accounts",
+    "own_pipeline", "plan_parts", "read_part", "run", "run_accounts", "unite_account",
 }  # fmt: skip
 INTEGRATIONS = {
     "airflow": {
