@@ -35,35 +35,35 @@ def walk_listing(pages: Read, listing: str, wanted: Wanted = DEFAULT, *, expects
     """
     recorder = Recorder(pages)
     read, readings = recorder.read, recorder.readings
-    before: Sequence[Reading] = ()
-    earlier: Sequence[Reading] = ()
-    linked: Linked | None = None
     is_exact, drops = wanted.proof == "exact", wanted.duplicates == "drop"
+    before: Sequence[Reading] = ()
+    linked: Linked | None = None
     walk = begin_walk(read, listing, 1)
-    passes = iter(range(1, wanted.max_walks + 1))
     if not is_exact and walk.overlaps_at_once(expects_change=expects_change):
         linked = read_overlapping(read, walk, 1)
         if verdict := continuous(readings, linked):
             return verdict
         walk = begin_walk(read, listing, 1)
-    for number in passes:
+    number = 1
+    while number <= wanted.max_walks:
         if number > 1:
-            walk = begin_walk(read, listing, number)
+            before, walk = walk.readings, begin_walk(read, listing, number)
         may_overlap = not (is_exact or linked) and number < wanted.max_walks
         walk.read_middle(until_changed=may_overlap)
         if verdict := conclude(walk, readings, before, wanted.proof):
             return verdict
         if may_overlap and overlaps_help(walk, may_repeat=drops or wanted.max_walks == 2):
-            linked = read_overlapping(read, walk, next(passes))
+            number += 1
+            linked = read_overlapping(read, walk, number)
         if linked and (verdict := continuous(readings, linked)):
             return verdict
         if drops and not is_exact and repeats_ids(walk.readings, before):
             return each_once(readings, walk)
-        before, earlier = walk.readings, before
         # a third pass would show the same
-        if is_settled(before, earlier) and distinct_rows(before) != walk.count:
+        if is_settled(walk.readings, before) and distinct_rows(walk.readings) != walk.count:
             break
-    raise refusal(walk, earlier, readings, linked.fault if linked else None)
+        number += 1
+    raise refusal(walk, before, readings, linked.fault if linked else None)
 
 
 def begin_walk(read: Read, listing: str, number: int) -> Walk:
