@@ -7,14 +7,21 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import click
 import dlt
 import msgspec
 
 from letters_source.cli.output import results_shown
-from letters_source.destination.ledger import Stopwatch, failed_load, finished_load, place_of, record, usual_folder
+from letters_source.destination.ledger import (
+    Place,
+    Stopwatch,
+    failed_load,
+    finished_load,
+    place_of,
+    record,
+    usual_folder,
+)
 from letters_source.destination.pipeline import (
     Kind,
     absolute_place,
@@ -72,7 +79,7 @@ class Loads:
             with suppress(SettingsError):
                 record(self.ended[account], self.clock.started_at, usual_folder())
 
-    def asked(self) -> dict[str, Any]:
+    def asked(self) -> Place:
         """Return where the options say to load, as `place_of` does for a pipeline."""
         place = None
         with suppress(DestinationError):

@@ -48,7 +48,7 @@ class FilesSql:
             self.connection.register(name, json_lines(self.client, name))
             return
         files, schema = parquet_files(self.client, name)
-        if not files:
+        if not files and schema is not None:
             self.connection.register(name, schema.empty_table())
             return
         if name in GROWING and not self.client.is_local_filesystem:
@@ -114,7 +114,7 @@ def read_document(file: str, document: bytes) -> pa.Table:
         raise LoadFailed(f"{file} cannot be read: {error}; inspect it, and load again.") from None
 
 
-def parquet_files(client: "FilesystemClient", name: str) -> tuple[list[str], Any]:
+def parquet_files(client: "FilesystemClient", name: str) -> tuple[list[str], pa.Schema | None]:
     """Return a table's current Parquet files, and its Arrow schema (None for plain Parquet).
 
     Raise `LoadFailed` if another writer marked rows as deleted in separate files, which we do not read.

@@ -9,7 +9,7 @@ from fcntl import LOCK_EX, flock
 from io import FileIO
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TypedDict
 
 import dlt
 import msgspec
@@ -43,8 +43,16 @@ class Stopwatch:
         return monotonic() - self._start
 
 
-def place_of(pipeline: dlt.Pipeline) -> dict[str, Any]:
-    """Return a pipeline's kind of destination, place and dataset; the place is null where it is not configured."""
+class Place(TypedDict):
+    """Where a load goes: the kind of destination, the place, which is null where it is not configured, the dataset."""
+
+    destination: str
+    place: str | None
+    dataset: str
+
+
+def place_of(pipeline: dlt.Pipeline) -> Place:
+    """Return where a pipeline loads to."""
     place = None
     # an error of the destination here must not hide the load's own error
     with suppress(Exception):
@@ -71,8 +79,8 @@ def finished_load(pipeline: dlt.Pipeline, result: Result) -> LoadResult:
     )
 
 
-def failed_load(place: dict[str, Any], error: BaseException, seconds: float) -> LoadResult:
-    """Return a failed load as programs read it; `place` is as `place_of` returns it."""
+def failed_load(place: Place, error: BaseException, seconds: float) -> LoadResult:
+    """Return a failed load as programs read it."""
     return LoadResult(**place, load_id=None, tables={}, listings=(), seconds=seconds, error=failure_of(error))
 
 
