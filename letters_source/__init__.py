@@ -85,6 +85,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    """Return the public names, so that they can be completed before they are used."""
+    return [*globals(), *__all__]
+
+
 def __getattr__(name: str) -> Any:
     """Import public names on first use: importing dlt takes half a second, which `letters --help` does not need."""
     if name not in __all__:

@@ -76,16 +76,17 @@ class UnusableFile(SettingsError):
         super().__init__(message)
 
 
+LOAD_LATER = "load again when it has ended, or set sources.letters.lock_wait to the seconds to wait."
+
+
 class DestinationInUse(LettersError):
     """Another load, or a program that has the file open, is using the destination."""
 
     exit_code = 6
     may_pass = True
 
-    def __init__(self, what: str, advice: str = "") -> None:
-        super().__init__(
-            f"{what}; load again when it has ended, or set sources.letters.lock_wait to the seconds to wait.{advice}"
-        )
+    def __init__(self, what: str, more: str = "", *, advice: str = LOAD_LATER) -> None:
+        super().__init__(f"{what}; {advice}{more}")
 
 
 class DestinationUnreachable(DestinationError):

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
@@ -58,6 +59,8 @@ class DatedItem(TypedDict):
 
 
 Yielded = Item | DatedItem
+MOST_GATHERED = 100
+"""The most windows of mailings in one item."""
 NOTHING = TableRows("", MAILINGS.schema.empty_table())
 """An item that no table uses: yielding it lets every resource run its checks before the first request."""
 
@@ -79,18 +82,21 @@ def read_pages(task: Task) -> Iterator[Item]:
 
 
 def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[DatedItem]:
-    """Yield the mailings of each date range since the last load, each with the day up to which they are complete."""
+    """Yield the mailings of all date ranges since the last load, with the day up to which they are complete."""
     audits = check_load(task, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
     start = first_day(task, days, end, audits)
     # empty tables, so that both exist with the right types even if there is no day to request
     for table in (LISTING_AUDIT, MAILINGS):
         yield {"item": TableRows(table.name, table.schema.empty_table())}
-    for dates, *items in read_date_ranges(task, start, end):
+    found = read_date_ranges(task, start, end)
+    # dlt takes 8 ms for an item, whatever its size
+    while gathered := list(islice(found, MOST_GATHERED)):
+        ranges, *tables = zip(*gathered, strict=True)
         # dlt drops items dated before its start value
-        day = max(days.start_value or start, min(dates.last, end - timedelta(days=1)))
-        for item in items:
-            yield {"day": day, "item": item}
+        day = max(days.start_value or start, min(ranges[-1].last, end - timedelta(days=1)))
+        for same in tables:
+            yield {"day": day, "item": TableRows(same[0].table, pa.concat_tables([each.rows for each in same]))}
 
 
 def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[Audit]) -> date:

@@ -66,11 +66,12 @@ def wrong(key: str, should_be: str, value: object, origin: str = "") -> Settings
     return SettingsError(f"{origin} {problem}.", key=f"{SECTION}.{key}", problem=problem)
 
 
-def unknown(section: str, name: str, known: Collection[str]) -> SettingsError:
-    """Return the error of an unknown key, with the known one that is most like it."""
+def unknown(section: str, name: str, known: Collection[str], origin: str = "") -> SettingsError:
+    """Return the error of an unknown key, with the known one that is most like it, and where it is set."""
     near = nearest(name, known)
     hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}."
-    return SettingsError(f"unknown setting {section}.{name}; {hint}", key=f"{section}.{name}")
+    where = f" It is {origin}." if origin else ""
+    return SettingsError(f"unknown setting {section}.{name}; {hint}{where}", key=f"{section}.{name}")
 
 
 def nearest(name: str, known: Collection[str], likeness: float = 0.6) -> str | None:

@@ -85,7 +85,7 @@ def origin_of(provider: ConfigProvider, section: str, name: str) -> str:
     if isinstance(provider, EnvironProvider):
         return f"{variable_of(f'{section}.{name}')} in the environment"
     is_global = provider.get_value_location(name, None, *section.split(".")).startswith(GLOBAL_ORIGIN_PREFIX)
-    files = [Path(file).absolute() for file in provider.present_locations]
+    files = [Path(file).absolute() for file in provider.present_locations or ()]
     place = files[-1 if is_global else 0] if files else provider.name
     return f"{name} under [{section}] in {place}"
 
@@ -118,27 +118,37 @@ def check_section(section: str, providers: Providers, allowed: Sequence[str]) ->
     for _, _, values in found_values(name, (parent,), providers):
         if values is not None and not isinstance(values, Mapping):
             raise SettingsError(f"{section} must be a section with keys of its own: {', '.join(allowed)}.", key=section)
-    check_names(section, names_in(section, providers), allowed)
+    found = names_in(section, providers)
+    check_names(section, found, allowed, found)
 
 
 def check_spelling(section: str, providers: Providers, known: Collection[str]) -> None:
     """Raise if a key of a section looks like a misspelled setting; others may be meant for dlt."""
-    check_names(section, {name for name in names_in(section, providers) if nearest(name, known, TYPO)}, known)
+    found = names_in(section, providers)
+    check_names(section, [name for name in found if nearest(name, known, TYPO)], known, found)
 
 
-def names_in(section: str, providers: Providers) -> set[str]:
-    """Return the keys of a section, in files and in the environment."""
+def names_in(section: str, providers: Providers) -> dict[str, str]:
+    """Return the keys of a section, in files and in the environment, and where each is set."""
     parent, _, name = section.rpartition(".")
-    mappings = (values for _, _, values in found_values(name, (parent,), providers) if isinstance(values, Mapping))
     prefix = f"{section}.".replace(".", "__").upper()
-    variables = (name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix))
-    return {name for values in mappings for name in values} | {name.partition("__")[0] for name in variables}
+    variables = {
+        variable.removeprefix(prefix).lower().partition("__")[0]: f"{variable} in the environment"
+        for variable in os.environ
+        if variable.startswith(prefix)
+    }
+    for _, provider, values in found_values(name, (parent,), providers):
+        if isinstance(values, Mapping):
+            variables |= {key: origin_of(provider, section, key) for key in values}
+    return variables
 
 
-def check_names(section: str, given: Collection[str], allowed: Collection[str]) -> None:
-    """Raise if a name is unknown, since a misspelled setting would be ignored."""
+def check_names(
+    section: str, given: Collection[str], allowed: Collection[str], origins: Mapping[str, str] | None = None
+) -> None:
+    """Raise if a name is unknown, since a misspelled setting would be ignored; `origins` are where names are set."""
     for name in sorted(set(given) - set(allowed)):
-        raise unknown(section, name, allowed)
+        raise unknown(section, name, allowed, (origins or {}).get(name, ""))
 
 
 def convert(section: str, key: Key, value: object, origin: Callable[[], str] | None = None) -> object:

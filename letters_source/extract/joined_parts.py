@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from letters_source.decode.row_schema import RAW, Notes, row_schema
-from letters_source.errors import ServiceRejected, UnusableFile
+from letters_source.errors import LoadFailed, ServiceRejected, UnusableFile, reason
 from letters_source.extract.audit import Outcome
 from letters_source.extract.listing import check_outcome, finished
 from letters_source.extract.parts import Part, Parts, Plan, check_proof, part_in, read_into
@@ -86,6 +86,7 @@ def planned_parts(task: Task) -> tuple[Parts, Plan] | None:
     if not task.settings.parts:
         return None
     parts = Parts.of(task, task.settings.parts)
+    parts.check_planned()
     plan = parts.plan()
     if not plan:
         return None
@@ -135,14 +136,25 @@ def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
 
 def reading_of(parts: Parts, path: str, evidence: Evidence, tick: int) -> Reading:
     """Return a part as a reading: the keys of all its rows, and its newest count."""
-    rows = pq.read_table(path, columns=["id", RAW], filesystem=parts.files).combine_chunks()
+    rows = rows_in(parts, path, columns=["id", RAW]).combine_chunks()
     keys = row_keys(rows)
     page, size = evidence.first.window
     return Reading(page, 1, evidence.count, keys, rows["id"].null_count, tick, tick, size)
 
 
+def rows_in(parts: Parts, path: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return the rows of a part's file, or raise `LoadFailed`."""
+    schema = row_schema(parts.task.listing.name)
+    try:
+        return pq.read_table(path, columns=columns, schema=schema, filesystem=parts.files)
+    except (pa.ArrowException, OSError) as error:
+        raise LoadFailed(
+            f"{path} cannot be read: {reason(error)}; load again, or read this part again if it is damaged."
+        ) from None
+
+
 def tables_of_parts(parts: Parts, outcome: Outcome, files: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the rows to load, in the order of the listing."""
     for path, rows in zip(files, outcome.verdict.keep, strict=True):
-        table = pq.read_table(path, schema=row_schema(parts.task.listing.name), filesystem=parts.files)
+        table = rows_in(parts, path)
         yield table if np.all(rows) else table.filter(pa.array(np.broadcast_to(rows, table.num_rows)))

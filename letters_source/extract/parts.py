@@ -33,7 +33,7 @@ from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import incomplete, keep_once
 from letters_source.pagination.walk import begin_walk
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
-from letters_source.service.listings import SECTION
+from letters_source.service.listings import LISTINGS, SECTION
 from letters_source.tables import REJECTED_ROWS, tables_of
 
 T = TypeVar("T")
@@ -85,6 +85,14 @@ class Parts:
     def plan_file(self) -> str:
         """The file of the plan."""
         return f"{self.folder}/{self.task.name}.json"
+
+    def check_planned(self) -> None:
+        """Raise SettingsError if no listing has a plan in the folder: then it is not the one that was planned for."""
+        if not any(self.exists(f"{self.folder}/{listing}.json") for listing in LISTINGS):
+            raise SettingsError(
+                f"{self.url} has no plan of any listing: plan one first, or set {SECTION}.parts to the folder with it.",
+                key=f"{SECTION}.parts",
+            )
 
     def plan(self) -> Plan | None:
         """Return the plan, or None if there is none; raise SettingsError if it selects other rows."""

@@ -8,7 +8,7 @@ import duckdb
 
 from letters_source.destination.local_files import LAKE_FOLDERS, format_of, listed_loads
 from letters_source.destination.sql import literal
-from letters_source.errors import SettingsError, UnusableFile, reason
+from letters_source.errors import DestinationInUse, SettingsError, UnusableFile, reason
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Table
 
 STORED = "stored"
@@ -42,6 +42,9 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
         connection.close()
         if isinstance(error, SettingsError):
             raise
+        if "set lock" in str(error):
+            later = "read it again when that program has ended, or read the copy that a load with publish makes."
+            raise DestinationInUse(f"{place} is in use: {reason(error)}", advice=later) from None
         raise UnusableFile(f"{place} cannot be read: {reason(error)}", file=str(place)) from None
     return connection
 

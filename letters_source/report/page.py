@@ -70,12 +70,18 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET, runs: S
     return size
 
 
+def in_words(ending: str) -> str:
+    """Return how a run ended, with verdicts in the report's words."""
+    return "; ".join(VERDICTS.get(word, word) for word in ending.split(", "))
+
+
 def render(contents: Mapping[str, Any]) -> str:
     """Return the page as HTML; every value is escaped, and a missing one is an error."""
     page, style = ((files(__package__) / f"page.{kind}").read_text("utf-8") for kind in ("html", "css"))
     # browsers apply only this style, whatever a text on the page contains
     digest = b64encode(sha256(style.encode()).digest()).decode()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["in_words"] = in_words
     environment.filters["digits"] = lambda number: "\u2013" if number is None else f"{number:,}"
     return environment.from_string(page).render(style=style, style_hash=digest, verdicts=VERDICTS, **contents)
 

@@ -16,7 +16,7 @@ with app.setup(hide_code=True):
     import duckdb
     import marimo as mo
 
-    from letters_source import SettingsError
+    from letters_source import LettersError
     from letters_source.report.charts import CHARTS, COLORS, Chart, bars
     from letters_source.report.dataset import open_tables
     from letters_source.report.queries import Rows, read
@@ -86,7 +86,7 @@ def opened(dataset, place):
     db, _trouble = None, ""
     try:
         db = open_tables(place.value, dataset.value)
-    except SettingsError as error:
+    except LettersError as error:
         _trouble = str(error)
     if _trouble and mo.app_meta().mode == "script":
         sys.exit(_trouble)

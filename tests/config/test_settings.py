@@ -616,7 +616,10 @@ def test_a_misspelled_filter_in_a_file_is_named(resolve: Resolve, project: Path,
         config.write(f'[sources.letters.production.{listing}]\nserch = "ada"\nsearch = 1\n')
     Container()[PluggableRunContext].reload_providers()
     message = problem(resolve, {"environment": "production"})
-    assert message == f"unknown setting sources.letters.production.{listing}.serch; did you mean search?"
+    assert message == (
+        f"unknown setting sources.letters.production.{listing}.serch; did you mean search? "
+        f"It is serch under [sources.letters.production.{listing}] in {project / '.dlt' / file}."
+    )
     assert resolve({"environment": "demo"}).environment == "demo"
 
 
@@ -625,7 +628,8 @@ def test_a_misspelled_filter_set_by_hand_is_named(resolve: Resolve) -> None:
     dlt.config["sources.letters.templates.xyz"] = 1
     assert problem(resolve, {"template_filters": TemplateFilters(search=1)}) == (
         "unknown setting sources.letters.templates.xyz; "
-        "known are search, product_types, creator, is_shared, account_id."
+        "known are search, product_types, creator, is_shared, account_id. "
+        f"It is xyz under [sources.letters.templates] in {Path.cwd() / '.dlt/config.toml'}."
     )
 
 
@@ -634,8 +638,9 @@ def test_a_misspelled_filter_set_by_hand_is_named(resolve: Resolve) -> None:
 )
 def test_a_setting_that_is_misspelled_is_named(resolve: Resolve, key: str, meant: str) -> None:
     """The error for a misspelled variable suggests the setting that was meant."""
-    assert (
-        problem(resolve, None, **{key: "7"}) == f"unknown setting sources.letters.{key.lower()}; did you mean {meant}?"
+    assert problem(resolve, None, **{key: "7"}) == (
+        f"unknown setting sources.letters.{key.lower()}; did you mean {meant}? "
+        f"It is SOURCES__LETTERS__{key} in the environment."
     )
 
 
@@ -645,7 +650,10 @@ def test_a_setting_that_is_misspelled_in_a_file_is_named(resolve: Resolve, proje
         config.write("[sources.letters.production]\nschema_contract = 'freeze'\nmax_worker = 2\n")
     Container()[PluggableRunContext].reload_providers()
     message = problem(resolve, {"environment": "production"})
-    assert message == "unknown setting sources.letters.production.max_worker; did you mean max_workers?"
+    assert message == (
+        "unknown setting sources.letters.production.max_worker; did you mean max_workers? "
+        f"It is max_worker under [sources.letters.production] in {project / '.dlt/config.toml'}."
+    )
     assert resolve({"environment": "demo"}).max_workers == 16
 
 
@@ -654,7 +662,10 @@ def test_a_section_in_capitals_is_named(resolve: Resolve, project: Path) -> None
     with (project / ".dlt/config.toml").open("a") as config:
         config.write("[sources.letters.PII]\nall = 'drop'\n")
     Container()[PluggableRunContext].reload_providers()
-    assert problem(resolve, None) == "unknown setting sources.letters.PII; did you mean pii?"
+    assert problem(resolve, None) == (
+        "unknown setting sources.letters.PII; did you mean pii? "
+        f"It is PII under [sources.letters] in {project / '.dlt/config.toml'}."
+    )
 
 
 def test_any_last_mailed_status_may_be_asked_for(resolve: Resolve) -> None:

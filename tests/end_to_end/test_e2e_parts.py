@@ -10,7 +10,15 @@ import pytest
 from holdings import held_tables
 from worlds import ACCESS, REFRESH, Begin, World
 
-from letters_source import ContactFilters, IncompleteListing, SettingsError, UnusableFile, plan_parts, read_part
+from letters_source import (
+    ContactFilters,
+    IncompleteListing,
+    LoadFailed,
+    SettingsError,
+    UnusableFile,
+    plan_parts,
+    read_part,
+)
 from programmable_emulator import Behavior, Drift, Emulator
 
 
@@ -124,6 +132,33 @@ def test_damaged_files_are_named(world: World, name: str, content: bytes) -> Non
     with pytest.raises(UnusableFile, match=rf"{name} is damaged, or was written by another version") as caught:
         world.load()
     assert caught.value.file == str(file)
+
+
+def test_a_part_damaged_in_its_middle_is_named(world: World) -> None:
+    """A load that cannot read the rows of a part names its file and what to do."""
+    read_apart(world, 2)
+    [file] = Path(world.settings["parts"]).rglob("0001.parquet")
+    content = bytearray(file.read_bytes())
+    content[200:1_200] = b"\xff" * 1_000
+    file.write_bytes(content)
+    with pytest.raises(LoadFailed, match=rf"{file} cannot be read: .+; load again, or read this part again if it is"):
+        world.load()
+
+
+@pytest.mark.parametrize("folder", ["prats", "empty", "file"])
+def test_a_folder_without_a_plan_is_refused(world: World, tmp_path: Path, folder: str) -> None:
+    """A load from a folder in which nothing was planned, or from a file, is refused before the first request."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("{}")
+    wrong = tmp_path / folder
+    with pytest.raises(SettingsError) as caught:
+        world.load(parts=str(wrong))
+    assert str(caught.value) == (
+        f"file://{wrong} has no plan of any listing: plan one first, "
+        "or set sources.letters.parts to the folder with it."
+    )
+    assert caught.value.key == "sources.letters.parts"
+    assert world.emulator.hits == []
 
 
 def test_parquet_of_somebody_else_is_no_part(world: World) -> None:

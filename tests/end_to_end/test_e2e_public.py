@@ -37,6 +37,11 @@ def test_the_public_names_are_these() -> None:
     assert letters_source.__all__ == sorted(letters_source.__all__)
 
 
+def test_public_names_can_be_completed() -> None:
+    """`dir` lists the public names before their first use."""
+    assert set(dir(letters_source)) >= PUBLIC
+
+
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_name_can_be_had(name: str) -> None:
     """Every public name is a callable of that name."""

@@ -100,7 +100,14 @@ def started_airflow(home: Path) -> Iterator[Airflow]:
     """An Airflow whose files lie in a folder."""
     own = {f"AIRFLOW__{name}": value for name, value in SETTINGS.items()}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SOURCES__", "PROVIDERS__"))}
-    environment = {**inherited, **own, "AIRFLOW_HOME": str(home), "HOME": str(home), "PYTHONPATH": str(HERE)}
+    environment = {
+        **inherited,
+        **own,
+        "AIRFLOW_HOME": str(home),
+        "HOME": str(home),
+        "DLT_DATA_DIR": str(home),
+        "PYTHONPATH": str(HERE),
+    }
     reading, writing = os.pipe()
     with (home / "airflow.log").open("w") as log, os.fdopen(reading) as answers:
         process = subprocess.Popen(

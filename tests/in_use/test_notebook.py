@@ -113,7 +113,7 @@ def test_a_published_copy_is_read_while_the_file_is_written(loaded: World, tmp_p
         assert len(run_notebook("--from", copy)["contacts"]) == 45
         refused = run_python(str(NOTEBOOK), "--from", str(written))
     assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
-    assert refused.err.startswith(f"{written} cannot be read: Could not set lock")
+    assert refused.err.startswith(f"{written} is in use: Could not set lock")
 
 
 def test_the_notebook_changes_nothing(loaded: World) -> None:

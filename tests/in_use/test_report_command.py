@@ -64,10 +64,10 @@ def test_it_shows_the_last_runs_of_its_file(world: World, letters: Letters, brow
     assert letters("report", "--html", "letters.html").code == 0
     with look_at(browser, Path.cwd() / "letters.html", PHONE) as look:
         assert look.texts("#runs td:last-child") == [
-            "exact",
+            "Complete, proven",
             "SettingsError (exit code 2)",
             "NotAuthorized (exit code 3)",
-            "exact",
+            "Complete, proven",
         ]
         assert look.texts("#runs td:nth-child(2)") == ["1", NONE, NONE, "2"]
     assert letters("report", "--html", "letters.html", "--from", "readers.duckdb").code == 0
@@ -175,15 +175,17 @@ def test_what_is_no_page_is_not_replaced(place: str, world: World, letters: Lett
 
 
 def test_a_file_that_is_being_loaded_is_a_line(world: World, letters: Letters) -> None:
-    """A file that another process has open for writing ends the command with one line that says so."""
+    """A file that another process has open for writing ends the command with one line that says what can help."""
     with open_process(sys.executable, "-c", HOLDER, str(world.place), stdin=-1) as holder:
         assert holder.stdout
         assert holder.stdin
         assert holder.stdout.readline() == "held\n"
         failed = letters("report", "--html", "letters.html")
         holder.stdin.close()
-    assert failed.code == 2
-    assert failed.err.startswith(f"letters: {world.place} cannot be read: Could not set lock on file")
+    assert failed.code == 6
+    assert failed.err.startswith(f"letters: {world.place} is in use: Could not set lock on file")
+    later = "; read it again when that program has ended, or read the copy that a load with publish makes.\n"
+    assert failed.err.endswith(later)
     assert failed.err.count("\n") == 1
 
 
