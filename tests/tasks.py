@@ -1,12 +1,14 @@
 """Tasks of reading a listing, and audits of earlier loads, for tests."""
 
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from letters_source.config.settings import Settings
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.results import Audit
-from letters_source.service.listings import CONTACTS
+from letters_source.service.listings import CONTACTS, Listing
+from letters_source.service.page_request import PageClient
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
 
@@ -15,6 +17,26 @@ def contacts_task(settings: Settings) -> Task:
     """All contacts."""
     tokens = TokenSource(settings.tokens, lambda: settings.tokens)
     return listing_task(CONTACTS, LoadContext(settings, tokens, Throttle(settings.max_workers)))
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn(LoadContext):
+    """A load from a stand-in for the service's client."""
+
+    service: PageClient = field(kw_only=True)
+
+    def client(self) -> PageClient:
+        """The stand-in."""
+        return self.service
+
+
+def task_from(service: PageClient, listing: Listing = CONTACTS, **settings: Any) -> Task:
+    """The task of reading a listing from a stand-in with one worker."""
+    chosen = Settings(
+        base_url="https://letters.example.org", access_token="a", refresh_token="r", **{"max_workers": 1, **settings}
+    )
+    tokens = TokenSource(chosen.tokens, lambda: chosen.tokens)
+    return listing_task(listing, StandIn(chosen, tokens, Throttle(chosen.max_workers), service=service))
 
 
 EARLIER = Audit(

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from letters_source.config.settings import Settings
 from letters_source.errors import (
     LettersError,
     ListingShrank,
@@ -19,13 +18,13 @@ from letters_source.errors import (
     ServiceUnreachable,
 )
 from letters_source.extract.listing import fetch_page, read_ids, read_listing, rows_to_load, with_earlier
-from letters_source.extract.task import ListingRows, LoadContext, TableRows, Task
+from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.verdicts import Verdict
 from letters_source.service.page_request import Decode, PageRequest, T
 from letters_source.tables import LISTING_AUDIT
 from pages import page_of
-from tasks import audit_with, contacts_task
+from tasks import audit_with, task_from
 
 TOO_LARGE = ServiceRejected("contacts: refused", status=413)
 FALLBACK = "contacts: pages of 1000 rows fail. Requesting 100; set sources.letters.page_size to 100 to save the trial."
@@ -62,24 +61,9 @@ class Service:
         return decode(page_of(*rows, count=self.rows), request.listing.name, page)
 
 
-@dataclass(frozen=True, slots=True)
-class Context(LoadContext):
-    """A load from a stand-in."""
-
-    service: Service = field(kw_only=True)
-
-    def client(self) -> Service:
-        """The stand-in."""
-        return self.service
-
-
 def contacts(service: Service | None = None, **settings: Any) -> Task:
     """The task of reading all contacts with one worker."""
-    url = "https://letters.example.org"
-    task = contacts_task(Settings(base_url=url, access_token="a", refresh_token="r", max_workers=1, **settings))
-    context = task.context
-    stand_in = Context(context.settings, context.tokens, context.throttle, service=service or Service(0))
-    return replace(task, context=stand_in)
+    return task_from(service or Service(0), **settings)
 
 
 def reading(page: int, keys: str, size: int | None = None) -> Reading:
