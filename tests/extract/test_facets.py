@@ -39,7 +39,7 @@ def read(task: Task, table: Table, whole: int, audits: Sequence[Audit] = ()) -> 
 
 
 def audits_of(items: Sequence[TableRows], *columns: str) -> list[tuple[Any, ...]]:
-    """These columns of the audits among the items."""
+    """Some columns of the audits among the items."""
     audits = (item for item in items if item.table == LISTING_AUDIT.name)
     return [tuple(row.values()) for item in audits for row in item.rows.select(columns).to_pylist()]
 

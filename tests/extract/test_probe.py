@@ -1,12 +1,19 @@
 """Probing which filters the service honors, and its largest page size."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
 from letters_source.config.settings import Settings
-from letters_source.errors import LettersError, MalformedResponse, NotAuthorized, ServiceRejected, ServiceUnreachable
+from letters_source.errors import (
+    LettersError,
+    MalformedResponse,
+    NotAuthorized,
+    ServiceRejected,
+    ServiceUnreachable,
+    SharedIds,
+)
 from letters_source.extract.probe import (
     LARGEST_PAGE,
     TRIALS,
@@ -14,11 +21,17 @@ from letters_source.extract.probe import (
     Count,
     Effect,
     ProbeResult,
+    check_apart,
+    count_listing,
     effect_of,
+    effect_of_account,
     find_largest_page,
+    report_ignored,
     try_filter,
 )
-from letters_source.service.listings import ContactFilters, TemplateFilters
+from letters_source.service.listings import TEMPLATES, ContactFilters, Filters, TemplateFilters
+from rows_in_memory import Rows, RowsInMemory
+from tasks import task_from
 
 SETTINGS = Settings(base_url="https://letters.example.org/api/v1", access_token="a", refresh_token="r", account_id="7")
 PROBE = "letters-source-probe-7f3a"
@@ -190,3 +203,151 @@ def test_the_search_for_the_largest_page_ends_at_a_failure(error: LettersError) 
         return size
 
     assert find_largest_page(1_000, give) == 200
+
+
+REFUSED = ServiceRejected("contacts: refused", status=400)
+EMPTY = "the service returns no rows"
+
+
+def account(name: str) -> str:
+    """The query for the rows of an account."""
+    return f"meta.account_id={name}"
+
+
+@pytest.mark.parametrize(("size", "asked"), [(1, (0, 1)), (None, (0, 50))])
+def test_the_count_is_that_of_a_page_of_one_row_or_of_the_usual_size(size: int | None, asked: tuple[int, int]) -> None:
+    """The count of the task's filters takes one request, for a page of one row or of the usual size."""
+    service = RowsInMemory({"": "abcd", "search=an": "abc"})
+    task = task_from(service, page_size=50, contact_filters=ContactFilters(search="an"))
+    assert count_listing(task, size) == 3
+    assert (service.queries, service.windows) == (["search=an"], [asked])
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Level and message of each logged line."""
+    return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("filters", "is_first", "lines"),
+    [
+        (ContactFilters(), True, []),
+        (ContactFilters(with_property_addresses=True), True, []),
+        (ContactFilters(tags=("4",), search="an"), True, [("WARNING", f"contacts: {EMPTY} with search, tags")]),
+        (ContactFilters(tags=("4",)), False, [("INFO", f"contacts: {EMPTY} with tags")]),
+        (ContactFilters(account_id="7"), True, [("WARNING", f"contacts: {EMPTY} for account 7")]),
+        (ContactFilters(tags=("4",), account_id="7"), True, [("WARNING", f"contacts: {EMPTY} with tags")]),
+    ],
+)
+def test_a_listing_that_is_empty_with_filters_may_be_misspelled(
+    filters: ContactFilters, lines: list[tuple[str, str]], caplog: pytest.LogCaptureFixture, *, is_first: bool
+) -> None:
+    """No rows with filters, or else for an account, are a warning in the first load; nothing is requested."""
+    service = RowsInMemory({"": "abc"})
+    with caplog.at_level("INFO"):
+        report_ignored(task_from(service, contact_filters=filters), 0, is_first=is_first)
+    assert (told(caplog), service.asked) == (lines, [])
+
+
+@pytest.mark.parametrize(
+    ("filters", "whole", "queries", "is_told"),
+    [
+        (ContactFilters(), "abc", [], False),
+        (ContactFilters(with_property_addresses=True), "abc", [], False),
+        (ContactFilters(with_property_addresses=False), "abc", [""], True),
+        (ContactFilters(with_property_addresses=False), "abcd", [""], False),
+        (ContactFilters(with_property_addresses=False, account_id="7"), "abc", [account("7")], True),
+    ],
+)
+def test_filters_that_leave_all_rows_may_be_ignored(
+    filters: Filters, whole: str, queries: list[str], caplog: pytest.LogCaptureFixture, *, is_told: bool
+) -> None:
+    """Filters that could leave out rows are a warning if the account has as many rows without them."""
+    service = RowsInMemory({"": whole})
+    report_ignored(task_from(service, contact_filters=filters), 3)
+    message = (
+        "contacts: the service returns all 3 rows with with_property_addresses as without; it may ignore that filter"
+    )
+    assert (service.queries, told(caplog)) == (queries, [("WARNING", message)] if is_told else [])
+
+
+def test_a_flag_that_enables_search_is_not_compared() -> None:
+    """The flag `search` of templates may well match every row, whatever its value."""
+    service = RowsInMemory({"": "abc"})
+    for flag in (0, 1):
+        report_ignored(task_from(service, TEMPLATES, template_filters=TemplateFilters(search=flag)), 3)
+    assert service.asked == []
+
+
+def test_a_service_that_requires_filters_is_not_judged(caplog: pytest.LogCaptureFixture) -> None:
+    """If the service refuses requests without filters, that is information, and no warning."""
+    service = RowsInMemory({"": REFUSED})
+    with caplog.at_level("INFO"):
+        report_ignored(task_from(service, contact_filters=ContactFilters(search="an")), 3)
+    message = "contacts: could not check whether the service honors the filters: contacts: refused"
+    assert told(caplog) == [("INFO", message)]
+
+
+def test_accounts_with_rows_of_their_own_are_apart(caplog: pytest.LogCaptureFixture) -> None:
+    """Accounts are apart if no two share an id on their first pages, which are small where sizes are on trial."""
+    listed: Mapping[str, Rows] = {account("1"): [*"ab", {"city": "Bend"}], account("2"): "cd", account("3"): []}
+    service = RowsInMemory({"": "abcd", **listed, account("4"): [{"city": "Bend"}]})
+    check_apart(task_from(service), ["1", "2", "3", "4"])
+    check_apart(task_from(service, page_size=700), ["1"])
+    assert service.queries == [account(name) for name in "12341"]
+    assert service.windows == [*[(0, 100)] * 4, (0, 700)]
+    assert caplog.messages == []
+
+
+def test_accounts_that_share_ids_are_refused() -> None:
+    """The error names the first two accounts that share ids, and how many they share."""
+    service = RowsInMemory({"": [], account("1"): "ab", account("2"): "cde", account("3"): "cdf"})
+    with pytest.raises(SharedIds) as caught:
+        check_apart(task_from(service), ["1", "2", "3"])
+    assert (caught.value.listing, caught.value.accounts, caught.value.shared) == ("contacts", ("2", "3"), 2)
+    assert str(caught.value) == (
+        "contacts: the accounts 2 and 3 share 2 ids on their first pages, so the service may ignore the account; "
+        "nothing was loaded. If they really share them, set sources.letters.allow_shared_ids to true."
+    )
+
+
+@pytest.mark.parametrize("error", [REFUSED, NotAuthorized("contacts: refused", status=403)])
+def test_an_account_that_is_refused_is_not_compared(error: LettersError, caplog: pytest.LogCaptureFixture) -> None:
+    """An account that the service refuses is a warning, and the others are compared all the same."""
+    service = RowsInMemory({"": "ab", account("1"): error})
+    with pytest.raises(SharedIds) as caught:
+        check_apart(task_from(service), ["1", "2", "3"])
+    assert caught.value.accounts == ("2", "3")
+    assert told(caplog) == [
+        ("WARNING", "contacts: the service refuses account 1, so its ids are not compared"),
+    ]
+
+
+SHARED = (
+    "contacts: the accounts 1 and 2 share 2 ids on their first pages, so the service may ignore the account, and a "
+    "load is refused. If they really share them, set sources.letters.allow_shared_ids to true."
+)
+
+
+@pytest.mark.parametrize(
+    ("accounts", "listed", "effect"),
+    [
+        (["1"], {"": [], account("1"): "ab"}, Effect("honored")),
+        (["1"], {"": REFUSED, account("1"): "ab"}, Effect("honored")),
+        (["1"], {"": "ab"}, Effect("no difference")),
+        (["1"], {"": []}, Effect("cannot tell")),
+        (["1"], {"": REFUSED}, Effect("cannot tell")),
+        (["1", "2"], {"": [], account("2"): "cd"}, Effect("honored")),
+        (["1", "2"], {"": "ab"}, Effect("no difference", message=SHARED)),
+        (["1", "2"], {"": MalformedResponse("odd")}, Effect("failed", message="odd")),
+        (["1"], {"": ServiceUnreachable("gone", status=503)}, Effect("failed", 503, "gone")),
+    ],
+)
+def test_the_effect_of_the_account_shows_in_first_pages(
+    accounts: Sequence[str], listed: dict[str, Rows | LettersError], effect: Effect
+) -> None:
+    """Accounts are compared with each other, and a single one with an account that does not exist."""
+    service = RowsInMemory(listed)
+    assert effect_of_account(task_from(service), service, accounts) == effect
+    others = accounts if len(accounts) > 1 else [*accounts, PROBE]
+    assert service.queries == [account(name) for name in others][: 1 if effect.verdict == "failed" else 2]
