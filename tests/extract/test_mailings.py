@@ -1,13 +1,31 @@
-"""The date ranges in which mailings are requested."""
+"""The date ranges in which mailings are requested, whether the service honors them, and the rows of one."""
 
-from datetime import date, timedelta
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from letters_source.extract.mailings import DateRange, plan_date_ranges
+from letters_source.errors import MalformedResponse, ServiceError, ServiceRejected, ServiceUnreachable
+from letters_source.extract.mailings import (
+    DateRange,
+    check_days_honored,
+    check_days_whole,
+    count_together,
+    first_open_day,
+    held_days,
+    plan_date_ranges,
+    read_date_range,
+)
+from letters_source.extract.task import Task
+from letters_source.tables import LISTING_AUDIT, MAILINGS
+from rows_in_memory import Rows, RowsInMemory
+from tasks import audit_with, task_from
 
 DAYS = st.dates(date(2000, 1, 1), date(2100, 1, 1))
 SPANS = st.integers(0, 400).map(timedelta)
@@ -61,3 +79,190 @@ def test_ranges_of_two_loads_are_the_same_or_apart(one: date, other: date, span:
     ranges = {*plan_date_ranges(one, one + span, length), *plan_date_ranges(other, other + span, length)}
     days = [day for dates in ranges for day in days_of(dates)]
     assert len(days) == len(set(days))
+
+
+FEBRUARY = date(2024, 2, 25)
+MARCH = date(2024, 3, 9)
+WEEKS = plan_date_ranges(FEBRUARY, MARCH, 7)
+"""The last week of February and the first one of March."""
+IGNORED = (
+    "mailings: the service ignores the days of the last mailing, so that all contacts would seem to be mailed each day"
+    "; set sources.letters.mailings to false, or another date_format."
+)
+
+
+def mailings(service: RowsInMemory, **settings: Any) -> Task:
+    """The task of reading mailings."""
+    return replace(task_from(service, page_size=50, **settings), name=MAILINGS.name)
+
+
+def mailed(first: date, last: date) -> str:
+    """The query for contacts last mailed from one day to another."""
+    return f"lastMailedDate={json.dumps({'startDate': str(first), 'endDate': str(last)})}"
+
+
+def day_in(query: str) -> date:
+    """The only day that a query asks for."""
+    first, last = map(date.fromisoformat, json.loads(query.partition("=")[2]).values())
+    assert first == last
+    return first
+
+
+def test_a_range_counts_its_days() -> None:
+    """The first and the last day count, also in a leap year."""
+    assert [DateRange(date(2024, 2, 28), last).days for last in (date(2024, 2, 28), date(2024, 3, 1))] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("started_at", "last"),
+    [
+        (datetime(2024, 3, 8, tzinfo=UTC), date(2024, 3, 7)),
+        (datetime(2024, 3, 8, 23, 59, tzinfo=UTC), date(2024, 3, 7)),
+        (datetime(2024, 3, 8, 1, 30, tzinfo=timezone(timedelta(hours=2))), date(2024, 3, 6)),
+        (datetime(2024, 3, 11, tzinfo=UTC), date(2024, 3, 9)),
+    ],
+)
+def test_only_days_that_were_over_are_held(started_at: datetime, last: date) -> None:
+    """An audit holds the days that it asked for up to the day before its load began, in UTC."""
+    filters = {"last_mailed_from": "2024-03-03", "last_mailed_to": "2024-03-09"}
+    assert held_days(audit_with(filters=filters, started_at=started_at)) == DateRange(date(2024, 3, 3), last)
+
+
+@pytest.mark.parametrize(
+    ("held", "first"),
+    [
+        ([], 1),
+        ([(2, 3)], 1),
+        ([(1, 3)], 4),
+        ([(4, 5), (1, 3)], 6),
+        ([(1, 3), (5, 6)], 4),
+        ([(1, 9), (2, 3)], 10),
+    ],
+)
+def test_the_first_open_day_is_the_first_that_no_range_holds(held: list[tuple[int, int]], first: int) -> None:
+    """Ranges count from the first day on, in any order, up to a gap between them."""
+    ranges = [DateRange(date(2024, 5, begin), date(2024, 5, end)) for begin, end in held]
+    assert first_open_day(ranges, date(2024, 5, 1)) == date(2024, 5, first)
+
+
+def test_days_are_honored_if_days_without_mailings_have_none() -> None:
+    """A day before the service existed and one about a year ahead are asked for in pages of the usual size."""
+    service = RowsInMemory({"": []})
+    check_days_honored(mailings(service))
+    past, future = map(day_in, service.queries)
+    assert past == date(1903, 7, 19)
+    assert future - datetime.now(UTC).date() in (timedelta(days=365), timedelta(days=366))
+    assert service.windows == [(0, 50)] * 2
+
+
+@pytest.mark.parametrize(("long_ago", "requests"), [("ab", 1), ("", 2)])
+def test_days_are_ignored_if_days_without_mailings_have_contacts(long_ago: str, requests: int) -> None:
+    """Contacts for one of both days are an error."""
+    day = date(1903, 7, 19)
+    service = RowsInMemory({"": "ab", mailed(day, day): long_ago})
+    with pytest.raises(ServiceError) as caught:
+        check_days_honored(mailings(service))
+    assert (str(caught.value), len(service.asked)) == (IGNORED, requests)
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [(ServiceRejected("contacts: too early"), "INFO"), (ServiceUnreachable("contacts: no response"), "WARNING")],
+)
+def test_days_that_cannot_be_checked_are_no_error(
+    error: ServiceError, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal of the checked days is information, as every load has it, and a failure is a warning."""
+    with caplog.at_level("INFO"):
+        check_days_honored(mailings(RowsInMemory({"": error})))
+    message = f"mailings: could not check whether the service honors the days: {error}"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [(level, message)] * 2
+
+
+def test_another_failure_of_a_check_is_raised() -> None:
+    """A response that is not as documented ends the check."""
+    error = MalformedResponse("contacts: odd")
+    with pytest.raises(MalformedResponse) as caught:
+        check_days_honored(mailings(RowsInMemory({"": error})))
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(("ranges", "count"), [(WEEKS, 3), (WEEKS[:1], None), ([], None)])
+def test_several_ranges_are_counted_at_once(ranges: Sequence[DateRange], count: int | None) -> None:
+    """The count of all days takes one request; a single range, or none, takes no further one."""
+    service = RowsInMemory({"": "abcd", mailed(FEBRUARY, MARCH): "abc"})
+    assert count_together(mailings(service), ranges) == count
+    assert service.queries == [mailed(FEBRUARY, MARCH)] * (count is not None)
+
+
+@pytest.mark.parametrize(
+    ("days", "together", "mailed_within", "again", "requests"),
+    [
+        (7, None, 0, 9, 0),
+        (7, 14, 14, 9, 0),
+        (7, 14, 15, 9, 0),
+        (7, 15, 14, 15, 1),
+        (7, 14, 13, 13, 1),
+        (7, 28, 26, 27, 1),
+        (1, 4, 3, 4, 1),
+    ],
+)
+def test_ranges_with_about_as_many_contacts_as_all_days_are_whole(
+    days: int, together: int | None, mailed_within: int, again: int, requests: int
+) -> None:
+    """Ranges may lack less than half a day's contacts, as these are deleted, or mailed again, while ranges are read."""
+    service = RowsInMemory({"": [], mailed(FEBRUARY, MARCH): [str(row) for row in range(again)]})
+    check_days_whole(mailings(service, mailings_window=days), WEEKS, together, mailed_within)
+    assert len(service.asked) == requests
+
+
+@pytest.mark.parametrize(
+    ("days", "together", "mailed_within", "again", "fewest"),
+    [(7, 14, 13, 14, 14), (7, 28, 26, 28, 28), (7, 29, 26, 28, 28), (7, 14, 13, 20, 14), (1, 4, 2, 4, 4)],
+)
+def test_ranges_that_lack_their_last_day_are_refused(
+    days: int, together: int, mailed_within: int, again: int, fewest: int
+) -> None:
+    """The error names the fewest contacts that all days were counted with, before or after their ranges were read."""
+    service = RowsInMemory({"": [], mailed(FEBRUARY, MARCH): [str(row) for row in range(again)]})
+    with pytest.raises(ServiceError) as caught:
+        check_days_whole(mailings(service, mailings_window=days), WEEKS, together, mailed_within)
+    assert str(caught.value) == (
+        f"mailings: the service counts {fewest} contacts for all days at once, and {mailed_within} in windows of "
+        f"{days} days, as if it left out the last day of each; set sources.letters.mailings to false, or another date_format."
+    )
+
+
+def test_a_count_that_fails_the_second_time_leaves_the_first() -> None:
+    """If the count of all days is refused after the ranges were read, the one from before is taken."""
+    service = RowsInMemory({"": ServiceRejected("contacts: refused")})
+    with pytest.raises(ServiceError, match=r"^mailings: the service counts 14 contacts for all days at once, and 13 "):
+        check_days_whole(mailings(service, mailings_window=7), WEEKS, 14, 13)
+
+
+def test_a_range_has_a_row_for_each_contact(caplog: pytest.LogCaptureFixture) -> None:
+    """Contacts with an id are yielded with the first and the last day; their audit has the days as filters."""
+    rows: Rows = ["a", {"id": None, "city": "Bend"}, "b"]
+    service, progress = RowsInMemory({"": [], mailed(WEEKS[0].first, WEEKS[0].last): rows}), list[object]()
+    task = mailings(service)
+    loud = replace(task, context=replace(task.context, progress=lambda *figures: progress.append(figures)))
+    with caplog.at_level("INFO"):
+        found, audit, count = read_date_range(loud, WEEKS[0])
+    assert (found.table, found.rows.schema, count) == (MAILINGS.name, MAILINGS.schema, 3)
+    assert [tuple(row.values()) for row in found.rows.to_pylist()] == [
+        ("a", FEBRUARY, date(2024, 3, 2)),
+        ("b", FEBRUARY, date(2024, 3, 2)),
+    ]
+    assert audit.table == LISTING_AUDIT.name
+    assert audit.rows.select(["listing", "filters", "mode", "rows_yielded", "rows_rejected"]).to_pylist() == [
+        {
+            "listing": "mailings",
+            "filters": '{"last_mailed_from": "2024-02-25", "last_mailed_to": "2024-03-02"}',
+            "mode": "merge",
+            "rows_yielded": 2,
+            "rows_rejected": 1,
+        }
+    ]
+    # hundreds of ranges are told together
+    assert progress == []
+    assert caplog.messages == ["mailings 2024-02-25: 1 row without a usable id, left out"]
