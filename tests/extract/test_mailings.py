@@ -204,6 +204,7 @@ def test_several_ranges_are_counted_at_once(ranges: Sequence[DateRange], count: 
         (7, 15, 14, 15, 1),
         (7, 14, 13, 13, 1),
         (7, 28, 26, 27, 1),
+        (7, 3, 0, 0, 1),
         (1, 4, 3, 4, 1),
     ],
 )
@@ -229,7 +230,8 @@ def test_ranges_that_lack_their_last_day_are_refused(
         check_days_whole(mailings(service, mailings_window=days), WEEKS, together, mailed_within)
     assert str(caught.value) == (
         f"mailings: the service counts {fewest} contacts for all days at once, and {mailed_within} in windows of "
-        f"{days} days, as if it left out the last day of each; set sources.letters.mailings to false, or another date_format."
+        f"{days} days, as if it left out the last day of each; set sources.letters.mailings to false, or another "
+        "date_format."
     )
 
 
