@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from letters_source.errors import ServiceRejected
 from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.resumption import EARLIER, ReadAgain, continue_pass, sample
 from letters_source.pagination.walk import walk_listing
@@ -127,6 +128,54 @@ def test_a_listing_that_is_short_by_now_is_read_again() -> None:
     del killed.service.rows[600:]
     with pytest.raises(ReadAgain, match="the listing changed since"):
         killed.resume()
+
+
+def test_a_listing_whose_pages_became_too_small_to_overlap_is_read_again() -> None:
+    """Saved windows are not used if the service, asked for its usual pages, returns too few rows for an overlap."""
+    killed = load(pages=20)
+    killed.kill(15)
+    killed.scenario = replace(killed.scenario, page_size=20)
+    with pytest.raises(ReadAgain, match=r"^its pages no longer overlap$"):
+        killed.resume()
+
+
+def test_a_listing_whose_sample_is_refused_is_read_again() -> None:
+    """Saved windows are not used if the service refuses to return one of them again, for the reason that it gives."""
+    killed = load(pages=20)
+    killed.kill(15)
+
+    def refuse(windows: Iterable[Window], number: int) -> Iterator[Reading]:
+        assert (list(windows), number) == (sample(killed.readings), EARLIER)
+        raise ServiceRejected("contacts page 3: not found", status=404)
+
+    with pytest.raises(ReadAgain, match=r"^contacts page 3: not found$"):
+        continue_pass(refuse, "contacts", killed)
+
+
+def test_saved_windows_outside_the_sample_are_not_requested_again() -> None:
+    """A continued load requests what a whole one does, without the saved windows, and a sample of these."""
+    whole, killed = load(pages=40), load(pages=40)
+    walk_listing(ConcurrentReader(whole.service, 4, whole.rng).read, "contacts")
+    killed.kill(35)
+    rows = killed.resume()
+    assert (len(rows), set(rows)) == (killed.scenario.rows, set(killed.service.rows))
+    saved, sampled = len(killed.readings), len(sample(killed.readings))
+    assert killed.service.requests == whole.service.requests - saved + sampled < whole.service.requests
+
+
+def test_a_listing_that_changes_after_the_sample_is_read_again() -> None:
+    """Saved windows are not used if a row comes after the sample was read again."""
+    killed = load(pages=20)
+    killed.kill(15)
+    reader = ConcurrentReader(killed.service, 4, killed.rng)
+
+    def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
+        yield from reader.read(windows, number)
+        if number == EARLIER:
+            killed.service.change(killed.scenario.weather)
+
+    with pytest.raises(ReadAgain, match=r"^the listing changed while the rest was read$"):
+        continue_pass(read, "contacts", killed)
 
 
 @pytest.mark.slow
