@@ -1,5 +1,7 @@
 """Tasks of reading a listing, and audits of earlier loads, for tests."""
 
+from collections import Counter
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -21,13 +23,15 @@ def contacts_task(settings: Settings) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class StandIn(LoadContext):
-    """A load from a stand-in for the service's client."""
+    """A load from a stand-in for the service."""
 
     service: PageClient = field(kw_only=True)
 
     def client(self) -> PageClient:
-        """The stand-in."""
-        return self.service
+        """A client of the stand-in, which counts only its own requests."""
+        client = copy(self.service)
+        client.traffic = Counter()
+        return client
 
 
 def task_from(service: PageClient, listing: Listing = CONTACTS, **settings: Any) -> Task:

@@ -173,7 +173,8 @@ def plan_listing(task: Task, number: int) -> list[Range]:
             f"{task.title}: pages of {size} rows are too small for ranges; load it as a whole.",
             key=f"{SECTION}.page_size",
         )
-    return plan_ranges(walk.count, size, number)
+    # an empty listing has no page to measure
+    return plan_ranges(walk.count, size or task.page_size.rows, number)
 
 
 def store_plan(task: Task, folder: str, number: int) -> Plan:

@@ -33,3 +33,15 @@ def test_errors_are_raised_for_their_filters() -> None:
         fetch_page(task.narrowed(search="x"), service, Window(0))
     assert caught.value is refusal
     assert (service.queries, numbers) == (["", "search=x"], [1, 2])
+
+
+def test_a_client_counts_its_own_requests() -> None:
+    """Each client of a load counts its own requests; the stand-in notes those of all."""
+    service = RowsInMemory({"": "ab"})
+    task = task_from(service, page_size=2)
+    clients = [task.context.client() for _ in range(2)]
+    for client in (clients[0], *clients):
+        with client as entered:
+            assert fetch_page(task, entered, Window(0)).count == 2
+    assert [client.traffic for client in clients] == [{"requests": 2}, {"requests": 1}]
+    assert len(service.asked) == 3

@@ -203,6 +203,18 @@ def test_a_listing_that_changes_while_the_rest_is_read_is_read_again(
     assert reasons(caplog) == ["the listing changed while the rest was read"]
 
 
+def test_windows_that_are_saved_anew_replace_those_before(loads: Loads, caplog: pytest.LogCaptureFixture) -> None:
+    """A load that reads all windows again, and is stopped as well, is continued without the windows before it."""
+    loads.stop()
+    change_row(loads)
+    with caplog.at_level("INFO"):
+        loads.stop()
+        ids, _ = loads.load()
+    assert len(ids) == ROWS
+    assert reasons(caplog) == ["the listing changed since"]
+    assert caplog.messages[1] == "contacts: continued with 8 pages saved by an earlier load"
+
+
 @pytest.mark.parametrize("cut", [True, False])
 def test_a_damaged_record_at_the_end_is_cut_off(loads: Loads, caplog: pytest.LogCaptureFixture, *, cut: bool) -> None:
     """A load continues with the windows before a record that is cut short or damaged, and saves new ones there."""
