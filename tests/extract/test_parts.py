@@ -223,6 +223,11 @@ def without_metadata(path: str) -> None:
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
 
 
+def without_schema(path: str) -> None:
+    """A file that another program than Arrow could have written."""
+    pq.write_table(pq.read_table(path).replace_schema_metadata(None), path, store_schema=False)
+
+
 def with_other_figures(path: str) -> None:
     """A file of another version, whose figures are named differently."""
     pq.write_table(pq.read_table(path).replace_schema_metadata({"letters": '{"figures": 1}'}), path)
@@ -233,7 +238,7 @@ def cut_short(path: str) -> None:
     Path(path).write_bytes(Path(path).read_bytes()[:-9])
 
 
-@pytest.mark.parametrize("damage", [without_metadata, with_other_figures, cut_short])
+@pytest.mark.parametrize("damage", [without_metadata, without_schema, with_other_figures, cut_short])
 def test_a_damaged_part_is_named(folder: str, damage: Callable[[str], None]) -> None:
     """A file without readable figures is no part."""
     plan = store_plan(contacts(), folder, 3)
@@ -274,8 +279,8 @@ def test_only_files_to_keep_stay_until_the_folder_is_removed(folder: str) -> Non
     parts.remove()
 
 
-def test_a_bucket_needs_no_drafts(tmp_path: Path) -> None:
-    """A file goes to a place other than a local disk at once, as it shows there only once it is whole."""
+def test_files_elsewhere_than_on_a_local_disk_are_replaced_too(tmp_path: Path) -> None:
+    """A file that is written again where files show only once they are whole has its new content."""
     parts = Parts(contacts(), SubTreeFileSystem(str(tmp_path), LocalFileSystem()), "parts", "s3://bucket/parts")
     parts.write(parts.plan_file, b"one")
     parts.write(parts.plan_file, b"another")
