@@ -177,5 +177,6 @@ def growth_of(evidence: Sequence[Evidence]) -> int:
     """Return by how much the count grew while ranges were read, and from one to the next; the front was read last."""
     front, *ranges = evidence
     between = (right.first.count - left.last.count for left, right in pairwise(ranges))
-    after = front.count - ranges[-1].count
+    # of a listing that is empty by now, only the front is left
+    after = front.count - ranges[-1].count if ranges else 0
     return sum(one.grown for one in evidence) + sum(max(0, grown) for grown in (*between, after))

@@ -68,7 +68,7 @@ def one(keys: str, page: int = 0, size: int = 4, *, total: int = 6) -> Evidence:
 
     def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
         for _ in windows:
-            yield Reading(page, number, total, pa.array(list(keys)), 0, 0, 1, size)
+            yield Reading(page, number, total, pa.array(list(keys), pa.string()), 0, 0, 1, size)
 
     part = Range(page * size, page * size + 1, size, total, 0)
     return read_range(read, part, 1)[0]
@@ -96,6 +96,8 @@ MOVED = "its rows changed order or are listed twice"
             "page 1 (page size 4) repeats page 0 (page size 4)",
         ),
         (one("abcd", total=8), [one("abcd", total=4), one("abcd", 1, total=8)], 4, None),
+        (one("", total=0), [], 0, None),
+        (one("ab", total=2), [], 1, "1 of the rows that it counts were not shown, and its count grew by only 0"),
     ],
 )
 def test_ranges_are_judged_by_their_evidence(
