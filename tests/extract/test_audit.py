@@ -9,9 +9,11 @@ from letters_source.config.settings import Settings
 from letters_source.decode.row_schema import OTHERS, Notes
 from letters_source.errors import UndocumentedFields
 from letters_source.extract.audit import check_fields, documented_fields, log_fields
+from letters_source.extract.listing import read_listing
 from letters_source.extract.task import Task
 from letters_source.results import Audit
-from tasks import audit_with, contacts_task
+from rows_in_memory import RowsInMemory
+from tasks import audit_with, contacts_task, task_from
 
 NOTES = Notes(
     Counter({"countryCode": 5, "zip": 2, "ContactLabels.shade": 1, OTHERS: 9}), misfits=2, numbers=Counter({"zip": 3})
@@ -79,3 +81,17 @@ def test_nothing_is_refused_otherwise(settings: dict[str, Any]) -> None:
 def test_nested_fields_are_named_after_their_object() -> None:
     """Documented fields of nested objects have the object's name in front, as in the decoder's notes."""
     assert set(documented_fields("contacts")) > {"zip", "isVerified", "ContactLabels", "ContactLabels.id"}
+
+
+def test_rows_and_text_that_are_not_loaded_as_they_are_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Rows without a usable id, and text with unpaired surrogates, are warnings with their number."""
+    rows = [{"id": "a", "city": "Be\ud800nd"}, {"id": ""}, {"city": "Bend"}, {"id": "b"}]
+    list(
+        read_listing(
+            task_from(RowsInMemory({"": rows})), None, [audit_with(rows_yielded=2, undocumented_fields={"city": 1})]
+        )
+    )
+    assert caplog.messages == [
+        "contacts: 2 rows without a usable id, sent to rejected_rows",
+        "contacts: 1 unpaired surrogate replaced by U+FFFD",
+    ]

@@ -16,6 +16,7 @@ from letters_source.errors import (
     NotAuthorized,
     ServiceRejected,
     ServiceUnreachable,
+    WrongCount,
 )
 from letters_source.extract.listing import fetch_page, read_ids, read_listing, rows_to_load, with_earlier
 from letters_source.extract.task import ListingRows, TableRows, Task
@@ -24,6 +25,7 @@ from letters_source.pagination.verdicts import Verdict
 from letters_source.service.page_request import Decode, PageRequest, T
 from letters_source.tables import LISTING_AUDIT
 from pages import page_of
+from rows_in_memory import RowsInMemory
 from tasks import audit_with, task_from
 
 TOO_LARGE = ServiceRejected("contacts: refused", status=413)
@@ -175,6 +177,36 @@ def test_an_error_comes_before_any_row() -> None:
     with pytest.raises(ListingShrank):
         next(read_listing(contacts(service, page_size=10), None, [audit_with(rows_yielded=100)]))
     assert len(service.asked) == 6
+
+
+CHANGING = audit_with(rows_yielded=305, verdict="continuous")
+"""The audit of a load whose listing changed, after which small pages overlap from the start."""
+IDS = [f"id{row:03}" for row in range(305)]
+
+
+def test_rows_that_leave_while_overlapping_pages_are_read_are_mended() -> None:
+    """Where rows moved up further than pages overlap, those between are read, and no row that stayed is missed."""
+    service = RowsInMemory({"": list(IDS)})
+
+    def shrink(request: int) -> None:
+        if request == 8:
+            service.listed[""] = IDS[20:]
+
+    service.before_answer = shrink
+    *batches, audit = read_listing(task_from(service, page_size=30), None, [CHANGING])
+    ids = [id_ for item in batches for id_ in item.rows["id"].to_pylist()]
+    assert len(ids) == len(set(ids))
+    assert set(ids) >= set(IDS[20:])
+    [told] = audit.rows.select(["verdict", "count_first", "count_last", "count_changes", "links_mended"]).to_pylist()
+    assert tuple(told.values()) == ("continuous", 305, 285, 1, 1)
+
+
+def test_a_listing_that_counts_too_many_rows_is_read_page_by_page_in_the_end() -> None:
+    """If overlapping pages never reach the end by the count, passes without overlap show that the count is wrong."""
+    service = RowsInMemory({"": IDS}, surplus=40)
+    with pytest.raises(WrongCount) as caught:
+        next(read_listing(task_from(service, page_size=30), None, [CHANGING]))
+    assert caught.value.reason == "it counts 345 rows and lists 305, the same in two passes"
 
 
 def test_ids_are_read_without_rows() -> None:
