@@ -201,6 +201,22 @@ def test_rows_that_leave_while_overlapping_pages_are_read_are_mended() -> None:
     assert tuple(told.values()) == ("continuous", 305, 285, 1, 1)
 
 
+@pytest.mark.parametrize(("request_number", "verdict"), [(3, "continuous"), (4, "exact")])
+def test_a_listing_that_is_emptied_while_overlapping_pages_are_read_is_empty(request_number: int, verdict: str) -> None:
+    """If all rows leave, none is loaded, whether that shows in the first overlapping page or in a later one."""
+    service = RowsInMemory({"": list(IDS)})
+
+    def empty(request: int) -> None:
+        if request == request_number:
+            service.listed[""] = []
+
+    service.before_answer = empty
+    batch, audit = read_listing(task_from(service, page_size=30, allow_empty=True), None, [CHANGING])
+    assert batch.rows.num_rows == 0
+    [told] = audit.rows.select(["verdict", "count_first", "count_last", "rows_yielded"]).to_pylist()
+    assert tuple(told.values()) == (verdict, 305, 0, 0)
+
+
 def test_a_listing_that_counts_too_many_rows_is_read_page_by_page_in_the_end() -> None:
     """If overlapping pages never reach the end by the count, passes without overlap show that the count is wrong."""
     service = RowsInMemory({"": IDS}, surplus=40)
