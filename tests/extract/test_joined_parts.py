@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 
-from letters_source.errors import IncompleteListing, ListingShrank, ServiceRejected, SettingsError, UnusableFile
+from letters_source.errors import (
+    IncompleteListing,
+    ListingShrank,
+    LoadFailed,
+    ServiceRejected,
+    SettingsError,
+    UnusableFile,
+)
 from letters_source.extract.joined_parts import judge_parts, planned_parts, read_parts
 from letters_source.extract.parts import store_plan, write_part
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.results import Audit
+from letters_source.service.listings import TEMPLATES
 from letters_source.tables import LISTING_AUDIT
 from rows_in_memory import RowsInMemory
 from tasks import audit_with, task_from
@@ -48,7 +56,7 @@ def service() -> RowsInMemory:
 def read_apart(service: RowsInMemory, folder: str, places: Sequence[int] = (0, 1, 2)) -> None:
     """Read parts of a plan, which is made first if there is none, and forget the requests that it took."""
     task = contacts(service, folder)
-    if not planned_parts(task):
+    if not Path(folder, "contacts.json").exists():
         store_plan(task, folder, 3)
     for place in places:
         write_part(task, folder, place)
@@ -114,10 +122,37 @@ def test_a_row_of_two_parts_is_loaded_as_it_was_read_last(service: RowsInMemory,
     assert (set(cities), figures[0]) == (set(IDS), "stable")
 
 
-@pytest.mark.parametrize("settings", [{"parts": None}, {}])
-def test_a_listing_without_a_plan_is_not_read_in_parts(folder: str, settings: dict[str, Any]) -> None:
-    """Without the setting, or without a plan in the folder, there are no parts."""
-    assert planned_parts(task_from(RowsInMemory({"": IDS}), **{"parts": folder, **settings})) is None
+def test_a_listing_without_a_plan_is_not_read_in_parts(service: RowsInMemory, folder: str) -> None:
+    """Without the setting, or where only the other listing has a plan, there are no parts."""
+    assert planned_parts(task_from(service)) is None
+    store_plan(task_from(service, TEMPLATES, page_size=40), folder, 3)
+    assert planned_parts(contacts(service, folder)) is None
+
+
+def test_a_folder_without_any_plan_is_refused(service: RowsInMemory, folder: str) -> None:
+    """A folder in which no listing has a plan is not the one that was planned for."""
+    with pytest.raises(SettingsError) as caught:
+        planned_parts(contacts(service, folder))
+    assert str(caught.value) == (
+        f"file://{folder} has no plan of any listing: plan one first, or set sources.letters.parts to the folder with "
+        "it."
+    )
+    assert caught.value.key == "sources.letters.parts"
+
+
+def test_rows_of_a_part_that_cannot_be_read_stop_the_load(service: RowsInMemory, folder: str) -> None:
+    """A part whose figures can be read, but not its rows, is an error that names the file."""
+    read_apart(service, folder)
+    [stored] = Path(folder).rglob("0001.parquet")
+    content = bytearray(stored.read_bytes())
+    # the first page of ids; the figures are at the end of the file
+    content[4:60] = b"\xff" * 56
+    stored.write_bytes(content)
+    with pytest.raises(LoadFailed) as caught:
+        load(service, folder)
+    told = str(caught.value)
+    assert told.startswith(f"{stored} cannot be read: ")
+    assert told.endswith("; load again, or read this part again if it is damaged.")
 
 
 def test_parts_do_not_prove_a_listing_exact(service: RowsInMemory, folder: str) -> None:

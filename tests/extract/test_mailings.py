@@ -21,6 +21,7 @@ from letters_source.extract.mailings import (
     held_days,
     plan_date_ranges,
     read_date_range,
+    read_date_ranges,
 )
 from letters_source.extract.task import Task
 from letters_source.tables import LISTING_AUDIT, MAILINGS
@@ -268,3 +269,38 @@ def test_a_range_has_a_row_for_each_contact(caplog: pytest.LogCaptureFixture) ->
     # hundreds of ranges are told together
     assert progress == []
     assert caplog.messages == ["mailings 2024-02-25: 1 row without a usable id, left out"]
+
+
+def test_ranges_are_read_in_their_order_after_the_days_are_checked(caplog: pytest.LogCaptureFixture) -> None:
+    """Both days without mailings and all days at once are asked for first; progress counts the days of each range."""
+    weeks = [mailed(week.first, week.last) for week in WEEKS]
+    service, progress = RowsInMemory({"": [], weeks[0]: "ab", weeks[1]: "bc"}), list[object]()
+    service.listed[mailed(FEBRUARY, MARCH)] = "abc"
+    task = mailings(service, mailings_window=7)
+    told = replace(task, context=replace(task.context, progress=lambda *figures: progress.append(figures)))
+    with caplog.at_level("INFO"):
+        found = list(read_date_ranges(told, FEBRUARY, MARCH))
+    assert [(dates, rows.rows["contact_id"].to_pylist()) for dates, rows, _ in found] == [
+        (WEEKS[0], ["a", "b"]),
+        (WEEKS[1], ["b", "c"]),
+    ]
+    assert [audit.table for _, _, audit in found] == [LISTING_AUDIT.name] * 2
+    assert service.queries[2:] == [mailed(FEBRUARY, MARCH), *weeks]
+    assert progress == [("mailings", 1, 7, 14)] * 2
+    assert caplog.messages == ["mailings: 4 rows in 2 windows from 2024-02-25 to 2024-03-09"]
+
+
+def test_ranges_that_lack_contacts_are_an_error_after_the_last_one() -> None:
+    """Ranges with half as many contacts as all days at once are refused once the last of them was read."""
+    service = RowsInMemory({"": [], mailed(WEEKS[0].first, WEEKS[0].last): "a", mailed(FEBRUARY, MARCH): "ab"})
+    ranges = read_date_ranges(mailings(service, mailings_window=7), FEBRUARY, MARCH)
+    assert [next(ranges)[0] for _ in WEEKS] == WEEKS
+    with pytest.raises(ServiceError, match=r"^mailings: the service counts 2 contacts for all days at once, and 1 in "):
+        next(ranges)
+
+
+def test_no_days_take_no_request() -> None:
+    """If the end is not after the start, nothing is asked."""
+    service = RowsInMemory({"": "ab"})
+    assert list(read_date_ranges(mailings(service), MARCH, MARCH)) == []
+    assert service.asked == []
