@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from letters_source.decode.row_schema import RAW, Notes, row_schema
-from letters_source.errors import LoadFailed, ServiceRejected, UnusableFile, reason
+from letters_source.errors import ServiceRejected, UnusableFile
 from letters_source.extract.audit import Outcome
 from letters_source.extract.listing import check_outcome, finished
-from letters_source.extract.parts import Part, Parts, Plan, check_proof, part_in, read_into
+from letters_source.extract.parts import Part, Parts, Plan, check_proof, part_in, read_into, unreadable
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
@@ -148,9 +148,7 @@ def rows_in(parts: Parts, path: str, columns: Sequence[str] | None = None) -> pa
     try:
         return pq.read_table(path, columns=columns, schema=schema, filesystem=parts.files)
     except (pa.ArrowException, OSError) as error:
-        raise LoadFailed(
-            f"{path} cannot be read: {reason(error)}; load again, or read this part again if it is damaged."
-        ) from None
+        raise unreadable(path, error) from None
 
 
 def tables_of_parts(parts: Parts, outcome: Outcome, files: Sequence[str]) -> Iterator[pa.Table]:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from letters_source.decode.row_schema import Notes, row_schema, to_counter
-from letters_source.errors import SettingsError, UnusableFile, reason
+from letters_source.errors import LoadFailed, SettingsError, UnusableFile, reason
 from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
 from letters_source.extract.task import ListingRows, Task, selection_text
@@ -230,6 +230,13 @@ def part_in(parts: Parts, path: str) -> Part:
         raise UnusableFile(
             f"{path} is damaged, or was written by another version; read this part again.", file=path
         ) from None
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: str, error: Exception) -> LoadFailed:
+    """Return the error for a part's file that a bucket does not return, or that is damaged inside."""
+    return LoadFailed(f"{path} cannot be read: {reason(error)}; load again, or read this part again if it is damaged.")
 
 
 def write_tables(parts: Parts, batches: Iterator[pa.RecordBatch]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from letters_source.decode.page import decode_page
 from letters_source.decode.row_schema import row_schema
-from letters_source.errors import IncompleteListing, ServiceRejected, SettingsError, UnusableFile
+from letters_source.errors import IncompleteListing, LoadFailed, ServiceRejected, SettingsError, UnusableFile
 from letters_source.extract.parts import Part, Parts, part_in, plan_listing, store_plan, write_part, write_tables
 from letters_source.extract.task import Task
 from letters_source.pagination.evidence import Range
@@ -251,6 +251,21 @@ def test_a_damaged_part_is_named(folder: str, damage: Callable[[str], None]) -> 
     with pytest.raises(UnusableFile) as caught:
         part_in(parts, path)
     assert (str(caught.value), caught.value.file) == (f"{path} {DAMAGED}; read this part again.", path)
+
+
+def test_a_part_with_a_damaged_footer_is_named(folder: str) -> None:
+    """A file whose footer Arrow cannot read is an error that names it and what to do."""
+    plan = store_plan(contacts(), folder, 3)
+    write_part(contacts(), folder, 0)
+    parts = Parts.of(contacts(), folder)
+    path = parts.file_of(plan, "0000")
+    content = bytearray(Path(path).read_bytes())
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[footer : footer + 20] = b"\xff" * 20
+    Path(path).write_bytes(content)
+    message = rf"^{path} cannot be read: .+; load again, or read this part again if it is damaged\.$"
+    with pytest.raises(LoadFailed, match=message):
+        part_in(parts, path)
 
 
 def test_a_folder_is_a_path_or_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
