@@ -1,4 +1,4 @@
-"""How a load ended: as Python gets it, as programs read it in JSON, and as the ledger of runs keeps it."""
+"""How a load ended: the result in Python, its JSON form, and its line in the ledger of runs."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -165,7 +165,7 @@ class Run(Load, frozen=True, kw_only=True):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Return an error as programs read it; text that is not ours is cut to a line that quotes no value."""
+    """Return an error for JSON output; messages of other libraries are cut to one line without values."""
     kind = type(error).__name__
     if isinstance(error, KeyboardInterrupt):
         return Failure(kind=kind, message=INTERRUPTION, exit_code=INTERRUPTED)

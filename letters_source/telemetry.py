@@ -124,7 +124,7 @@ def start_exporting() -> None:
 
 
 def is_exported(signal: str) -> bool:
-    """Return whether traces or metrics have an endpoint, and go there over HTTP."""
+    """Return whether traces or metrics are exported over HTTP to a configured endpoint."""
     if not (os.environ.get(ENDPOINTS[""]) or os.environ.get(ENDPOINTS[f"{signal}_"])):
         return False
     names = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")

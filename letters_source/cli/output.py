@@ -1,4 +1,4 @@
-"""Standard output that can no longer be written: nobody reads it, or its disk is full."""
+"""Handles standard output that can no longer be written: the reader is gone, or the disk is full."""
 
 import os
 import sys

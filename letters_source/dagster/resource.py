@@ -87,7 +87,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
     def check(
         self, context: dg.AssetCheckExecutionContext, partitions: dg.PartitionsDefinition[str] | None = None
     ) -> Iterator[dg.AssetCheckResult]:
-        """Run the selected checks on all loaded accounts, which are `partitions` if the assets have any."""
+        """Run the selected checks on every loaded account; accounts are the `partitions` of the assets, if any."""
         instance = context.op_execution_context.instance
         accounts = account_keys(partitions, instance)
         pipelines = self.pipelines(accounts) if accounts or not partitions else {}

@@ -153,7 +153,7 @@ def to_array(values: Sequence[Any], kind: ColumnKind) -> pa.Array:
 
 
 def unparsed(values: Sequence[Any], array: pa.Array, kind: ColumnKind) -> list[int]:
-    """Return the positions of texts that are not the timestamps they should be."""
+    """Return the positions of texts that are not valid timestamps."""
     if kind != "timestamp" or array.null_count == values.count(None):
         return []
     valid = array.is_valid().to_pylist()

@@ -135,7 +135,7 @@ def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
         for statement in ("BEGIN", NO_TIMEOUTS, "SET LOCAL tcp_keepalives_idle = 60"):
             client.execute_sql(statement)
         backend = patiently(partial(take_dataset, client), wait)
-        with loss_told(client):
+        with loss_reported(client):
             # divides by zero unless that server process holds an advisory lock
             yield f"SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {backend};"
 
@@ -150,7 +150,7 @@ def take_dataset(client: SqlClientBase[Any]) -> int:
 
 
 @contextmanager
-def loss_told(client: SqlClientBase[Any]) -> Iterator[None]:
+def loss_reported(client: SqlClientBase[Any]) -> Iterator[None]:
     """Raise `LoadFailed` if the database fails in the block and the lock's connection was lost."""
     try:
         yield
@@ -186,10 +186,10 @@ def log_first_wait(state: RetryCallState) -> None:
 
 def when_free(attempt: Callable[[], T], wait: float) -> T:
     """Retry an attempt to open a DuckDB file while another process has it open, for up to `wait` seconds."""
-    return patiently(partial(tell_holder, attempt), wait)
+    return patiently(partial(naming_holder, attempt), wait)
 
 
-def tell_holder(attempt: Callable[[], T]) -> T:
+def naming_holder(attempt: Callable[[], T]) -> T:
     """Attempt to open a DuckDB file, or raise `DestinationInUse`."""
     try:
         return attempt()

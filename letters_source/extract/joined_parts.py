@@ -61,7 +61,7 @@ class OutcomeOfParts(Outcome):
 
     @property
     def counts(self) -> list[int]:
-        """The count of each window in the order of the listing, and that of the front, which was read last."""
+        """The count of each window in the order of the listing, then those of the front, read again last."""
         front, *ranges = self.parts
         return [figures.count for part in (*ranges, front) for figures in part.evidence.windows]
 

@@ -112,8 +112,11 @@ class Parts:
         return f"{self.folder}/{self.task.name}/{plan.number}/{name}.parquet"
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file."""
-        return bool(self.files.get_file_info(path).type == FileType.File)
+        """Return whether there is a file, or raise `LoadFailed`."""
+        try:
+            return bool(self.files.get_file_info(path).type == FileType.File)
+        except OSError as error:
+            raise unreadable(path, error) from None
 
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
@@ -126,6 +129,8 @@ class Parts:
             return msgspec.json.decode(self.read(path), type=kind)
         except FileNotFoundError:
             raise UnusableFile(f"{path} is missing; write it again.", file=path) from None
+        except OSError as error:
+            raise unreadable(path, error) from None
         except msgspec.MsgspecError:
             raise UnusableFile(
                 f"{path} is damaged, or was written by another version; write it again.", file=path
@@ -143,14 +148,18 @@ class Parts:
             self.files.delete_dir(self.folder)
 
     def write(self, path: str, content: bytes | pa.Buffer) -> None:
-        """Write a file so that readers see all of it or nothing."""
+        """Write a file so that readers see all of it or nothing, or raise `LoadFailed`."""
         # buckets show a file only once it is whole
         draft = f"{path}.{uuid4().hex}" if isinstance(self.files, LocalFileSystem) else path
-        self.files.create_dir(path.rpartition("/")[0])
-        with self.files.open_output_stream(draft) as file:
-            file.write(content)
-        if draft != path:
-            self.files.move(draft, path)
+        try:
+            self.files.create_dir(path.rpartition("/")[0])
+            with self.files.open_output_stream(draft) as file:
+                file.write(content)
+            if draft != path:
+                self.files.move(draft, path)
+        except OSError as error:
+            advice = f"try again, or set {SECTION}.parts to another folder"
+            raise LoadFailed(f"{path} cannot be written: {reason(error)}; {advice}.") from None
 
 
 def check_proof(task: Task) -> None:

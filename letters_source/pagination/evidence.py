@@ -130,7 +130,7 @@ def find_fault(evidence: Sequence[Evidence], listed: Listed) -> str | None:
         return "its rows changed order or are listed twice"
     missing, grown = front.count - listed.rows, growth_of(evidence)
     if missing > grown:
-        return f"{missing} of the rows that it counts were not shown, and its count grew by only {grown}"
+        return f"it counts {counted(missing)} that no page returned, and its count grew by only {grown}"
     if missing and len(counts_of(evidence)) == 1 and not have_moved(evidence):
         return f"it shows {counted(-missing)} more than it counts, and nothing changed"
     return None

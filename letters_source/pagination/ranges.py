@@ -32,7 +32,8 @@ def plan_ranges(count: int, page_size: int, number: int) -> list[Range]:
 def read_linked(read: ReadRanges, plan: Sequence[Range]) -> tuple[Evidence, ...]:
     """Read ranges and what is missing between them, then the front again; raise NotContinuous if they are not linked.
 
-    The front comes first in what is returned: rows that came, or moved, to the front are in it.
+    The *front* is the first window, read again last, so it holds rows that came or moved there meanwhile. It comes
+    first in what is returned.
     """
     evidence = mend(read, read(plan))
     front = replace(plan[0], stop=LEAST_OVERLAP)

@@ -64,7 +64,7 @@ def check_steady(saved: Sequence[Reading]) -> None:
     in_order = sorted(saved, key=lambda reading: reading.window.offset)
     neighbors = ((left, right) for left, right in pairwise(in_order) if right.window.offset < left.window.end)
     if len({reading.count for reading in saved}) > 1 or any(compare(*pair).has_moved for pair in neighbors):
-        raise ReadAgain("it changed while they were read")
+        raise ReadAgain("the listing changed while they were read")
 
 
 def check_unchanged(read: Read, saved: Saved) -> None:

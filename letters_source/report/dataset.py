@@ -45,7 +45,9 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
         if "set lock" in str(error):
             later = "read it again when that program has ended, or read the copy that a load with publish makes."
             raise DestinationInUse(f"{place} is in use: {reason(error)}", advice=later) from None
-        raise UnusableFile(f"{place} cannot be read: {reason(error)}", file=str(place)) from None
+        raise UnusableFile(
+            f"{place} cannot be read: {reason(error)}; name another file, or load again.", file=str(place)
+        ) from None
     return connection
 
 

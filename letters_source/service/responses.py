@@ -87,7 +87,7 @@ def check_status(response: "requests.Response", body: bytes, request: PageReques
             "set new sources.letters.access_token and refresh_token.",
             status=status,
         )
-    advice, url = hint(status, request.listing.name), asked(response)
+    advice, url = hint(status, request.listing.name), url_sentence(response)
     raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{advice}{url}", status=status)
 
 
@@ -114,7 +114,7 @@ def retry_after(header: str | None, now: datetime) -> float | None:
     return min(LONGEST_RETRY_AFTER, max(0.0, seconds))
 
 
-def asked(response: "requests.Response") -> str:
+def url_sentence(response: "requests.Response") -> str:
     """Return the URL of a request as a sentence, without its query, which may hold personal data."""
     url = urlsplit(str(response.url or ""))
     host = url.netloc.rpartition("@")[2]

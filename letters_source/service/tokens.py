@@ -75,7 +75,7 @@ def check_expiry(token: str, now: datetime) -> None:
 
 
 def expiry(token: str) -> datetime | None:
-    """Return when a JWT expires; None if it does not say, or for other tokens."""
+    """Return when a token expires; None if it does not say, or is no JWT."""
     # the three parts of a JWT (RFC 7515, 7.1)
     if token.count(".") != 2:
         return None

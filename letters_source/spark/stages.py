@@ -1,4 +1,4 @@
-"""A job of a snapshot, as its tasks run it: each writes files, and the job lists those that Spark commits."""
+"""One Spark job of a snapshot: its tasks write files, and the job lists the files that Spark commits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -183,7 +183,7 @@ def test_rows_that_moved_into_a_part_already_read_are_missed_and_refused(service
     assert planned
     with pytest.raises(IncompleteListing) as caught:
         next(read_parts(*planned, ()))
-    assert caught.value.reason == "10 of the rows that it counts were not shown, and its count grew by only 0"
+    assert caught.value.reason == "it counts 10 rows that no page returned, and its count grew by only 0"
     assert (caught.value.count, caught.value.received) == (200, 190)
 
 

@@ -253,6 +253,16 @@ def test_a_damaged_part_is_named(folder: str, damage: Callable[[str], None]) -> 
     assert (str(caught.value), caught.value.file) == (f"{path} {DAMAGED}; read this part again.", path)
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A plan that cannot be stored is an error that names its file and the setting to change."""
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "parts"
+    with pytest.raises(LoadFailed) as caught:
+        store_plan(contacts(), str(folder), 3)
+    assert str(caught.value).startswith(f"{folder}/contacts.json cannot be written: ")
+    assert str(caught.value).endswith("; try again, or set sources.letters.parts to another folder.")
+
+
 def test_a_part_with_a_damaged_footer_is_named(folder: str) -> None:
     """A file whose footer Arrow cannot read is an error that names it and what to do."""
     plan = store_plan(contacts(), folder, 3)

@@ -48,7 +48,7 @@ UNPAGED = (
 JUMPED = (
     # which of both shows depends on the answers that come before
     r"^contacts: (its rows changed order or are listed twice(, for example \S+)?|"
-    r"(?P<hidden>\d+) of the rows that it counts were not shown, and its count grew by only 0): "
+    r"it counts (?P<hidden>\d+) rows? that no page returned, and its count grew by only 0): "
     r"count {count}, received \d+, missing (?(hidden)(?P=hidden)|\d+), passes 1; nothing was loaded\. "
     r"Run again when the listing is quieter, or raise sources\.letters\.max_walks\.$"
 )

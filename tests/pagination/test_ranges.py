@@ -74,7 +74,7 @@ def one(keys: str, page: int = 0, size: int = 4, *, total: int = 6) -> Evidence:
     return read_range(read, part, 1)[0]
 
 
-MISSING = "1 of the rows that it counts were not shown, and its count grew by only 0"
+MISSING = "it counts 1 row that no page returned, and its count grew by only 0"
 EXTRA = "it shows 1 row more than it counts, and nothing changed"
 MOVED = "its rows changed order or are listed twice"
 
@@ -97,7 +97,7 @@ MOVED = "its rows changed order or are listed twice"
         ),
         (one("abcd", total=8), [one("abcd", total=4), one("abcd", 1, total=8)], 4, None),
         (one("", total=0), [], 0, None),
-        (one("ab", total=2), [], 1, "1 of the rows that it counts were not shown, and its count grew by only 0"),
+        (one("ab", total=2), [], 1, "it counts 1 row that no page returned, and its count grew by only 0"),
     ],
 )
 def test_ranges_are_judged_by_their_evidence(

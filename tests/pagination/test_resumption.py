@@ -117,7 +117,7 @@ def test_windows_saved_while_rows_came_are_read_again() -> None:
     killed.kill(15)
     window, reading = next(iter(killed.readings.items()))
     killed.readings[window] = replace(reading, count=reading.count + 1)
-    with pytest.raises(ReadAgain, match="it changed while they were read"):
+    with pytest.raises(ReadAgain, match="the listing changed while they were read"):
         killed.resume()
 
 
