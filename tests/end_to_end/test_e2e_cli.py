@@ -812,7 +812,7 @@ def test_the_version_is_told(letters: Letters) -> None:
     """`--version` prints the version of the distribution."""
     done = letters("--version")
     assert (done.code, done.err) == (0, "")
-    assert re.fullmatch(r".*\bletters, version \d+\.\d+\.\d+\n", done.out)
+    assert re.fullmatch(r".*\bletters, version \d+\.\d+\.\d+(\.dev\d+)?\n", done.out)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -40,7 +40,7 @@ def test_an_account_that_was_never_loaded_cannot_be_copied(begin: Begin, tmp_pat
     rows = load(world, "501", to)
     with pytest.raises(LoadFailed) as caught:
         unite_account(to, "502", ACCOUNTS)
-    assert str(caught.value) == f"502 is not loaded: {tmp_path / 'accounts_502.duckdb'} does not exist."
+    assert str(caught.value) == f"502 is not loaded: {tmp_path / 'accounts_502.duckdb'} does not exist; load it first."
     assert query(to, "select count(*) from letters_data_501.contacts") == [(rows,)]
 
 

@@ -360,5 +360,5 @@ def test_secrets_and_unknown_listings_are_refused(spark: SparkSession, pages: Wo
         take(spark, pages, tmp_path, access_token=ACCESS)
     with pytest.raises(SettingsError, match=r"^listing must be one of templates, contacts, got 'letters'\.$"):
         snapshot(spark, "letters", str(tmp_path))
-    with pytest.raises(UnusableFile, match=r"/contacts\.json is missing\.$"):
+    with pytest.raises(UnusableFile, match=r"/contacts\.json is missing; write it again\.$"):
         read_snapshot(spark, "contacts", str(tmp_path), "contacts")
