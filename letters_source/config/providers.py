@@ -132,15 +132,15 @@ def names_in(section: str, providers: Providers) -> dict[str, str]:
     """Return the keys of a section, in files and in the environment, and where each is set."""
     parent, _, name = section.rpartition(".")
     prefix = f"{section}.".replace(".", "__").upper()
-    variables = {
+    found = {
         variable.removeprefix(prefix).lower().partition("__")[0]: f"{variable} in the environment"
         for variable in os.environ
         if variable.startswith(prefix)
     }
     for _, provider, values in found_values(name, (parent,), providers):
         if isinstance(values, Mapping):
-            variables |= {key: origin_of(provider, section, key) for key in values}
-    return variables
+            found |= {key: origin_of(provider, section, key) for key in values}
+    return found
 
 
 def check_names(

@@ -38,9 +38,14 @@ def check_duckdb(file: Path) -> None:
         duckdb.connect(str(file)).close()
     except duckdb.Error as error:
         what = f"{file} cannot be opened for writing: {reason(error)}"
-        if "set lock" in str(error):
+        if is_held(error):
             raise DestinationInUse(what) from None
         raise DestinationError(f"{what}; choose another path.", key="to") from None
+
+
+def is_held(error: duckdb.Error) -> bool:
+    """Return whether a DuckDB file could not be opened because another process has it open."""
+    return "set lock" in str(error)
 
 
 def is_there(file: Path) -> bool:

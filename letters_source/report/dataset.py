@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination.local_files import LAKE_FOLDERS, format_of, listed_loads
+from letters_source.destination.local_files import LAKE_FOLDERS, format_of, is_held, listed_loads
 from letters_source.destination.sql import literal
 from letters_source.errors import DestinationInUse, SettingsError, UnusableFile, reason
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Table
@@ -42,7 +42,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
         connection.close()
         if isinstance(error, SettingsError):
             raise
-        if "set lock" in str(error):
+        if is_held(error):
             later = "read it again when that program has ended, or read the copy that a load with publish makes."
             raise DestinationInUse(f"{place} is in use: {reason(error)}", advice=later) from None
         raise UnusableFile(
