@@ -1,7 +1,7 @@
 """Reads listings and mailings in hidden resources, and takes the rows of each table from them."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -14,7 +14,7 @@ from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 
 from letters_source.compatibility import check_new_account, check_selection
-from letters_source.config.messages import unusable, wrong
+from letters_source.config.messages import unusable
 from letters_source.destination.audits import finished_audits, open_held, running_pipeline
 from letters_source.destination.kinds import check_mode, is_files, table_format
 from letters_source.errors import SettingsError
@@ -22,11 +22,7 @@ from letters_source.extract.audit import level
 from letters_source.extract.facets import read_facet
 from letters_source.extract.joined_parts import planned_parts, read_parts
 from letters_source.extract.listing import read_listing
-from letters_source.extract.mailings import (
-    first_open_day,
-    held_days,
-    read_date_ranges,
-)
+from letters_source.extract.mailings import first_day, read_date_ranges
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources
@@ -85,7 +81,10 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
     """Yield the mailings of all date ranges since the last load, with the day up to which they are complete."""
     audits = check_load(task, MERGE)
     end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
-    start = first_day(task, days, end, audits)
+    if days.start_value is None:
+        raise unusable("mailings_since", "is not set")
+    # a backfill names both of its ends
+    start = days.start_value if days.end_value else first_day(task, days.start_value, end, audits)
     # empty tables, so that both exist with the right types even if there is no day to request
     for table in (LISTING_AUDIT, MAILINGS):
         yield {"item": TableRows(table.name, table.schema.empty_table())}
@@ -94,27 +93,9 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
     while gathered := list(islice(found, MOST_GATHERED)):
         ranges, *tables = zip(*gathered, strict=True)
         # dlt drops items dated before its start value
-        day = max(days.start_value or start, min(ranges[-1].last, end - timedelta(days=1)))
+        day = max(days.start_value, min(ranges[-1].last, end - timedelta(days=1)))
         for same in tables:
             yield {"day": day, "item": TableRows(same[0].table, pa.concat_tables([each.rows for each in same]))}
-
-
-def first_day(task: Task, days: dlt.sources.incremental[date], end: date, audits: Sequence[Audit]) -> date:
-    """Return the first day to request: dlt's start value, or an earlier day that the destination lacks.
-
-    dlt stores the start value per pipeline, whatever its destination; the audits show which days the destination has.
-    """
-    since, start = task.settings.mailings_since, days.start_value
-    if start is None:
-        raise unusable("mailings_since", "is not set")
-    if days.end_value is not None or since is None:
-        return start
-    if since >= end:
-        raise wrong("mailings_since", "no day after today", since)
-    # a load with a fast clock would make days count as loaded that were never requested
-    held = [held_days(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
-    missing = first_open_day(held, since) - timedelta(days=task.settings.mailings_lag)
-    return min(start, max(since, missing))
 
 
 def check_load(task: Task, mode: WriteMode) -> list[Audit]:

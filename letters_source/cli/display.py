@@ -14,13 +14,9 @@ import click
 import dlt
 import msgspec
 
-from letters_source.accounts import each_account
-from letters_source.cli.outcomes import Loads
 from letters_source.cli.output import silence_output
 from letters_source.config.installation import python_command
 from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
-from letters_source.destination.pipeline import schema_of_views
-from letters_source.load import run
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Audit, Result, Run
 from letters_source.tables import TABLES
@@ -78,26 +74,6 @@ def log_handler(*, show_time: bool) -> logging.Handler:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     return handler
-
-
-def load_all(loads: Loads, only: Sequence[str], settings: Mapping[str, Any], *, quiet: bool) -> dict[str, Result]:
-    """Load one account or several, with progress on a terminal; return the result of each."""
-    loads.make_pipelines()
-    results = {}
-    with progress(quiet=quiet) as watch:
-        for account, result in load_each(loads, only=only, watch=watch, **settings):
-            loads.finish(account, result)
-            results[account] = result
-    return results
-
-
-def load_each(loads: Loads, **settings: Any) -> Iterator[tuple[str, Result]]:
-    """Load accounts, and yield each with its result; views combine several."""
-    if len(loads.accounts) > 1:
-        yield from each_account(loads.pipelines, views=schema_of_views(loads.dataset), **settings)
-        return
-    [(account, pipeline)] = loads.pipelines.items()
-    yield account, run(pipeline, account_id=account or None, **settings)
 
 
 def show_loads(

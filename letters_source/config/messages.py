@@ -59,7 +59,8 @@ def wrong(key: str, should_be: str, value: object, origin: str = "") -> Settings
 
     It does not quote secrets, nor addresses, which may contain one.
     """
-    got = "" if is_secret(key) or key.endswith("base_url") else f", got {value!r}"
+    shown = value.isoformat() if isinstance(value, date) else repr(value)
+    got = "" if is_secret(key) or key.endswith("base_url") else f", got {shown}"
     problem = f"must be {should_be}{got}"
     if not origin:
         return unusable(key, problem)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from letters_source.config.messages import wrong
 from letters_source.errors import ServiceError, ServiceRejected, ServiceUnreachable, counted
 from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
@@ -64,6 +65,22 @@ def first_open_day(held: Iterable[DateRange], since: date) -> date:
             break
         day = max(day, dates.last + timedelta(days=1))
     return day
+
+
+def first_day(task: Task, stored: date, end: date, audits: Iterable[Audit]) -> date:
+    """Return the first day to request: the one that dlt stored, or an earlier one that the destination lacks.
+
+    dlt stores it per pipeline, whatever its destination; the audits show which days the destination has.
+    """
+    since = task.settings.mailings_since
+    if since is None:
+        return stored
+    if since >= end:
+        raise wrong("mailings_since", "no day after today", since)
+    # a load with a fast clock would make days count as loaded that were never requested
+    held = [held_days(audit) for audit in audits if audit["started_at"] <= datetime.now(UTC)]
+    missing = first_open_day(held, since) - timedelta(days=task.settings.mailings_lag)
+    return min(stored, max(since, missing))
 
 
 def check_days_honored(task: Task) -> None:

@@ -19,6 +19,7 @@ from letters_source.pagination.evidence import Edge, Evidence, Figures, Range
 from letters_source.pagination.readings import NUL, Read, Reading, Window
 from letters_source.pagination.windows import (
     LEAST_OVERLAP,
+    TOO_FAST,
     NotContinuous,
     compare,
     growth,
@@ -94,7 +95,7 @@ class Chain:
         while self._mends or self._end < self.goal or self._needs_more or not self.first:
             self._asked += 1
             if self._asked > 4 * (self.count // self.size) + 100:
-                raise NotContinuous("its rows shifted faster than overlapping pages could follow")
+                raise NotContinuous(TOO_FAST)
             link = self._mends.popleft() if self._mends else self._extend()
             self._waiting[link.window].append(link)
             yield link.window
@@ -173,7 +174,7 @@ class Chain:
         else:
             newer, window = right, previous_window(right.window.offset, self.size, self.overlap)
         if newer.mends == MOST_MENDS or window == newer.window:
-            raise NotContinuous("its rows shifted faster than overlapping pages could follow")
+            raise NotContinuous(TOO_FAST)
         mend = Link(window, newer.mends + 1, None, left, right)
         left.next = right.previous = mend
         self._mends.append(mend)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from letters_source.pagination.evidence import Evidence, Range, joint
-from letters_source.pagination.windows import LEAST_OVERLAP, NotContinuous
+from letters_source.pagination.windows import LEAST_OVERLAP, TOO_FAST, NotContinuous
 
 # each mends what changed during the one before
 MOST_ROUNDS = 6
@@ -51,7 +51,7 @@ def mend(read: ReadRanges, evidence: Sequence[Evidence]) -> tuple[Evidence, ...]
             break
         mends = dict(zip(gaps, read(list(gaps.values())), strict=True))
         evidence = [each for place, one in enumerate(evidence) for each in (one, mends.get(place)) if each is not None]
-    raise NotContinuous("its rows shifted faster than overlapping pages could follow")
+    raise NotContinuous(TOO_FAST)
 
 
 def within_listing(evidence: Sequence[Evidence]) -> Sequence[Evidence]:

@@ -21,6 +21,9 @@ LEAST_OVERLAP = 3
 PLAIN_ID = re.compile(r"[\w.:-]{1,64}")
 
 
+TOO_FAST = "its rows shifted faster than overlapping pages could follow"
+
+
 class NotContinuous(Exception):
     """The windows do not prove that no row that stayed was missed; the message says why."""
 

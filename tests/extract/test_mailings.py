@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from letters_source.errors import MalformedResponse, ServiceError, ServiceRejected, ServiceUnreachable
+from letters_source.errors import MalformedResponse, ServiceError, ServiceRejected, ServiceUnreachable, SettingsError
 from letters_source.extract.mailings import (
     DateRange,
     check_days_honored,
     check_days_whole,
     count_together,
+    first_day,
     first_open_day,
     held_days,
     plan_date_ranges,
@@ -144,6 +145,42 @@ def test_the_first_open_day_is_the_first_that_no_range_holds(held: list[tuple[in
     """Ranges count from the first day on, in any order, up to a gap between them."""
     ranges = [DateRange(date(2024, 5, begin), date(2024, 5, end)) for begin, end in held]
     assert first_open_day(ranges, date(2024, 5, 1)) == date(2024, 5, first)
+
+
+@pytest.mark.parametrize(
+    ("since", "held", "first"),
+    [(None, [], 20), (25, [], 20), (1, [], 1), (1, [(1, 9)], 7), (1, [(1, 30)], 20), (8, [(1, 9)], 8)],
+)
+def test_the_first_day_to_request_is_one_that_the_destination_lacks(
+    since: int | None, held: list[tuple[int, int]], first: int
+) -> None:
+    """It is the stored day, or an earlier one of those wanted, three days before the first that no audit holds."""
+    wanted = date(2024, 5, since) if since else None
+    audits = [
+        audit_with(
+            filters={"last_mailed_from": f"2024-05-{begin:02}", "last_mailed_to": f"2024-05-{end:02}"},
+            started_at=datetime(2024, 6, 1, tzinfo=UTC),
+        )
+        for begin, end in held
+    ]
+    task = task_from(RowsInMemory({"": []}), mailings_since=wanted, mailings_lag=3)
+    assert first_day(task, date(2024, 5, 20), date(2024, 6, 1), audits) == date(2024, 5, first)
+
+
+def test_the_audit_of_a_load_with_a_fast_clock_holds_no_days() -> None:
+    """Days count as loaded only if the load began before now."""
+    filters = {"last_mailed_from": "2024-05-01", "last_mailed_to": "2024-05-09"}
+    audit = audit_with(filters=filters, started_at=datetime.now(UTC) + timedelta(days=1))
+    task = task_from(RowsInMemory({"": []}), mailings_since=date(2024, 5, 1))
+    assert first_day(task, date(2024, 5, 20), date(2024, 6, 1), [audit]) == date(2024, 5, 1)
+
+
+def test_a_first_day_after_the_last_is_refused() -> None:
+    """The setting must lie before the end, which is tomorrow."""
+    task = task_from(RowsInMemory({"": []}), mailings_since=date(2024, 6, 1))
+    with pytest.raises(SettingsError) as caught:
+        first_day(task, date(2024, 5, 20), date(2024, 6, 1), [])
+    assert caught.value.problem == "must be no day after today, got 2024-06-01"
 
 
 def test_days_are_honored_if_days_without_mailings_have_none() -> None:
