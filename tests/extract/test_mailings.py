@@ -154,7 +154,7 @@ def test_the_first_open_day_is_the_first_that_no_range_holds(held: list[tuple[in
 def test_the_first_day_to_request_is_one_that_the_destination_lacks(
     since: int | None, held: list[tuple[int, int]], first: int
 ) -> None:
-    """It is the stored day, or an earlier one of those wanted, three days before the first that no audit holds."""
+    """The first day is the stored one, or an earlier wanted one: three days before the first that no audit holds."""
     wanted = date(2024, 5, since) if since else None
     audits = [
         audit_with(
