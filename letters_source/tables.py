@@ -125,7 +125,7 @@ class Reference:
 UNDOCUMENTED = Column(
     "undocumented",
     "",
-    "What did not fit: undocumented fields, and values that do not fit their column, as JSON under their wire names.",
+    "Undocumented fields, and values that did not fit their column, as JSON under the service's field names.",
     "json",
 )
 
@@ -134,7 +134,7 @@ VERDICTS = ("continuous", "stable", "fenced", "exact", "certified")
 
 LOADS = "_dlt_loads"
 """The table in which dlt records finished loads, with status 0."""
-LOAD_ID = Column("_dlt_load_id", "", f"The load that brought the row, {LOADS}.load_id.", required=True)
+LOAD_ID = Column("_dlt_load_id", "", f"The load that wrote the row, {LOADS}.load_id.", required=True)
 """The last column of every table, added when a row is handed to dlt."""
 
 VALID_FROM, VALID_TO = "_dlt_valid_from", "_dlt_valid_to"
@@ -147,7 +147,7 @@ TEMPLATES = Table(
         Column("id", "id", "Template identifier.", key=True),
         Column("title", "title", "Template title."),
         Column("template_url", "templateUrl", "Location of the template file."),
-        Column("template_type", "templateType", "File kind of the template, for example json."),
+        Column("template_type", "templateType", "File type of the template, for example json."),
         Column("thumbnail_url", "thumbnailUrl", "Location of the thumbnail image."),
         UNDOCUMENTED,
     ),
@@ -179,7 +179,7 @@ TEMPLATES__PRODUCT = Table(
         Column("envelope_type", "envelopeType", "Envelope type."),
         Column("postage_type", "postageType", "Postage type."),
         Column("name", "name", "Product name."),
-        Column("meta", "meta", "Further product data, null or an object of undocumented contents.", "json"),
+        Column("meta", "meta", "Further product data: an object with undocumented contents, or null.", "json"),
         UNDOCUMENTED,
     ),
     listing="templates",
@@ -217,7 +217,7 @@ CONTACTS__CONTACT_LABELS = Table(
     "Labels of contacts, one row for each label on a contact.",
     (
         Column("contact_id", "", "The contact, contacts.id.", key=True),
-        Column("position", "", "Place of the label in the contact's list, from 0.", "bigint", key=True),
+        Column("position", "", "Position of the label in the contact's list, from 0.", "bigint", key=True),
         Column("id", "id", "Label identifier."),
         Column("title", "title", "Label title.", personal=True),
         UNDOCUMENTED,
@@ -228,7 +228,7 @@ CONTACTS__CONTACT_LABELS = Table(
 )
 CONTACTS__ADDRESS_STATUSES = Table(
     "contacts__address_statuses",
-    "Address statuses of contacts, one row for each status under which the service lists a contact.",
+    "Address statuses of contacts, one row for each status of a contact.",
     (
         Column("contact_id", "", "The contact, contacts.id.", key=True),
         Column("address_status", "", "Failed or Verified.", key=True),
@@ -238,7 +238,7 @@ CONTACTS__ADDRESS_STATUSES = Table(
 )
 CONTACTS__LAST_MAILED_STATUSES = Table(
     "contacts__last_mailed_statuses",
-    "Last mailed statuses of contacts, one row for each status under which the service lists a contact.",
+    "Last mailed statuses of contacts, one row for each status of a contact.",
     (
         Column("contact_id", "", "The contact, contacts.id.", key=True),
         Column("last_mailed_status", "", "In Transit, Mailed, Scheduled, or another that was configured.", key=True),
@@ -258,7 +258,7 @@ TEMPLATES__SHARED = Table(
     "Whether a template is shared, one row for each template.",
     (
         Column("template_id", "", "The template, templates.id.", key=True),
-        Column("is_shared", "", "Whether the service lists it among the shared ones.", "bool", required=True),
+        Column("is_shared", "", "Whether the service lists the template as shared.", "bool", required=True),
     ),
     listing="templates",
     origin="facet",
@@ -276,7 +276,7 @@ MAILINGS = Table(
 )
 REJECTED_ROWS = Table(
     "rejected_rows",
-    "Complete rows that the service sent without a usable id; each load adds its own.",
+    "Rows without a usable id, kept as the service sent them; each load adds its own.",
     (
         Column("listing", "", "The listing that held the row."),
         Column("page", "", "The page that held the row, from 0.", "bigint"),
@@ -287,15 +287,15 @@ REJECTED_ROWS = Table(
 )
 LISTING_AUDIT = Table(
     "listing_audit",
-    "How each listing was read: for each load, a row per listing, value of a facet, and window of mailings.",
+    "How each load read the service: one row per listing, per value of a facet, and per window of mailings.",
     (
-        Column("listing", "", "The listing, or the table of the facet or the mailings that it was read for."),
+        Column("listing", "", "The listing that was read; for facets and mailings, the table that it was read for."),
         Column("filters", "", "The filters that were set, by their settings' names; null for none.", "json"),
-        Column("account_id", "", "The account asked for, null for the token's own."),
-        Column("environment", "", "The environment asked for, null when none is configured."),
+        Column("account_id", "", "The account that was requested; null for the token's own."),
+        Column("environment", "", "The environment of the settings; null if none was set."),
         Column("mode", "", "How rows were written: replace, sync or history; merge for mailings."),
-        Column("pii", "", "The policies of personal values, null where all are kept.", "json"),
-        Column("verdict", "", "What the listing was proven to be: stable, continuous or exact."),
+        Column("pii", "", "The privacy policies of personal data; null if all of it was kept.", "json"),
+        Column("verdict", "", "How the listing was proven complete: stable, continuous or exact."),
         Column("count_first", "", "The count in the first response.", "bigint"),
         Column("count_last", "", "The count in the last response.", "bigint"),
         Column("rows_received", "", "Rows in all responses: loaded, dropped and rejected ones.", "bigint"),
@@ -310,7 +310,7 @@ LISTING_AUDIT = Table(
         Column(
             "adds_up",
             "",
-            "Whether the counts of a facet's values add up to the listing's count; null without two values to add.",
+            "Whether the counts of a facet's values add up to the listing's count; null if there are fewer than two.",
             "bool",
         ),
         Column(
@@ -319,35 +319,35 @@ LISTING_AUDIT = Table(
         Column(
             "undocumented_fields",
             "",
-            "How often each field was undocumented or did not fit, in those pages; null for none.",
+            "How often each field was undocumented or did not fit, in the pages whose rows were loaded; null for none.",
             "json",
         ),
         Column("walks", "", "How often the whole listing was read.", "bigint"),
         Column("pages", "", "Pages in the last pass.", "bigint"),
-        Column("page_size_asked", "", "Rows per page requested.", "bigint"),
-        Column("page_size_given", "", "Rows per page returned; null where one page held all.", "bigint"),
+        Column("page_size_asked", "", "Rows per page that were requested.", "bigint"),
+        Column("page_size_given", "", "Rows per page that the service returned; null if one page held all.", "bigint"),
         Column("requests", "", "Requests of all passes, retries included.", "bigint"),
         Column("retries", "", "Requests sent again after a failure.", "bigint"),
-        Column("throttled", "", "Responses that asked us to slow down (429, 503).", "bigint"),
+        Column("throttled", "", "Responses that asked the load to slow down (429, 503).", "bigint"),
         Column("started_at", "", "When reading began, UTC.", "timestamp"),
         Column("seconds", "", "How long reading took.", "double"),
         Column("count_changes", "", "How often the count differed from the response before.", "bigint"),
         Column(
             "links_mended",
             "",
-            "Pages read in addition because neighboring pages shared no row; null unless pages overlapped.",
+            "Extra pages that were read because neighboring pages shared no row; null unless pages overlapped.",
             "bigint",
         ),
         Column(
             "overlap",
             "",
-            "Largest overlap of neighboring pages that was asked for, in rows; null unless pages overlapped.",
+            "Largest overlap of neighboring pages that was requested, in rows; null unless pages overlapped.",
             "bigint",
         ),
         Column(
             "converted_fields",
             "",
-            "How often a number became text because the field is documented as text; null for none.",
+            "How often each field had a number that was converted to text, as documented; null for none.",
             "json",
         ),
         Column("service", "", "The service that was read: scheme, host and path; null in loads of version 0.1.0."),

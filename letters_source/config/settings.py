@@ -105,7 +105,9 @@ class Settings:
     proxy: Annotated[
         str | None, about("Proxy, such as http://host:3128; a user and a password go before the host.")
     ] = field(default=None, repr=False)
-    environment: Annotated[Environment | None, about("Section to prefer: demo or production.", "production")] = None
+    environment: Annotated[
+        Environment | None, about("Environment whose section comes first: demo or production.", "production")
+    ] = None
     account_id: Annotated[str | None, about("Account to request; by default the token's own.", "...")] = None
     ca_bundle: Annotated[
         str | None,
@@ -138,9 +140,9 @@ class Settings:
     allow_empty: Annotated[bool, about("Accept a listing that has lost all its rows since the last load.")] = False
     max_shrink: Annotated[float, about("Share of its rows that a listing may lose between loads.", ge=0, le=1)] = 0.5
     allow_shared_ids: Annotated[bool, about("Accept accounts that list the same ids.")] = False
-    allow_other_service: Annotated[bool, about("Accept another base_url than the last load's: the service moved.")] = (
-        False
-    )
+    allow_other_service: Annotated[
+        bool, about("Accept a base_url other than the last load's, if the service moved.")
+    ] = False
     lock_wait: Annotated[float, about("Seconds to wait for a lock on the destination.", ge=0)] = 0.0
     resume: Annotated[
         bool, about("Save pages while they are read, and after a crash continue with those that were saved.")

@@ -73,8 +73,12 @@ class ContactFilters:
     search: Annotated[str | None, about("Contacts that match this text.", "portland")] = None
     address_status: Annotated[Texts, about("Contacts with this status: Failed or Verified.", [*ADDRESS_STATUSES])] = ()
     last_mailed_status: Annotated[Texts, about("Contacts with this status, such as Mailed.", TWO_STATUSES)] = ()
-    last_mailed_from: Annotated[Day, about("Contacts last mailed from this day; set both.", date(2024, 1, 31))] = None
-    last_mailed_to: Annotated[Day, about("Contacts last mailed up to this day; set both.", date(2024, 2, 29))] = None
+    last_mailed_from: Annotated[
+        Day, about("Contacts last mailed on this day or later; needs last_mailed_to.", date(2024, 1, 31))
+    ] = None
+    last_mailed_to: Annotated[
+        Day, about("Contacts last mailed on this day or earlier; needs last_mailed_from.", date(2024, 2, 29))
+    ] = None
     tags: Annotated[Texts, about("Contacts with this label, by id or title.", [4, "office"])] = ()
     with_property_addresses: Annotated[bool | None, about("Include property addresses, or exclude them.")] = None
     is_return_address: Annotated[bool | None, about("Only return addresses, or no return addresses.")] = None

@@ -76,7 +76,7 @@ where listing = 'contacts'
           config:
             enabled: '{{ "contacts" in var("letters_parts", ["templates", "contacts"]) }}'
     - name: _dlt_load_id
-      description: The load that brought the row, _dlt_loads.load_id.
+      description: The load that wrote the row, _dlt_loads.load_id.
       data_type: text
       data_tests:
       - not_null:
@@ -89,7 +89,7 @@ where listing = 'contacts'
       description: When.
       data_type: timestamptz
     - name: _dlt_load_id
-      description: The load that brought the row, _dlt_loads.load_id.
+      description: The load that wrote the row, _dlt_loads.load_id.
       data_type: text
       data_tests:
       - not_null"""

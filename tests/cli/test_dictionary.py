@@ -45,18 +45,18 @@ camps: Camps, one row each.
   id            text    *              An "id".
   host          text         yes       Whose it is.
   size          bigint                 Small | large.
-  _dlt_load_id  text                   The load that brought the row, _dlt_loads.load_id.
+  _dlt_load_id  text                   The load that wrote the row, _dlt_loads.load_id.
 
 camps__tents: Tents.
   column        type    key  personal  meaning
   camp_id       text    *              The camp, camps.id.
   position      bigint  *              A camp's place, a\\b.
-  _dlt_load_id  text                   The load that brought the row, _dlt_loads.load_id.
+  _dlt_load_id  text                   The load that wrote the row, _dlt_loads.load_id.
 
 notes: What we noticed.
   column        type       key  personal  meaning
   seen_at       timestamp                 When.
-  _dlt_load_id  text                      The load that brought the row, _dlt_loads.load_id."""
+  _dlt_load_id  text                      The load that wrote the row, _dlt_loads.load_id."""
 
 MARKDOWN = """\
 ### camps
@@ -68,7 +68,7 @@ Camps, one row each.
 | `id` | text | * |  | An "id". |
 | `host` | text |  | yes | Whose it is. |
 | `size` | bigint |  |  | Small \\| large. |
-| `_dlt_load_id` | text |  |  | The load that brought the row, _dlt_loads.load_id. |
+| `_dlt_load_id` | text |  |  | The load that wrote the row, _dlt_loads.load_id. |
 
 ### notes
 
@@ -77,7 +77,7 @@ What we noticed.
 | column | type | key | personal | meaning |
 |---|---|---|---|---|
 | `seen_at` | timestamp |  |  | When. |
-| `_dlt_load_id` | text |  |  | The load that brought the row, _dlt_loads.load_id. |"""
+| `_dlt_load_id` | text |  |  | The load that wrote the row, _dlt_loads.load_id. |"""
 
 MERMAID = """\
 erDiagram
@@ -86,16 +86,16 @@ erDiagram
     text id PK "An 'id'."
     text host "Personal: Whose it is."
     bigint size "Small | large."
-    text _dlt_load_id "The load that brought the row, _dlt_loads.load_id."
+    text _dlt_load_id "The load that wrote the row, _dlt_loads.load_id."
   }
   camps__tents {
     text camp_id PK, FK "The camp, camps.id."
     bigint position PK "A camp's place, a\\b."
-    text _dlt_load_id "The load that brought the row, _dlt_loads.load_id."
+    text _dlt_load_id "The load that wrote the row, _dlt_loads.load_id."
   }
   notes {
     timestamp seen_at "When."
-    text _dlt_load_id "The load that brought the row, _dlt_loads.load_id."
+    text _dlt_load_id "The load that wrote the row, _dlt_loads.load_id."
   }"""
 
 UNDESCRIBED = """\
@@ -112,14 +112,14 @@ Table camps {
   id text [pk, note: 'An "id".']
   host text [note: 'Personal: Whose it is.']
   size bigint [not null, note: 'Small | large.']
-  _dlt_load_id text [not null, note: 'The load that brought the row, _dlt_loads.load_id.']
+  _dlt_load_id text [not null, note: 'The load that wrote the row, _dlt_loads.load_id.']
   Note: 'Camps, one row each.'
 }
 
 Table camps__tents {
   camp_id text [not null, note: 'The camp, camps.id.']
   position bigint [not null, note: 'A camp\\'s place, a\\\\b.']
-  _dlt_load_id text [not null, note: 'The load that brought the row, _dlt_loads.load_id.']
+  _dlt_load_id text [not null, note: 'The load that wrote the row, _dlt_loads.load_id.']
   indexes {
     (camp_id, position) [pk]
   }
@@ -128,7 +128,7 @@ Table camps__tents {
 
 Table notes {
   seen_at timestamp [note: 'When.']
-  _dlt_load_id text [not null, note: 'The load that brought the row, _dlt_loads.load_id.']
+  _dlt_load_id text [not null, note: 'The load that wrote the row, _dlt_loads.load_id.']
   Note: 'What we noticed.'
 }
 
