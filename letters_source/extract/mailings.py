@@ -21,6 +21,8 @@ from letters_source.tables import MAILINGS
 logger = logging.getLogger("letters_source")
 
 DAYS = ("last_mailed_from", "last_mailed_to")  # the filters of a date range
+# a log tells of years of mailings while they are read
+WINDOWS_PER_LINE = 100
 REMEDY = "set sources.letters.mailings to false, or another date_format"
 
 
@@ -145,11 +147,13 @@ def read_date_ranges(task: Task, start: date, end: date) -> Iterator[tuple[DateR
     check_days_honored(task)
     together, days = count_together(task, date_ranges), sum(each.days for each in date_ranges)
     mailed = loaded = 0
-    for dates in date_ranges:
+    for number, dates in enumerate(date_ranges, 1):
         rows, audit, count = read_date_range(task, dates)
         mailed, loaded = mailed + count, loaded + rows.rows.num_rows
         yield dates, rows, audit
         task.context.progress(task.name, 1, dates.days, days)
+        if number % WINDOWS_PER_LINE == 0:
+            logger.info("%s: %d of %s read", task.name, number, counted(len(date_ranges), "window"))
     check_days_whole(task, date_ranges, together, mailed)
     span = date_ranges[0].first, date_ranges[-1].last
     logger.info("%s: %s in %s from %s to %s", task.name, counted(loaded), counted(len(date_ranges), "window"), *span)

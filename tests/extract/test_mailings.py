@@ -327,6 +327,22 @@ def test_ranges_are_read_in_their_order_after_the_days_are_checked(caplog: pytes
     assert caplog.messages == ["mailings: 4 rows in 2 windows from 2024-02-25 to 2024-03-09"]
 
 
+def test_the_log_tells_of_many_windows_while_they_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    """After each hundred windows there is a line, before the one of all."""
+    caplog.set_level("INFO", "letters_source")
+    start = date(2024, 1, 1)
+    task = mailings(RowsInMemory({"": []}), mailings_window=1)
+    found = read_date_ranges(task, start, start + timedelta(days=203))
+    assert (len(list(found)), caplog.messages) == (
+        203,
+        [
+            "mailings: 100 of 203 windows read",
+            "mailings: 200 of 203 windows read",
+            "mailings: 0 rows in 203 windows from 2024-01-01 to 2024-07-21",
+        ],
+    )
+
+
 def test_ranges_that_lack_contacts_are_an_error_after_the_last_one() -> None:
     """Ranges with half as many contacts as all days at once are refused once the last of them was read."""
     service = RowsInMemory({"": [], mailed(WEEKS[0].first, WEEKS[0].last): "a", mailed(FEBRUARY, MARCH): "ab"})
