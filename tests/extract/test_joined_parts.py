@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -43,8 +44,8 @@ def contacts(service: RowsInMemory, folder: str, **settings: Any) -> Task:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    """A folder for parts, which does not exist yet."""
-    return str(tmp_path / "parts")
+    """A folder for parts."""
+    return str(tmp_path)
 
 
 @pytest.fixture
@@ -63,6 +64,20 @@ def read_apart(service: RowsInMemory, folder: str, places: Sequence[int] = (0, 1
     service.asked.clear()
 
 
+@pytest.fixture(scope="module")
+def read_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all parts of the contacts."""
+    folder = tmp_path_factory.mktemp("parts")
+    read_apart(RowsInMemory({"": list(IDS)}), str(folder))
+    return folder
+
+
+@pytest.fixture
+def read_folder(read_once: Path, folder: str) -> str:
+    """A copy of all parts of the contacts, which tests may change."""
+    return str(copytree(read_once, folder, dirs_exist_ok=True))
+
+
 def load(
     service: RowsInMemory, folder: str, audits: Sequence[Audit] = (), **settings: Any
 ) -> tuple[dict[str, str | None], tuple[Any, ...]]:
@@ -79,10 +94,9 @@ def load(
     return cities, tuple(figures.values())
 
 
-def test_parts_of_a_listing_that_stays_are_the_listing(service: RowsInMemory, folder: str) -> None:
+def test_parts_of_a_listing_that_stays_are_the_listing(service: RowsInMemory, read_folder: str) -> None:
     """All rows come in the order of the listing, and only its front is read again."""
-    read_apart(service, folder)
-    cities, figures = load(service, folder)
+    cities, figures = load(service, read_folder)
     assert list(cities) == IDS
     assert figures == ("stable", 200, 200, 200, 0, 8, 8, 40)
     assert service.windows == [(0, 40)]
@@ -140,26 +154,24 @@ def test_a_folder_without_any_plan_is_refused(service: RowsInMemory, folder: str
     assert caught.value.key == "sources.letters.parts"
 
 
-def test_rows_of_a_part_that_cannot_be_read_stop_the_load(service: RowsInMemory, folder: str) -> None:
+def test_rows_of_a_part_that_cannot_be_read_stop_the_load(service: RowsInMemory, read_folder: str) -> None:
     """A part whose figures can be read, but not its rows, is an error that names the file."""
-    read_apart(service, folder)
-    [stored] = Path(folder).rglob("0001.parquet")
+    [stored] = Path(read_folder).rglob("0001.parquet")
     content = bytearray(stored.read_bytes())
     # the first page of ids; the figures are at the end of the file
     content[4:60] = b"\xff" * 56
     stored.write_bytes(content)
     with pytest.raises(LoadFailed) as caught:
-        load(service, folder)
+        load(service, read_folder)
     told = str(caught.value)
     assert told.startswith(f"{stored} cannot be read: ")
     assert told.endswith("; load again, or read this part again if it is damaged.")
 
 
-def test_parts_do_not_prove_a_listing_exact(service: RowsInMemory, folder: str) -> None:
+def test_parts_do_not_prove_a_listing_exact(service: RowsInMemory, read_once: Path) -> None:
     """A load of parts is refused if the settings ask for proof exact."""
-    read_apart(service, folder)
     with pytest.raises(SettingsError, match=r"^contacts: parts cannot be proven exact: ") as caught:
-        planned_parts(contacts(service, folder, proof="exact"))
+        planned_parts(contacts(service, str(read_once), proof="exact"))
     assert (caught.value.key, service.asked) == ("sources.letters.proof", [])
 
 
@@ -199,30 +211,27 @@ def test_a_listing_that_cannot_be_linked_is_refused(folder: str) -> None:
     assert caught.value.reason == "its rows shifted faster than overlapping pages could follow"
 
 
-def test_a_front_that_the_service_refuses_proves_nothing(service: RowsInMemory, folder: str) -> None:
+def test_a_front_that_the_service_refuses_proves_nothing(service: RowsInMemory, read_folder: str) -> None:
     """If the service refuses what is still missing, its message is the reason why the listing is incomplete."""
-    read_apart(service, folder)
     service.listed[""] = ServiceRejected("contacts page 0: refused", status=400)
     with pytest.raises(IncompleteListing) as caught:
-        load(service, folder)
+        load(service, read_folder)
     assert (caught.value.reason, caught.value.received) == ("contacts page 0: refused", 200)
 
 
-def test_a_listing_that_shrank_is_refused_before_any_row(service: RowsInMemory, folder: str) -> None:
+def test_a_listing_that_shrank_is_refused_before_any_row(service: RowsInMemory, read_folder: str) -> None:
     """Parts are compared with the last load as a whole listing is."""
-    read_apart(service, folder)
     audits = [audit_with(rows_yielded=1_000)]
-    planned = planned_parts(contacts(service, folder))
+    planned = planned_parts(contacts(service, read_folder))
     assert planned
     with pytest.raises(ListingShrank):
         next(read_parts(*planned, audits))
-    assert len(load(service, folder, audits, max_shrink=1.0)[0]) == 200
+    assert len(load(service, read_folder, audits, max_shrink=1.0)[0]) == 200
 
 
-def test_the_outcome_of_parts_adds_up_what_they_took(service: RowsInMemory, folder: str) -> None:
+def test_the_outcome_of_parts_adds_up_what_they_took(service: RowsInMemory, read_folder: str) -> None:
     """Rows and requests are those of all parts, and reading began with the first of them."""
-    read_apart(service, folder)
-    planned = planned_parts(contacts(service, folder))
+    planned = planned_parts(contacts(service, read_folder))
     assert planned
     outcome, files = judge_parts(*planned)
     front, *others = outcome.parts

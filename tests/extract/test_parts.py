@@ -41,6 +41,15 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path / "parts")
 
 
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The file of a part."""
+    folder = str(tmp_path_factory.mktemp("parts"))
+    plan = store_plan(contacts(), folder, 3)
+    write_part(contacts(), folder, 0)
+    return Parts.of(contacts(), folder).read(f"{folder}/contacts/{plan.number}/0000.parquet")
+
+
 def files_in(folder: str) -> list[str]:
     """The files in a folder."""
     return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*") if path.is_file())
@@ -240,12 +249,10 @@ def cut_short(path: str) -> None:
 
 
 @pytest.mark.parametrize("damage", [without_metadata, without_schema, with_other_figures, cut_short])
-def test_a_damaged_part_is_named(folder: str, damage: Callable[[str], None]) -> None:
+def test_a_damaged_part_is_named(tmp_path: Path, stored: bytes, damage: Callable[[str], None]) -> None:
     """A file without readable figures is no part."""
-    plan = store_plan(contacts(), folder, 3)
-    write_part(contacts(), folder, 0)
-    parts = Parts.of(contacts(), folder)
-    path = parts.file_of(plan, "0000")
+    parts, path = Parts.of(contacts(), str(tmp_path)), f"{tmp_path}/0000.parquet"
+    Path(path).write_bytes(stored)
     assert isinstance(part_in(parts, path), Part)
     damage(path)
     with pytest.raises(UnusableFile) as caught:
@@ -263,16 +270,11 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert str(caught.value).endswith("; try again, or set sources.letters.parts to another folder.")
 
 
-def test_a_part_with_a_damaged_footer_is_named(folder: str) -> None:
+def test_a_part_with_a_damaged_footer_is_named(tmp_path: Path, stored: bytes) -> None:
     """A file whose footer Arrow cannot read is an error that names it and what to do."""
-    plan = store_plan(contacts(), folder, 3)
-    write_part(contacts(), folder, 0)
-    parts = Parts.of(contacts(), folder)
-    path = parts.file_of(plan, "0000")
-    content = bytearray(Path(path).read_bytes())
-    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    content[footer : footer + 20] = b"\xff" * 20
-    Path(path).write_bytes(content)
+    parts, path = Parts.of(contacts(), str(tmp_path)), f"{tmp_path}/0000.parquet"
+    footer = len(stored) - 8 - int.from_bytes(stored[-8:-4], "little")
+    Path(path).write_bytes(stored[:footer] + b"\xff" * 20 + stored[footer + 20 :])
     message = rf"^{path} cannot be read: .+; load again, or read this part again if it is damaged\.$"
     with pytest.raises(LoadFailed, match=message):
         part_in(parts, path)

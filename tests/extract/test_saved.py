@@ -4,6 +4,7 @@ import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,41 @@ def stop(request: int) -> None:
         raise Stopped
 
 
-@pytest.fixture
-def loads(tmp_path: Path) -> Loads:
-    """Loads of 305 contacts."""
-    folder = tmp_path / "pipeline"
+def begin(folder: Path) -> Loads:
+    """Begin anew in a working folder, without a file of saved windows."""
+    loads = Loads(folder)
+    loads.file.unlink(missing_ok=True)
+    return loads
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder, which loads leave empty."""
+    folder = tmp_path_factory.mktemp("loads") / "pipeline"
     folder.mkdir()
-    return Loads(folder)
+    return folder
+
+
+@pytest.fixture
+def loads(folder: Path) -> Loads:
+    """Loads of 305 contacts, without a file of saved windows."""
+    return begin(folder)
+
+
+@pytest.fixture(scope="module")
+def stopped(folder: Path) -> bytes:
+    """The file of a load that was stopped."""
+    loads = begin(folder)
+    assert loads.stop() == saved_windows()
+    return loads.file.read_bytes()
+
+
+@pytest.fixture
+def continued(folder: Path, stopped: bytes) -> Loads:
+    """Loads that find the file of a load that was stopped."""
+    loads = begin(folder)
+    loads.file.write_bytes(stopped)
+    return loads
 
 
 def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -87,21 +117,26 @@ def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [line.rpartition(" using saved ones: ")[2] for line in caplog.messages if "using saved ones" in line]
 
 
-def whole(loads: Loads) -> list[Window]:
-    """The windows that a load requests which saves nothing."""
-    loads.settings["resume"] = False
-    loads.load()
-    loads.settings["resume"] = True
-    return loads.windows
+@cache
+def whole(rows: int = ROWS, size: int = SIZE) -> tuple[Window, ...]:
+    """The windows that a load requests which saves nothing, by the number of rows and the page size."""
+    service = RowsInMemory({"": [str(row) for row in range(rows)]})
+    list(read_listing(task_from(service, page_size=size), None, [CHANGING]))
+    return tuple(Window(*window) for window in service.windows)
+
+
+def saved_windows() -> list[Window]:
+    """The windows that a load saves until it is stopped."""
+    return list(whole()[2 : STOPPED_AT - 1])
 
 
 def test_a_stopped_load_continues_with_what_is_missing(loads: Loads, caplog: pytest.LogCaptureFixture) -> None:
     """A sample of the saved windows, both ends, the missing windows and the front are read; every row is loaded."""
-    first, last, *windows, front = whole(loads)
+    first, last, *windows, front = whole()
     began = datetime.now(UTC)
     saved = loads.stop()
     stopped = datetime.now(UTC)
-    assert saved == windows[: STOPPED_AT - 3]
+    assert saved == saved_windows()
     with caplog.at_level("INFO"):
         ids, audit = loads.load()
     assert loads.windows == [*sample(saved), first, last, *windows[len(saved) :], front]
@@ -113,7 +148,7 @@ def test_a_stopped_load_continues_with_what_is_missing(loads: Loads, caplog: pyt
 
 def test_windows_of_a_listing_that_was_refused_are_used(loads: Loads, caplog: pytest.LogCaptureFixture) -> None:
     """A load that is repeated after `ListingShrank`, with another setting, reads the sample, the ends and the front."""
-    first, last, *windows, front = whole(loads)
+    first, last, *windows, front = whole()
     loads.audits = [audit_with(rows_yielded=1_000, verdict="continuous")]
     with pytest.raises(ListingShrank):
         loads.load()
@@ -170,61 +205,58 @@ def write_other_version(loads: Loads) -> None:
     ],
 )
 def test_all_is_read_again_where_saved_windows_may_be_wrong(
-    loads: Loads, change: Callable[[Loads], None], told: Sequence[str], caplog: pytest.LogCaptureFixture
+    continued: Loads, change: Callable[[Loads], None], told: Sequence[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a change of the listing, the settings or the file, all windows are read again, and reading begins anew."""
-    saved = loads.stop()
-    change(loads)
-    requested = whole(loads)
+    change(continued)
     began = datetime.now(UTC)
     with caplog.at_level("INFO"):
-        ids, audit = loads.load()
+        ids, audit = continued.load()
     # the first window of the sample shows it
-    sampled = sample(saved)[:1] if told == ["the listing changed since"] else []
-    assert loads.windows == [*sampled, *requested]
-    assert len(ids) == len(set(ids)) == len(loads.rows)
+    sampled = sample(saved_windows())[:1] if told == ["the listing changed since"] else []
+    assert continued.windows == [*sampled, *whole(len(continued.rows), continued.settings["page_size"])]
+    assert len(ids) == len(set(ids)) == len(continued.rows)
     assert reasons(caplog) == told
     assert audit["started_at"] >= began
 
 
 def test_a_listing_that_changes_while_the_rest_is_read_is_read_again(
-    loads: Loads, caplog: pytest.LogCaptureFixture
+    continued: Loads, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A row that comes after the sample was read again makes all windows be read again."""
-    saved = loads.stop()
 
     def grow(request: int) -> None:
-        if request == len(sample(saved)) + 3:
-            loads.rows.insert(0, "new")
+        if request == len(sample(saved_windows())) + 3:
+            continued.rows.insert(0, "new")
 
     with caplog.at_level("INFO"):
-        ids, _ = loads.load(grow)
-    assert sorted(ids) == sorted(str(row) for row in loads.rows)
+        ids, _ = continued.load(grow)
+    assert sorted(ids) == sorted(str(row) for row in continued.rows)
     assert reasons(caplog) == ["the listing changed while the rest was read"]
 
 
-def test_windows_that_are_saved_anew_replace_those_before(loads: Loads, caplog: pytest.LogCaptureFixture) -> None:
+def test_windows_that_are_saved_anew_replace_those_before(continued: Loads, caplog: pytest.LogCaptureFixture) -> None:
     """A load that reads all windows again, and is stopped as well, is continued without the windows before it."""
-    loads.stop()
-    change_row(loads)
+    change_row(continued)
     with caplog.at_level("INFO"):
-        loads.stop()
-        ids, _ = loads.load()
+        continued.stop()
+        ids, _ = continued.load()
     assert len(ids) == ROWS
     assert reasons(caplog) == ["the listing changed since"]
     assert caplog.messages[1] == "contacts: continued with 8 pages saved by an earlier load"
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_damaged_record_at_the_end_is_cut_off(loads: Loads, caplog: pytest.LogCaptureFixture, *, cut: bool) -> None:
+def test_a_damaged_record_at_the_end_is_cut_off(
+    continued: Loads, caplog: pytest.LogCaptureFixture, *, cut: bool
+) -> None:
     """A load continues with the windows before a record that is cut short or damaged, and saves new ones there."""
-    loads.stop()
-    content = loads.file.read_bytes()
-    loads.file.write_bytes(content[:-1] if cut else content[:-1] + bytes([content[-1] ^ 1]))
+    content = continued.file.read_bytes()
+    continued.file.write_bytes(content[:-1] if cut else content[:-1] + bytes([content[-1] ^ 1]))
     with caplog.at_level("INFO"):
-        ids, _ = loads.load()
-        again, _ = loads.load()
-    assert sorted(ids) == sorted(again) == loads.rows
+        ids, _ = continued.load()
+        again, _ = continued.load()
+    assert sorted(ids) == sorted(again) == continued.rows
     assert [line for line in caplog.messages if "continued" in line] == [
         "contacts: continued with 8 pages saved by an earlier load",
         "contacts: continued with 14 pages saved by an earlier load",
@@ -233,9 +265,9 @@ def test_a_damaged_record_at_the_end_is_cut_off(loads: Loads, caplog: pytest.Log
 
 def test_rows_without_an_id_are_not_saved(loads: Loads, caplog: pytest.LogCaptureFixture) -> None:
     """A window with a row without an id, whose text may be personal, is read again by the load that continues."""
-    first, last, *windows, front = whole(loads)
+    first, last, *windows, front = whole()
     loads.rows[40] = {"city": "Bend"}
-    assert loads.stop() == windows[:9]
+    assert loads.stop() == saved_windows()
     assert b"Bend" not in loads.file.read_bytes()
     with caplog.at_level("INFO"):
         ids, _ = loads.load()
