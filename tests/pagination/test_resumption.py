@@ -154,9 +154,9 @@ def test_a_listing_whose_sample_is_refused_is_read_again() -> None:
 
 def test_saved_windows_outside_the_sample_are_not_requested_again() -> None:
     """A continued load requests what a whole one does, without the saved windows, and a sample of these."""
-    whole, killed = load(pages=40), load(pages=40)
+    whole, killed = load(pages=24), load(pages=24)
     walk_listing(ConcurrentReader(whole.service, 4, whole.rng).read, "contacts")
-    killed.kill(35)
+    killed.kill(21)
     rows = killed.resume()
     assert (len(rows), set(rows)) == (killed.scenario.rows, set(killed.service.rows))
     saved, sampled = len(killed.readings), len(sample(killed.readings))
