@@ -23,14 +23,11 @@
 Messages never hold a token, a row or a response body.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-QUOTING = {"DataError", "IntegrityError"}
-"""Errors of databases (PEP 249) whose text quotes the value that they are about."""
-DUCKDB_KIND = re.compile(r"^(?:[A-Za-z]+ )+Error: ")
-"""The kind of error that DuckDB puts before its text."""
+from letters_source.wording import counted
+
 INTERRUPTED = 130
 """The exit code of an interrupted command: 128 and the number of SIGINT."""
 INTERRUPTION = "interrupted; if tables were being written, run the load again"
@@ -242,41 +239,3 @@ class UndocumentedFields(ServiceError):
             f"{listing}: fields that are not documented, or have values that do not fit: {found}; nothing was loaded. "
             "Add the names to sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
         )
-
-
-def counted(number: int, noun: str = "row") -> str:
-    """Return a number with its noun, in the plural unless the number is 1."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def page_title(listing: str, page: int) -> str:
-    """Return the name of a page in messages."""
-    return f"{listing} page {page}"
-
-
-def causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes, the outermost first."""
-    current: BaseException | None = error
-    while current:
-        yield current
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-
-
-def root_cause(error: BaseException) -> BaseException:
-    """Return the error that came first."""
-    return list(causes(error))[-1]
-
-
-def reason(error: BaseException) -> str:
-    """Return the first line of an error, or its type where the text is empty or could quote a value of a row."""
-    kind, module = type(error).__name__, type(error).__module__
-    if constraint := getattr(getattr(error, "diag", None), "constraint_name", None):
-        kind = f"{kind} ({constraint})"
-    quotes = QUOTING.intersection(base.__name__ for base in type(error).__mro__)
-    words = "" if quotes else without_advice(DUCKDB_KIND.sub("", str(error).strip()))
-    return f"{'PostgreSQL: ' if module.startswith('psycopg2') else ''}{words or kind}"
-
-
-def without_advice(words: str) -> str:
-    """Return the first line of a message, up to where DuckDB begins to give advice."""
-    return words.partition("\n")[0].partition(" See also ")[0].partition(". However, ")[0].rstrip(".")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from letters_source.errors import INTERRUPTED, INTERRUPTION, reason
+from letters_source.errors import INTERRUPTED, INTERRUPTION
 from letters_source.tables import LISTING_AUDIT, Column, ColumnKind, WriteMode
+from letters_source.wording import reason
 
 JSON_TYPES: Mapping[ColumnKind, Any] = {
     "text": str,

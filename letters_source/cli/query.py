@@ -10,8 +10,9 @@ from typing import Literal
 import duckdb
 from click import echo
 
-from letters_source.errors import SettingsError, reason
+from letters_source.errors import SettingsError
 from letters_source.report.dataset import open_tables
+from letters_source.wording import reason
 
 QueryForm = Literal["table", "csv", "json"]
 MOST_ROWS_SHOWN = 40

@@ -13,9 +13,10 @@ from letters_source.destination.kinds import duckdb_file
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.sql import SqlClient
 from letters_source.destination.verify import Audits, Finding, find_rejected, find_repeated, find_rows
-from letters_source.errors import LoadFailed, counted
+from letters_source.errors import LoadFailed
 from letters_source.source import is_wanted
 from letters_source.tables import DATASET, LISTING_AUDIT, TABLES, Table, tables_of
+from letters_source.wording import counted
 
 TABLE_NAME = "dagster/table_name"
 BY_NAME = {table.name: table for table in TABLES}

@@ -13,7 +13,8 @@ import pyarrow as pa
 from letters_source.decode.columns import DEEPEST, DoesNotFit, read_structs, row_type
 from letters_source.decode.row_schema import Notes, to_batch
 from letters_source.decode.undocumented import read_rows
-from letters_source.errors import MalformedResponse, page_title
+from letters_source.errors import MalformedResponse
+from letters_source.wording import page_title
 
 T = TypeVar("T")
 

@@ -13,8 +13,9 @@ from letters_source.destination.local_files import check_duckdb
 from letters_source.destination.locking import one_at_a_time
 from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
 from letters_source.destination.sql import fetch_rows, literal
-from letters_source.errors import LoadFailed, reason
+from letters_source.errors import LoadFailed
 from letters_source.tables import DATASET, LISTING_AUDIT
+from letters_source.wording import reason
 
 
 def own_pipeline(to: Path | str, account: str, accounts: Sequence[str]) -> dlt.Pipeline:

@@ -10,7 +10,8 @@ from dlt.common.configuration.exceptions import ConfigurationException
 from dlt.common.destination.exceptions import DestinationException
 from dlt.pipeline.exceptions import PipelineStepFailed
 
-from letters_source.errors import LettersError, LoadFailed, causes, reason, root_cause
+from letters_source.errors import LettersError, LoadFailed
+from letters_source.wording import causes, reason, root_cause
 
 FOREIGN = (PipelineStepFailed, DestinationException, ConfigurationException, duckdb.Error, pa.ArrowException)
 """Errors of dlt and of the engines that read tables."""

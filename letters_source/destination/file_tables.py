@@ -18,8 +18,9 @@ from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from pyarrow.parquet import read_table
 
 from letters_source.destination.sql import literal
-from letters_source.errors import LoadFailed, reason
+from letters_source.errors import LoadFailed
 from letters_source.tables import LISTING_AUDIT, REJECTED_ROWS
+from letters_source.wording import reason
 
 if TYPE_CHECKING:
     from dlt.destinations.impl.filesystem.filesystem import FilesystemClient

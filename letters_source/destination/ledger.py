@@ -19,9 +19,9 @@ from letters_source.config.providers import readable_files
 from letters_source.destination.audits import opened
 from letters_source.destination.kinds import kind_of, shown_place
 from letters_source.destination.pipeline import unusable_directory
-from letters_source.errors import reason
 from letters_source.results import Listing, LoadResult, Result, Run, failure_of, run_of
 from letters_source.tables import LISTING_AUDIT
+from letters_source.wording import reason
 
 logger = logging.getLogger("letters_source")
 

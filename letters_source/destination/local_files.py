@@ -8,8 +8,9 @@ from typing import Literal
 
 import duckdb
 
-from letters_source.errors import DestinationError, DestinationInUse, reason
+from letters_source.errors import DestinationError, DestinationInUse
 from letters_source.tables import TABLES
+from letters_source.wording import reason
 
 Format = Literal["parquet", "delta", "iceberg"]
 LAKE_FOLDERS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}

@@ -20,8 +20,9 @@ from letters_source.destination.kinds import engine, local_folder, table_format
 from letters_source.destination.pipeline import unusable_directory
 from letters_source.destination.preflight import check_destination
 from letters_source.destination.sql import fetch_rows
-from letters_source.errors import DestinationError, DestinationInUse, LoadFailed, causes, without_advice
+from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
 from letters_source.telemetry import PHASES
+from letters_source.wording import causes, without_advice
 
 T = TypeVar("T")
 PROCESS = RLock()

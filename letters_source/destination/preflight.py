@@ -26,7 +26,8 @@ from letters_source.destination.kinds import (
 )
 from letters_source.destination.local_files import check_duckdb, check_folder, check_format, check_space, check_spelling
 from letters_source.destination.sql import fetch_rows
-from letters_source.errors import DestinationError, DestinationUnreachable, reason, root_cause
+from letters_source.errors import DestinationError, DestinationUnreachable
+from letters_source.wording import reason, root_cause
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
 # foreign keys that change other tables when rows of a dataset are deleted: cascade, set null, set default

@@ -12,7 +12,8 @@ from letters_source.destination.kinds import duckdb_file, is_duckdb
 from letters_source.destination.local_files import check_writable, discard_duckdb, logs_of
 from letters_source.destination.pipeline import RESERVED, catalog_of
 from letters_source.destination.sql import fetch_rows, literal
-from letters_source.errors import DestinationError, LoadFailed, reason
+from letters_source.errors import DestinationError, LoadFailed
+from letters_source.wording import reason
 
 COPY = "letters_source_copy"
 """DuckDB's name for the attached copy."""

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from letters_source.destination.sql import SqlClient, fetch_rows
-from letters_source.errors import LoadFailed, counted
+from letters_source.errors import LoadFailed
 from letters_source.results import Audit
 from letters_source.service.listings import LISTINGS
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, REJECTED_ROWS, VALID_TO, Table, tables_of
+from letters_source.wording import counted
 
 Audits = Collection[Audit]
 

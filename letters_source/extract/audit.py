@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from letters_source.decode.row_schema import OTHERS, Notes
-from letters_source.errors import UndocumentedFields, counted
+from letters_source.errors import UndocumentedFields
 from letters_source.extract.task import TableRows, Task
 from letters_source.pagination.verdicts import Verdict
 from letters_source.results import Audit
 from letters_source.service.listings import given
 from letters_source.service.network import service_of
 from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE, tables_of
+from letters_source.wording import counted
 
 logger = logging.getLogger("letters_source")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from letters_source.config.messages import wrong
-from letters_source.errors import ServiceError, ServiceRejected, ServiceUnreachable, counted
+from letters_source.errors import ServiceError, ServiceRejected, ServiceUnreachable
 from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
 from letters_source.extract.probe import count_listing
@@ -17,6 +17,7 @@ from letters_source.extract.task import TableRows, Task
 from letters_source.results import Audit
 from letters_source.service.listings import LONG_AGO
 from letters_source.tables import MAILINGS
+from letters_source.wording import counted
 
 logger = logging.getLogger("letters_source")
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from letters_source.decode.row_schema import Notes, row_schema, to_counter
-from letters_source.errors import LoadFailed, SettingsError, UnusableFile, reason
+from letters_source.errors import LoadFailed, SettingsError, UnusableFile
 from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
 from letters_source.extract.task import ListingRows, Task, selection_text
@@ -35,6 +35,7 @@ from letters_source.pagination.walk import begin_walk
 from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
 from letters_source.service.listings import LISTINGS, SECTION
 from letters_source.tables import REJECTED_ROWS, tables_of
+from letters_source.wording import reason
 
 T = TypeVar("T")
 METADATA = b"letters"

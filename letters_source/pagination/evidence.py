@@ -6,9 +6,9 @@ from itertools import pairwise, product
 
 import pyarrow as pa
 
-from letters_source.errors import counted
 from letters_source.pagination.readings import NUL, Reading, Window
 from letters_source.pagination.windows import LEAST_OVERLAP, Overlap, compare, example
+from letters_source.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

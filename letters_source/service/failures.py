@@ -13,9 +13,9 @@ import requests
 from requests.utils import should_bypass_proxies
 from urllib3.exceptions import NewConnectionError, ProxyError, ReadTimeoutError
 
-from letters_source.errors import causes
 from letters_source.service.network import Network
 from letters_source.service.responses import ADVICE, RETRIED, Again
+from letters_source.wording import causes
 
 E = TypeVar("E", bound=BaseException)
 

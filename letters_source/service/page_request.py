@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
-from letters_source.errors import page_title
 from letters_source.service.listings import Listing
+from letters_source.wording import page_title
 
 T = TypeVar("T")
 Decode = Callable[[bytes, str, int], T]

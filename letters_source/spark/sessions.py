@@ -3,7 +3,8 @@
 from uuid import uuid4
 
 from letters_source.config.installation import importing_extra
-from letters_source.errors import SettingsError, reason
+from letters_source.errors import SettingsError
+from letters_source.wording import reason
 
 with importing_extra("spark"):
     from py4j.protocol import Py4JJavaError

@@ -18,8 +18,8 @@ from letters_source.errors import (
     LoadFailed,
     ServiceUnreachable,
     SettingsError,
-    reason,
 )
+from letters_source.wording import reason
 
 
 @pytest.mark.parametrize(

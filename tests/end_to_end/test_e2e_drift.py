@@ -12,7 +12,7 @@ from holdings import held_tables
 from worlds import Begin, World
 
 from letters_source import IncompleteListing, letters
-from letters_source.errors import causes
+from letters_source.wording import causes
 from programmable_emulator import Behavior, Drift, Emulator
 
 # where rows enter at one end the recheck is enough; where they enter anywhere the certificate is asked for

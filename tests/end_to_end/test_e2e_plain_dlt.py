@@ -18,7 +18,7 @@ from holdings import LISTED, change, held_tables, query, read_tables, table_name
 from worlds import Begin, World
 
 from letters_source import IncompleteListing, SettingsError, letters, run
-from letters_source.errors import causes
+from letters_source.wording import causes
 from programmable_emulator import Behavior, Emulator
 
 CONTACT_RESOURCES = {"contacts", "contacts__contact_labels", "contacts__rejected_rows", "contacts__listing_audit"}

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from letters_source.config.settings import Settings
-from letters_source.errors import ListingShrank, counted
+from letters_source.errors import ListingShrank
 from letters_source.extract.listing import check_shrinking, rows_before
 from letters_source.extract.task import Task
 from letters_source.service.listings import ContactFilters
+from letters_source.wording import counted
 from tasks import audit_with, contacts_task
 
 
