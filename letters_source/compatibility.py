@@ -56,8 +56,8 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
     if held != wanted:
         before, now = difference(held, wanted), difference(wanted, held)
         raise SettingsError(
-            f"{task.name}: the dataset {dataset} was loaded {before}, and this load is {now}; "
-            "to keep both, choose another dataset.",
+            f"{task.name}: the dataset {dataset} was loaded {before}, and this load is {now}",
+            advice="to keep both, choose another $dataset.",
             key="dataset",
         )
 
@@ -68,9 +68,9 @@ def check_same_service(client: SqlClient | None, dataset: str, task: Task, audit
     wanted = service_of(task.settings.base_url)
     if held not in (None, wanted) and not task.settings.allow_other_service:
         raise SettingsError(
-            f"{task.name}: the dataset {dataset} was loaded from {held}, and base_url is {wanted}. Check base_url; to "
-            f"keep both, choose another dataset; if the service moved, set "
-            f"{SECTION}.allow_other_service to true for one load, which replaces the current rows.",
+            f"{task.name}: the dataset {dataset} was loaded from {held}, and base_url is {wanted}.",
+            advice="Check base_url; to keep both, choose another $dataset; if the service moved, turn on "
+            "$allow_other_service for one load, which replaces the current rows.",
             key=f"{SECTION}.base_url",
         )
 
@@ -90,8 +90,9 @@ def check_new_account(pipeline: dlt.Pipeline, task: Task) -> None:
             former = finished_audits(client, task.name)
         if former and former[0]["account_id"] == account:
             raise SettingsError(
-                f"{task.name}: the account {account} is in the dataset {DATASET}; to continue it there, load this "
-                f"account alone with dataset {DATASET}; to load it into {dataset}, remove {DATASET} first.",
+                f"{task.name}: the account {account} is in the dataset {DATASET}",
+                advice=f"to continue it there, load this account alone with $dataset {DATASET}; "
+                f"to load it into {dataset}, remove {DATASET} first.",
                 key="dataset",
             )
     if not task.settings.allow_shared_ids:
@@ -121,7 +122,8 @@ def check_account(client: SqlClient | None, dataset: str, task: Task) -> None:
             held, wanted = (name or "the token's own" for name in (audit["account_id"], task.filters.account_id))
             raise SettingsError(
                 f"{task.name}: the dataset {dataset} holds {other} of the account {held}, and this load "
-                f"is for {wanted}; to keep both, choose another dataset.",
+                f"is for {wanted}",
+                advice="to keep both, choose another $dataset.",
                 key="dataset",
             )
 
@@ -149,14 +151,16 @@ def check_tables(client: SqlClient | None, dataset: str, task: Task) -> None:
     for table, columns in held.items():
         if columns and LOAD_ID.name not in columns:
             raise SettingsError(
-                f"the dataset {dataset} holds a table {table.name} that is not from a load; choose another dataset.",
+                f"the dataset {dataset} holds a table {table.name} that is not from a load",
+                advice="choose another $dataset.",
                 key="dataset",
             )
     is_versioned = task.settings.mode != "replace"
     if any(held[table] and (ROW_HASH.name in held[table]) != is_versioned for table in tables_of(task.name)):
         raise SettingsError(
             f"{task.name}: the dataset {dataset} holds tables of another mode than {task.settings.mode}, "
-            "from an unfinished load or another program; load in that mode, or choose another dataset.",
+            "from an unfinished load or another program",
+            advice="load in that mode, or choose another $dataset.",
             key="dataset",
         )
 

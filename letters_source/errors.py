@@ -24,7 +24,8 @@ Messages never hold a token, a row or a response body.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from string import Template
+from typing import Any, ClassVar, Self
 
 from letters_source.wording import counted
 
@@ -33,14 +34,39 @@ INTERRUPTED = 130
 INTERRUPTION = "interrupted; if tables were being written, run the load again"
 
 
+class Names(dict[str, str]):
+    """What messages call the arguments and settings to change; by default, settings by their full names."""
+
+    def __missing__(self, name: str) -> str:
+        return f"sources.letters.{name}"
+
+
+ARGUMENTS = Names(
+    dataset="dataset", destination="destination", to="path", source="path", page="HTML file", publish="file for readers"
+)
+"""The arguments of functions. The command has options with the same keys, and gives their names instead."""
+
+
 class LettersError(Exception):
     """Root of every error this package raises.
 
-    `exit_code` is the exit code of the command; `may_pass` tells whether a retry in a few minutes may succeed.
+    `exit_code` is the exit code of the command; `may_pass` tells whether a retry in a few minutes may succeed. The
+    message is `what` went wrong and `advice`, in which `$max_walks` or `$dataset` is a setting or an argument.
     """
 
     exit_code: ClassVar[int] = 1
     may_pass: ClassVar[bool] = False
+
+    def __init__(self, what: str, *, advice: str = "") -> None:
+        self.what, self.advice = what, advice
+        super().__init__(self.worded())
+
+    def worded(self, names: Names = ARGUMENTS, *, before: str = "") -> str:
+        """Return the message with other names, and words `before` the advice."""
+        if not self.advice:
+            return self.what
+        end = " " if self.what.endswith(".") else "; "
+        return f"{self.what}{end}{before}{Template(self.advice).safe_substitute(names)}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let processes hand errors on, with their message and attributes; constructors take other arguments."""
@@ -56,9 +82,14 @@ class SettingsError(LettersError):
 
     exit_code = 2
 
-    def __init__(self, message: str, *, key: str | None = None, problem: str = "") -> None:
+    def __init__(self, what: str, *, advice: str = "", key: str | None = None, problem: str = "") -> None:
         self.key, self.problem = key, problem
-        super().__init__(message)
+        super().__init__(what, advice=advice)
+
+    @classmethod
+    def about(cls, key: str, problem: str, advice: str = "") -> Self:
+        """Return the error of a value, which the message calls by its key."""
+        return cls(f"{key} {problem}{'' if advice else '.'}", advice=advice, key=key, problem=problem)
 
 
 class DestinationError(SettingsError):
@@ -68,12 +99,12 @@ class DestinationError(SettingsError):
 class UnusableFile(SettingsError):
     """A file is missing, damaged, or cannot be read or written; `file` is its path."""
 
-    def __init__(self, message: str, *, file: str) -> None:
+    def __init__(self, what: str, *, advice: str = "", file: str) -> None:
         self.file = file
-        super().__init__(message)
+        super().__init__(what, advice=advice)
 
 
-LOAD_LATER = "load again when it has ended, or set sources.letters.lock_wait to the seconds to wait."
+LOAD_LATER = "load again when it has ended, or set $lock_wait to the seconds to wait."
 
 
 class DestinationInUse(LettersError):
@@ -82,8 +113,8 @@ class DestinationInUse(LettersError):
     exit_code = 6
     may_pass = True
 
-    def __init__(self, what: str, more: str = "", *, advice: str = LOAD_LATER) -> None:
-        super().__init__(f"{what}; {advice}{more}")
+    def __init__(self, what: str, *, advice: str = LOAD_LATER) -> None:
+        super().__init__(what, advice=advice)
 
 
 class DestinationUnreachable(DestinationError):
@@ -101,9 +132,11 @@ class LoadFailed(LettersError):
 
     may_pass = True
 
-    def __init__(self, message: str, *, table: str | None = None, counts: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, what: str, *, advice: str = "", table: str | None = None, counts: Mapping[str, int] | None = None
+    ) -> None:
         self.table, self.counts = table, dict(counts or {})
-        super().__init__(message)
+        super().__init__(what, advice=advice)
 
 
 class NotAuthorized(LettersError):
@@ -127,14 +160,15 @@ class IncompleteListing(LettersError):
     """
 
     exit_code = 4
-    remedy: ClassVar[str] = "Run again when the listing is quieter, or raise sources.letters.max_walks."
+    remedy: ClassVar[str] = "Run again when the listing is quieter, or raise $max_walks."
 
     def __init__(self, listing: str, reason: str, *, count: int, received: int, walks: int) -> None:
         self.listing, self.reason = listing, reason
         self.count, self.received, self.walks = count, received, walks
         super().__init__(
             f"{listing}: {reason}: count {count}, received {received}, missing {self.missing}, passes {walks}; "
-            f"nothing was loaded. {self.remedy}"
+            "nothing was loaded.",
+            advice=self.remedy,
         )
 
     @property
@@ -146,13 +180,13 @@ class IncompleteListing(LettersError):
 class ListingUnpaged(IncompleteListing):
     """The service returns the same page for every page number; only a page that holds all rows could be complete."""
 
-    remedy = "Set sources.letters.page_size to that count or more, or select fewer rows with filters."
+    remedy = "Set $page_size to that count or more, or select fewer rows with filters."
 
 
 class RepeatedIds(IncompleteListing):
     """The service lists ids more than once, the same in two passes. All its rows were received."""
 
-    remedy = "Set sources.letters.duplicates to drop, to load each id once."
+    remedy = "Set $duplicates to drop, to load each id once."
 
 
 class WrongCount(IncompleteListing):
@@ -170,7 +204,8 @@ class ListingShrank(LettersError):
         self.listing, self.before, self.now = listing, before, now
         super().__init__(
             f"{listing}: the service lists {counted(now)} with an id, and the last load had {before}; "
-            f"nothing was loaded. If the others are really gone, {remedy} for one load."
+            "nothing was loaded.",
+            advice=f"If the others are really gone, {remedy} for one load.",
         )
 
 
@@ -185,8 +220,8 @@ class SharedIds(LettersError):
         self.listing, self.accounts, self.shared = listing, accounts, shared
         super().__init__(
             f"{listing}: the accounts {' and '.join(accounts)} share {shared} ids on their first pages, so the service "
-            f"may ignore the account{outcome}. If they really share them, set "
-            "sources.letters.allow_shared_ids to true."
+            f"may ignore the account{outcome}.",
+            advice="If they really share them, turn on $allow_shared_ids.",
         )
 
 
@@ -195,9 +230,9 @@ class ServiceError(LettersError):
 
     exit_code = 5
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
+    def __init__(self, what: str, *, advice: str = "", status: int | None = None) -> None:
         self.status = status
-        super().__init__(message)
+        super().__init__(what, advice=advice)
 
 
 class ServiceUnreachable(ServiceError):
@@ -236,6 +271,6 @@ class UndocumentedFields(ServiceError):
         self.listing, self.fields = listing, fields
         found = ", ".join(f"{name} ({counted(rows)})" for name, rows in fields.items())
         super().__init__(
-            f"{listing}: fields that are not documented, or have values that do not fit: {found}; nothing was loaded. "
-            "Add the names to sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
+            f"{listing}: fields that are not documented, or have values that do not fit: {found}; nothing was loaded.",
+            advice="Add the names to $known_fields, or set $on_undocumented to warn.",
         )

@@ -50,4 +50,4 @@ def check_ours(file: Path) -> None:
         # no such dataset; the preflight of the load reports anything else
         return
     if any(name != NAME for [name] in found):
-        raise DestinationError(f"{file} contains data that the demo would replace; choose another --to.")
+        raise DestinationError(f"{file} contains data that the demo would replace", advice="choose another $to.")

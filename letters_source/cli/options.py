@@ -1,11 +1,9 @@
 """The options that commands share; those that mirror a setting are made from its declaration."""
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_args, get_origin
 
@@ -15,8 +13,8 @@ from click.core import ParameterSource
 
 from letters_source.config.messages import expected
 from letters_source.config.settings import FILTERS, SETTINGS, Key
-from letters_source.errors import LettersError, SettingsError
-from letters_source.service.listings import SECTION, ContactFilters, TemplateFilters
+from letters_source.errors import ARGUMENTS, LettersError, Names, SettingsError
+from letters_source.service.listings import ContactFilters, TemplateFilters
 
 T = TypeVar("T", None, str, tuple[str, ...])
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
@@ -37,21 +35,6 @@ NAMES = {
     "is_shared": "--shared/--not-shared",
 }
 """Options whose names differ from their settings'."""
-REMEDY = re.compile(rf"(?<=\b[Ss]et ){re.escape(SECTION)}\.(\w+)( to true)?")
-"""A setting that a message says to set."""
-ARGUMENT = re.compile(
-    r"\b((?:choose|name|into|or|with) another|(?:alone|load) with)"
-    r" (dataset|path|destination|HTML file|file for readers)\b"
-)
-"""An argument that a message says to change."""
-OPTIONS = {
-    "dataset": ("--dataset",),
-    "path": ("--to", "--from"),
-    "destination": ("--destination",),
-    "HTML file": ("--html",),
-    "file for readers": ("--publish",),
-}
-"""The options of these arguments."""
 METAVARS = {int: "N", float: "X", date: "DAY"}
 
 
@@ -220,39 +203,21 @@ def naming_options() -> Iterator[None]:
     try:
         yield
     except LettersError as error:
-        context = click.get_current_context()
-        message = str(error)
-        if isinstance(error, SettingsError):
-            message = ARGUMENT.sub(partial(as_argument, context), with_option(error, context))
         # the same error, not a copy: programs read its class and attributes
-        error.args = (REMEDY.sub(partial(as_option, context), message),)
+        error.args = (with_options(error, click.get_current_context()),)
         raise
 
 
-def as_option(context: click.Context, found: re.Match[str]) -> str:
-    """Return the option of a setting, unchanged if the command has none; a flag has no value."""
-    return option_of(found[1], context) or found[0]
-
-
-def as_argument(context: click.Context, found: re.Match[str]) -> str:
-    """Return the option of an argument, unchanged if the command has none."""
-    offered = {name for param in context.command.params for name in param.opts}
-    return next((f"{found[1]} {option}" for option in OPTIONS[found[2]] if option in offered), found[0])
-
-
-def option_of(name: str, context: click.Context) -> str:
-    """Return the option of a setting; empty if the command has none."""
-    return next((param.opts[0] for param in context.command.params if param.name == name), "")
-
-
-def with_option(error: SettingsError, context: click.Context) -> str:
-    """Return the message of an error, with the option of its setting if the command has one."""
-    name = (error.key or "").rpartition(".")[2]
+def with_options(error: LettersError, context: click.Context) -> str:
+    """Return the message of an error, with the command's options as names."""
+    options = {str(param.name): param.opts[0] for param in context.command.params}
+    names = Names(ARGUMENTS | options)
+    key, problem = (error.key, error.problem) if isinstance(error, SettingsError) else (None, "")
+    name = (key or "").rpartition(".")[2]
     # --pii sets the policy of all columns
     name = "pii" if name == "all" else name
-    option = option_of(name, context)
-    if not (option and error.problem):
-        return str(error)
+    if not problem or name not in options:
+        return error.worded(names)
     if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-        return f"option {option} {error.problem}."
-    return str(error).replace(f"{error.problem}: set ", f"{error.problem}: give {option}, or set ")
+        return f"option {options[name]} {problem}."
+    return error.worded(names, before=f"give {options[name]}, or ")

@@ -49,9 +49,9 @@ def bounds(key: Key) -> str:
 
 def unusable(key: str, what: str, searched: str = "") -> SettingsError:
     """Return the error of a setting that is missing or wrong, where to set it, and where it was searched."""
-    return SettingsError(
-        f"{SECTION}.{key} {what}: {where_to_set(key)}.{searched}", key=f"{SECTION}.{key}", problem=what
-    )
+    # a path may have a dollar sign
+    advice = f"{where_to_set(key)}.{searched.replace('$', '$$')}"
+    return SettingsError.about(f"{SECTION}.{key}", what, advice)
 
 
 def wrong(key: str, should_be: str, value: object, origin: str = "") -> SettingsError:

@@ -67,8 +67,8 @@ def check_environment(environment: str, given: Mapping[str, object], providers: 
     if is_given or names_in(section, providers) or any(has_value(name, section, providers) for name in SERVICE_KEYS):
         return
     raise SettingsError(
-        f"environment is {environment}, but the section [{section}] does not exist or is empty: "
-        f"{where_to_set(f'{environment}.base_url')}.",
+        f"environment is {environment}, but the section [{section}] does not exist or is empty",
+        advice=f"{where_to_set(f'{environment}.base_url')}.",
         key=f"{section}.base_url",
     )
 
@@ -161,16 +161,13 @@ def check_settings(settings: Settings) -> None:
     }
     for key, account in accounts.items():
         if account is not None and not account.strip():
-            raise SettingsError(
-                f"{SECTION}.{key} is empty: {where_to_set(key)}, or leave it out.", key=f"{SECTION}.{key}"
-            )
+            raise SettingsError.about(f"{SECTION}.{key}", "is empty", f"{where_to_set(key)}, or leave it out.")
     if settings.proof == "exact" and settings.max_walks == 1:
         raise wrong("max_walks", "at least 2 with proof exact, which takes two passes", settings.max_walks)
     check_days(settings.contact_filters)
     if settings.history and settings.sync:
-        key = f"{SECTION}.history"
         problem = "and sync exclude each other: history keeps what sync would delete; set one"
-        raise SettingsError(f"{key} {problem}.", key=key, problem=problem)
+        raise SettingsError.about(f"{SECTION}.history", problem)
 
 
 def token_source(settings: Settings, overrides: Overrides) -> TokenSource:

@@ -128,7 +128,7 @@ def check_mode(pipeline: dlt.Pipeline, name: str, mode: WriteMode) -> None:
     place = files if is_files(pipeline) else pipeline.destination.destination_name
     what, key = ("loading mailings", f"{SECTION}.mailings") if mode == MERGE else (mode, f"{SECTION}.{mode}")
     raise SettingsError(
-        f"{name}: {what} is not supported for {place}; unset {key}, or choose another destination.", key=key
+        f"{name}: {what} is not supported for {place}", advice=f"unset {key}, or choose another $destination.", key=key
     )
 
 
@@ -139,8 +139,8 @@ def check_capable(pipeline: dlt.Pipeline) -> None:
     name, capabilities = pipeline.destination.destination_name, pipeline.destination.capabilities()
     if STAGED not in (capabilities.supported_replace_strategies or ()):
         raise DestinationError(
-            f"{name} has no staging tables, which run() needs to replace tables and to verify them with SQL: choose "
-            "another destination, or load without verification: pipeline.run(letters())."
+            f"{name} has no staging tables, which run() needs to replace tables and to verify them with SQL",
+            advice="choose another $destination, or load without verification: pipeline.run(letters()).",
         )
     if capabilities.casefold_identifier("a") == "A":
         naming = pipeline.naming

@@ -17,13 +17,15 @@ LAKE_FOLDERS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}
 """The metadata folders of Delta and Iceberg, next to Parquet files that may be outdated."""
 # a load of an empty account takes 5 MiB in DuckDB, and 5 MiB in the working directory and the WAL
 LEAST_ROOM = 16 * 2**20
+ANOTHER_PATH = "choose another $to."
 
 
 def check_duckdb(file: Path) -> None:
     """Open an existing DuckDB file for writing, or check the folder of a new one."""
     if not os.path.isdir(file.parent):
         raise DestinationError(
-            f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another path.",
+            f"{file}: the folder {file.parent} does not exist or is not accessible",
+            advice=f"create it, or {ANOTHER_PATH}",
             key="to",
         )
     if not is_there(file):
@@ -32,7 +34,7 @@ def check_duckdb(file: Path) -> None:
     # DuckDB would wait forever on a pipe
     if not file.is_file():
         raise DestinationError(
-            f"{file} cannot be opened for writing: it is not a regular file; choose another path.", key="to"
+            f"{file} cannot be opened for writing: it is not a regular file", advice=ANOTHER_PATH, key="to"
         )
     check_space(file.parent)
     try:
@@ -41,7 +43,7 @@ def check_duckdb(file: Path) -> None:
         what = f"{file} cannot be opened for writing: {reason(error)}"
         if is_held(error):
             raise DestinationInUse(what) from None
-        raise DestinationError(f"{what}; choose another path.", key="to") from None
+        raise DestinationError(what, advice=ANOTHER_PATH, key="to") from None
 
 
 def is_held(error: duckdb.Error) -> bool:
@@ -56,7 +58,7 @@ def is_there(file: Path) -> bool:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not file.is_symlink():
             return False
-        raise DestinationError(f"{file} cannot be reached: {error.strerror}; choose another path.", key="to") from None
+        raise DestinationError(f"{file} cannot be reached: {error.strerror}", advice=ANOTHER_PATH, key="to") from None
     return True
 
 
@@ -76,18 +78,18 @@ def check_folder(folder: Path) -> None:
     # os.path.exists returns False below an inaccessible folder, where pathlib raises
     nearest = next(place for place in (folder, *folder.parents) if os.path.exists(place))
     if not os.path.isdir(nearest):
-        raise DestinationError(f"{nearest} is a file, not a folder; choose another path.", key="to")
+        raise DestinationError(f"{nearest} is a file, not a folder", advice=ANOTHER_PATH, key="to")
     check_writable(nearest)
 
 
 def check_spelling(folder: Path, form: str | None) -> None:
     """Check that a folder's path has no character that dlt or Iceberg misreads as a glob pattern or a URL escape."""
     if set(str(folder)) & set("[]*?"):
-        raise DestinationError(f"{folder}: dlt reads [, ], * and ? as wildcards; choose another path.", key="to")
+        raise DestinationError(f"{folder}: dlt reads [, ], * and ? as wildcards", advice=ANOTHER_PATH, key="to")
     if form == "iceberg" and folder.as_uri() != f"file://{folder}":
         raise DestinationError(
-            f"{folder}: Iceberg cannot write to a path with spaces or other characters that URLs escape; "
-            "choose another path.",
+            f"{folder}: Iceberg cannot write to a path with spaces or other characters that URLs escape",
+            advice=ANOTHER_PATH,
             key="to",
         )
 
@@ -98,7 +100,8 @@ def check_format(dataset: Path, form: str | None) -> None:
         found = format_of(dataset / table.name)
         if found not in (None, form or "parquet"):
             raise DestinationError(
-                f"{dataset} holds {table.name} as {found}: load with destination {found}, or choose another path.",
+                f"{dataset} holds {table.name} as {found}",
+                advice=f"load with $destination {found}, or {ANOTHER_PATH}",
                 key="to",
             )
 
@@ -116,13 +119,15 @@ def listed_loads(folder: Path) -> list[str]:
     return [file.stem.rpartition("__")[2] for file in folder.glob("*.jsonl")]
 
 
-def check_writable(folder: Path, place: str = "path", *, key: str = "to") -> None:
+def check_writable(folder: Path, *, key: str = "to") -> None:
     """Check that a folder is writable and its disk has space, or raise `DestinationError`."""
     try:
         TemporaryFile(dir=folder).close()
     except OSError as error:
         raise DestinationError(
-            f"{folder} cannot be written: {error.strerror}; make it writable, or choose another {place}.", key=key
+            f"{folder} cannot be written: {error.strerror}",
+            advice=f"make it writable, or choose another ${key}.",
+            key=key,
         ) from None
     check_space(folder)
 

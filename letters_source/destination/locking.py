@@ -17,10 +17,11 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 
 from letters_source.destination.cleanup import remove_truncated_files
 from letters_source.destination.kinds import engine, local_folder, table_format
+from letters_source.destination.local_files import ANOTHER_PATH
 from letters_source.destination.pipeline import unusable_directory
 from letters_source.destination.preflight import check_destination
 from letters_source.destination.sql import fetch_rows
-from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
+from letters_source.errors import LOAD_LATER, DestinationError, DestinationInUse, LoadFailed
 from letters_source.telemetry import PHASES
 from letters_source.wording import causes, without_advice
 
@@ -98,7 +99,7 @@ def locked(place: Path, name: str, wait: float) -> Iterator[None]:
     except OSError as error:
         if is_folder:
             raise DestinationError(
-                f"{place} cannot be read: {error.strerror}; choose another path.", key="to"
+                f"{place} cannot be read: {error.strerror}", advice=ANOTHER_PATH, key="to"
             ) from error
         raise unusable_directory(error) from error
     try:
@@ -120,7 +121,7 @@ def take(descriptor: int, name: str) -> None:
         # a folder cannot store the process id
         with suppress(IsADirectoryError):
             pid = os.pread(descriptor, 20, 0).decode()
-            raise DestinationInUse(f"{what}, pid {pid}", OTHER_PLACE) from None
+            raise DestinationInUse(f"{what}, pid {pid}", advice=LOAD_LATER + OTHER_PLACE) from None
         raise DestinationInUse(what) from None
 
 
@@ -181,8 +182,9 @@ def patiently(attempt: Callable[[], T], wait: float) -> T:
 
 def log_first_wait(state: RetryCallState) -> None:
     """Log once what the load is waiting for."""
-    if state.attempt_number == 1 and state.outcome:
-        PHASES.info("waiting: %s", str(state.outcome.exception()).partition("; load again")[0])
+    error = state.outcome and state.outcome.exception()
+    if state.attempt_number == 1 and isinstance(error, DestinationInUse):
+        PHASES.info("waiting: %s", error.what)
 
 
 def when_free(attempt: Callable[[], T], wait: float) -> T:
@@ -195,7 +197,8 @@ def naming_holder(attempt: Callable[[], T]) -> T:
     try:
         return attempt()
     except (DestinationException, LoadFailed) as error:
-        before, mark, after = str(error).partition("Could not set lock")
+        words = error.what if isinstance(error, LoadFailed) else str(error)
+        before, mark, after = words.partition("Could not set lock")
         if not mark:
             raise
         # our message starts with what failed, dlt's with its credentials

@@ -98,11 +98,13 @@ def check_dataset(kind: Kind, dataset: str) -> None:
         )
     if dataset.endswith("_staging"):
         raise DestinationError(
-            f"{dataset} ends in _staging, like dlt's staging datasets: choose another dataset.", key="dataset"
+            f"{dataset} ends in _staging, like dlt's staging datasets", advice="choose another $dataset.", key="dataset"
         )
     if kind == "duckdb" and dataset in RESERVED:
         raise DestinationError(
-            f"{dataset} is reserved for DuckDB or for views over accounts: choose another dataset.", key="dataset"
+            f"{dataset} is reserved for DuckDB or for views over accounts",
+            advice="choose another $dataset.",
+            key="dataset",
         )
 
 
@@ -112,8 +114,9 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
     if kind == "postgres":
         if place:
             variable = "DESTINATION__POSTGRES__CREDENTIALS"
-            problem = f"does not apply to {kind}: set {variable} to postgresql://host/database"
-            raise DestinationError(f"to {problem}.", key="to", problem=problem)
+            raise DestinationError.about(
+                "to", f"does not apply to {kind}: set {variable} to postgresql://host/database"
+            )
         return place
     scheme, is_url, rest = place.partition("://")
     if not is_url:
@@ -123,8 +126,9 @@ def absolute_place(kind: Kind, to: Path | str | None) -> str:
         raise DestinationError(f"{place} has no bucket name: write {scheme}://bucket/folder.", key="to")
     if kind == "duckdb":
         raise DestinationError(
-            f"{place} is not a local path: use buckets with another destination: parquet, delta or iceberg; "
-            "to load elsewhere, pass your own dlt pipeline to run().",
+            f"{place} is not a local path",
+            advice="use buckets with another $destination: parquet, delta or iceberg; to load elsewhere, pass your own "
+            "dlt pipeline to run().",
             key="to",
         )
     return place
@@ -147,7 +151,9 @@ def account_pipelines(
     if len(set(datasets.values())) < len(accounts):
         shown = ", ".join(map(str, accounts))
         raise DestinationError(
-            f"Two of the accounts {shown} would share a dataset; load one into another dataset.", key="accounts"
+            f"Two of the accounts {shown} would share a dataset",
+            advice="load one into another $dataset.",
+            key="accounts",
         )
     views = schema_of_views(dataset)
     if kind == "duckdb" and views in (*datasets.values(), catalog_of(absolute_place(kind, to))):

@@ -17,6 +17,7 @@ from letters_source.wording import reason
 
 COPY = "letters_source_copy"
 """DuckDB's name for the attached copy."""
+ANOTHER_FILE = "choose another $publish."
 
 
 def place_of_copy(file: Path | str | None) -> Path | None:
@@ -27,30 +28,29 @@ def place_of_copy(file: Path | str | None) -> Path | None:
 def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
     """Check that a copy of a pipeline's database can be published to a file, or raise `DestinationError`."""
     if not is_duckdb(pipeline):
-        problem = "works only with DuckDB files: load into duckdb, or leave it out"
-        raise DestinationError(f"publish {problem}.", key="publish", problem=problem)
+        raise DestinationError.about("publish", "works only with DuckDB files: load into duckdb, or leave it out")
     loaded = duckdb_file(pipeline)
     if loaded and loaded.resolve() == file.resolve():
-        problem = f"must differ from the database being loaded: {file}"
-        raise DestinationError(f"publish {problem}.", key="publish", problem=problem)
+        raise DestinationError.about("publish", f"must differ from the database being loaded: {file}")
     if catalog_of(file) in (pipeline.dataset_name, f"{pipeline.dataset_name}_staging", *RESERVED):
         raise DestinationError(
-            f"DuckDB cannot tell {file.name} from a dataset of that name: choose another file for readers.",
+            f"DuckDB cannot tell {file.name} from a dataset of that name",
+            advice=ANOTHER_FILE,
             key="publish",
         )
     if os.path.isdir(file):
-        raise DestinationError(f"{file} is a folder: choose another file for readers.", key="publish")
+        raise DestinationError(f"{file} is a folder", advice=ANOTHER_FILE, key="publish")
     if not os.path.isdir(file.parent):
         raise DestinationError(
-            f"{file}: the folder {file.parent} does not exist or is not accessible; create it, or choose another "
-            "file for readers.",
+            f"{file}: the folder {file.parent} does not exist or is not accessible",
+            advice=f"create it, or {ANOTHER_FILE}",
             key="publish",
         )
     if os.path.exists(file) and not is_duckdb_file(file):
         raise DestinationError(
-            f"{file} is not a DuckDB file and would be overwritten: choose another file for readers.", key="publish"
+            f"{file} is not a DuckDB file and would be overwritten", advice=ANOTHER_FILE, key="publish"
         )
-    check_writable(file.parent, "file for readers", key="publish")
+    check_writable(file.parent, key="publish")
 
 
 def is_duckdb_file(file: Path) -> bool:
@@ -80,7 +80,9 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
     except (DestinationException, OSError) as error:
         with suppress(OSError):
             discard_duckdb(copy)
-        raise LoadFailed(f"{file} was not published, but the load is verified: {reason(error)}") from error
+        raise LoadFailed(
+            f"{file} was not published, but the load is verified: {reason(error)}", advice="load again to publish it."
+        ) from error
 
 
 def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:

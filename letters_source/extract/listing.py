@@ -29,7 +29,7 @@ from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
 from letters_source.results import Audit
-from letters_source.service.listings import SECTION, given
+from letters_source.service.listings import given
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
 from letters_source.service.page_request import PageClient, PageRequest
 from letters_source.service.responses import may_be_size
@@ -202,9 +202,9 @@ def check_shrinking(task: Task, before: int, now: int) -> None:
     """Raise ListingShrank if the listing lost all its rows, or a larger share than `max_shrink`."""
     settings = task.settings
     if before and not now and not settings.allow_empty:
-        raise ListingShrank(task.title, before, now, f"set {SECTION}.allow_empty to true")
+        raise ListingShrank(task.title, before, now, "turn on $allow_empty")
     lost = (before - now) / before if before else 0
     if now and lost > settings.max_shrink:
         share = math.ceil(lost * 100) / 100
-        remedy = f"set {SECTION}.max_shrink, now {settings.max_shrink:g}, to {share:g}"
+        remedy = f"set $max_shrink, now {settings.max_shrink:g}, to {share:g}"
         raise ListingShrank(task.title, before, now, remedy)

@@ -24,7 +24,7 @@ logger = logging.getLogger("letters_source")
 DAYS = ("last_mailed_from", "last_mailed_to")  # the filters of a date range
 # a log tells of years of mailings while they are read
 WINDOWS_PER_LINE = 100
-REMEDY = "set sources.letters.mailings to false, or another date_format"
+REMEDY = "load without mailings, or set another $date_format."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -92,7 +92,8 @@ def check_days_honored(task: Task) -> None:
         if count_within(task, DateRange(day, day)):
             raise ServiceError(
                 f"{task.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
-                f"mailed each day; {REMEDY}."
+                "mailed each day",
+                advice=REMEDY,
             )
 
 
@@ -128,7 +129,8 @@ def check_days_whole(task: Task, date_ranges: Sequence[DateRange], together: int
     if 2 * days * (fewest - mailed) >= fewest > mailed:
         raise ServiceError(
             f"{task.name}: the service counts {fewest} contacts for all days at once, and {mailed} in windows of "
-            f"{days} days, as if it left out the last day of each; {REMEDY}."
+            f"{days} days, as if it left out the last day of each",
+            advice=REMEDY,
         )
 
 

@@ -91,7 +91,8 @@ class Parts:
         """Raise SettingsError if no listing has a plan in the folder: then it is not the one that was planned for."""
         if not any(self.exists(f"{self.folder}/{listing}.json") for listing in LISTINGS):
             raise SettingsError(
-                f"{self.url} has no plan of any listing: plan one first, or set {SECTION}.parts to the folder with it.",
+                f"{self.url} has no plan of any listing",
+                advice="plan one first, or set $parts to the folder with it.",
                 key=f"{SECTION}.parts",
             )
 
@@ -159,15 +160,16 @@ class Parts:
             if draft != path:
                 self.files.move(draft, path)
         except OSError as error:
-            advice = f"try again, or set {SECTION}.parts to another folder"
-            raise LoadFailed(f"{path} cannot be written: {reason(error)}; {advice}.") from None
+            advice = "try again, or set $parts to another folder."
+            raise LoadFailed(f"{path} cannot be written: {reason(error)}", advice=advice) from None
 
 
 def check_proof(task: Task) -> None:
     """Raise SettingsError if the settings ask for more than parts can prove."""
     if task.settings.proof == "exact":
         raise SettingsError(
-            f"{task.title}: parts cannot be proven exact: set {SECTION}.proof to continuous, or load it as a whole.",
+            f"{task.title}: parts cannot be proven exact",
+            advice="set $proof to continuous, or load it as a whole.",
             key=f"{SECTION}.proof",
         )
 

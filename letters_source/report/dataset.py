@@ -47,7 +47,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
             later = "read it again when that program has ended, or read the copy that a load with publish makes."
             raise DestinationInUse(f"{place} is in use: {reason(error)}", advice=later) from None
         raise UnusableFile(
-            f"{place} cannot be read: {reason(error)}; name another file, or load again.", file=str(place)
+            f"{place} cannot be read: {reason(error)}", advice="name another $source, or load again.", file=str(place)
         ) from None
     return connection
 
@@ -55,7 +55,7 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
 def stored_tables(connection: duckdb.DuckDBPyConnection, place: Path, dataset: str) -> Mapping[str, str]:
     """Return the query of the current rows of each stored table."""
     if not os.path.exists(place):
-        raise SettingsError(f"{place} does not exist: load first, or name another path.", key="source")
+        raise SettingsError(f"{place} does not exist", advice="load first, or name another $source.", key="source")
     relations = folder_relations(place, dataset) if place.is_dir() else file_relations(connection, place, dataset)
     return {name: f"FROM {relation}{current(connection, relation)}" for name, relation in relations.items()}
 
@@ -93,7 +93,9 @@ def folder_relations(folder: Path, dataset: str) -> dict[str, str]:
 def no_dataset(place: Path, dataset: str, others: list[str]) -> SettingsError:
     """Return the error for a missing dataset, which names the datasets that exist."""
     found = ", ".join(sorted({name for name in others if not name.endswith("_staging")})) or "none"
-    return SettingsError(f"{place} holds no dataset {dataset}; name another dataset (found: {found}).", key="dataset")
+    return SettingsError(
+        f"{place} holds no dataset {dataset} (found: {found})", advice="name another $dataset.", key="dataset"
+    )
 
 
 def current(connection: duckdb.DuckDBPyConnection, relation: str) -> str:

@@ -49,6 +49,8 @@ STYLE = {
     "padding": 0,
 }
 
+ANOTHER_PAGE = "choose another $page."
+
 
 def write_report(file: Path, source: Path | str, dataset: str = DATASET, runs: Sequence[Run] = ()) -> int:
     """Write the page of a dataset in a DuckDB file or folder; return its size in bytes, or raise `SettingsError`.
@@ -56,7 +58,7 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET, runs: S
     `runs` are the last runs of the ledger, the newest first.
     """
     if os.path.exists(file) and not (file.is_file() and file.read_bytes().startswith(PAGE)):
-        raise SettingsError(f"{file} exists and is not an HTML page; choose another HTML file.", key="page")
+        raise SettingsError(f"{file} exists and is not an HTML page", advice=ANOTHER_PAGE, key="page")
     with open_tables(source, dataset) as connection:
         page = render({"source": Path(source).name, "dataset": dataset, "runs": runs, **contents(connection)})
     partial = file.with_name(f".{file.name}.partial")
@@ -64,9 +66,7 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET, runs: S
         size = partial.write_bytes(page.encode())
         partial.replace(file)
     except OSError as error:
-        raise SettingsError(
-            f"{file} cannot be written: {error.strerror}; choose another HTML file.", key="page"
-        ) from None
+        raise SettingsError(f"{file} cannot be written: {error.strerror}", advice=ANOTHER_PAGE, key="page") from None
     return size
 
 

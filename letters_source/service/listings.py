@@ -156,14 +156,14 @@ def check_lists(listing: str, filters: Filters, names: tuple[str, ...]) -> None:
     for name in names:
         if isinstance(getattr(filters, name), str):
             problem = f"must be a tuple, such as ({getattr(filters, name)!r},), not a string"
-            raise SettingsError(f"{name} {problem}.", key=f"{SECTION}.{listing}.{name}", problem=problem)
+            raise SettingsError.about(f"{SECTION}.{listing}.{name}", problem)
 
 
 def check_choices(key: str, values: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     """Raise SettingsError if a value is not documented."""
     if unknown := [value for value in values if value not in allowed]:
         problem = f"must be {' or '.join(allowed)}, got {', '.join(map(repr, unknown))}{meant(unknown[0], allowed)}"
-        raise SettingsError(f"{SECTION}.{key} {problem}.", key=f"{SECTION}.{key}", problem=problem)
+        raise SettingsError.about(f"{SECTION}.{key}", problem)
 
 
 def meant(value: str, documented: tuple[str, ...]) -> str:
@@ -184,8 +184,7 @@ def check_days(filters: ContactFilters) -> None:
 
 def wrong_day(which: str, problem: str) -> SettingsError:
     """Return the error of a day of the last mailing."""
-    key = f"{SECTION}.contacts.last_mailed_{which}"
-    return SettingsError(f"{key} {problem}.", key=key, problem=problem)
+    return SettingsError.about(f"{SECTION}.contacts.last_mailed_{which}", problem)
 
 
 def is_identifier(tag: str) -> bool:

@@ -54,10 +54,10 @@ def check_tokens(tokens: Tokens) -> Tokens:
     """Return the tokens; raise SettingsError for characters no header can hold, NotAuthorized if they have expired."""
     for key, token in (("access_token", tokens.access), ("refresh_token", tokens.refresh)):
         if not (token.isascii() and token.isprintable() and " " not in token):
-            raise SettingsError(
-                f"sources.letters.{key} contains spaces, line breaks or non-ASCII characters; "
+            raise SettingsError.about(
+                f"sources.letters.{key}",
+                "contains spaces, line breaks or non-ASCII characters",
                 "paste the token again, without quotes or 'Bearer'.",
-                key=f"sources.letters.{key}",
             )
     check_expiry(tokens.access, datetime.now(UTC))
     return tokens

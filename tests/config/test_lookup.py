@@ -225,4 +225,4 @@ def test_a_message_says_where_to_set_a_key(key: str, place: tuple[str, str, str,
     expected = f"set SOURCES__LETTERS__{variable} in the environment, or {name} under [{section}] in .dlt/{file}.toml"
     assert where_to_set(key) == expected
     got = ", got 7" if file == "config" else ""
-    assert str(wrong(key, "right", 7)) == f"sources.letters.{key} must be right{got}: {expected}."
+    assert str(wrong(key, "right", 7)) == f"sources.letters.{key} must be right{got}; {expected}."

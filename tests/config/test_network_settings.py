@@ -29,7 +29,7 @@ WHERE = where("base_url")
 SECRET = where("proxy", "secrets")
 PROXY_FORM = (
     "sources.letters.proxy must be an address such as http://host:3128; a user and a password go before the host, "
-    f"as user:password@, with special characters percent-encoded: {SECRET}"
+    f"as user:password@, with special characters percent-encoded; {SECRET}"
 )
 
 
@@ -77,7 +77,7 @@ def test_proxies_that_cannot_be_used_are_refused(proxy: str) -> None:
 def test_tokens_go_in_clear_to_no_other_machine(proxy: str) -> None:
     """A service over http accepts only a proxy on this machine, because the proxy sees the tokens."""
     assert problem("http://127.0.0.1:8000/api/v1", proxy=proxy) == (
-        f"sources.letters.proxy must be on this machine where base_url is http, since it would see the tokens: {SECRET}"
+        f"sources.letters.proxy must be on this machine where base_url is http, since it would see the tokens; {SECRET}"
     )
     check_network("http://127.0.0.1:8000/api/v1", Network("http://localhost:3128"))
 
@@ -104,14 +104,14 @@ def test_a_bundle_that_is_missing_or_has_no_certificate_is_named(authority: Auth
         Path("a\0b"): "cannot be read: embedded null byte",
     }
     for path, words in expected.items():
-        message = f"sources.letters.ca_bundle ({str(path)!r}) {words}: {where('ca_bundle')}"
+        message = f"sources.letters.ca_bundle ({str(path)!r}) {words}; {where('ca_bundle')}"
         assert problem(ca_bundle=path) == message
 
 
 def test_a_folder_that_may_not_be_listed_is_named(unwritable: Path) -> None:
     """A folder of certificates that may not be listed is refused like a file that may not be read."""
     closed = unwritable / "closed"
-    message = f"sources.letters.ca_bundle ({str(closed)!r}) cannot be read: permission denied: {where('ca_bundle')}"
+    message = f"sources.letters.ca_bundle ({str(closed)!r}) cannot be read: permission denied; {where('ca_bundle')}"
     assert problem(ca_bundle=closed) == message
 
 
@@ -126,16 +126,16 @@ def test_a_client_certificate_may_have_its_key_in_another_file(authority: Author
     check_network(URL, Network(client_cert=str(certificate), client_key=str(key)))
     assert problem(client_cert=certificate) == (
         f"sources.letters.client_cert ({str(certificate)!r}) does not hold a certificate in PEM form and its private "
-        f"key: {where('client_cert')}"
+        f"key; {where('client_cert')}"
     )
     other = tmp_path / "other.pem"
     other.write_bytes(pem_of(new_key()))
     assert problem(client_cert=certificate, client_key=other) == (
         f"sources.letters.client_cert ({str(certificate)!r}) and client_key ({str(other)!r}) do not hold a certificate "
-        f"in PEM form and its private key: {where('client_cert')}"
+        f"in PEM form and its private key; {where('client_cert')}"
     )
     assert problem(client_cert=certificate, client_key=tmp_path / "none.pem") == (
-        f"sources.letters.client_key ({str(tmp_path / 'none.pem')!r}) cannot be read: no such file or directory: "
+        f"sources.letters.client_key ({str(tmp_path / 'none.pem')!r}) cannot be read: no such file or directory; "
         f"{where('client_key')}"
     )
 
@@ -147,7 +147,7 @@ def test_a_key_with_a_passphrase_is_refused_without_a_question(authority: Author
     encryption = serialization.BestAvailableEncryption(b"canary")
     locked.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption))
     assert problem(client_cert=both, client_key=locked) == (
-        "sources.letters.client_cert has a key with a passphrase, for which there is no setting: "
+        "sources.letters.client_cert has a key with a passphrase, for which there is no setting; "
         f"{where('client_cert')}"
     )
 
@@ -156,7 +156,7 @@ def test_a_key_without_a_certificate_is_an_error(tmp_path: Path) -> None:
     """`client_key` without `client_cert` is an error, because the key would be ignored."""
     with pytest.raises(SettingsError) as caught:
         check_network(URL, Network(client_key=str(tmp_path)))
-    assert str(caught.value) == f"sources.letters.client_cert is not set, but client_key is: {where('client_cert')}"
+    assert str(caught.value) == f"sources.letters.client_cert is not set, but client_key is; {where('client_cert')}"
 
 
 def resolve(**values: str) -> Settings:
@@ -195,7 +195,7 @@ def test_a_secret_in_config_toml_is_an_error(project: Path) -> None:
     Container()[PluggableRunContext].reload_providers()
     with pytest.raises(SettingsError) as caught:
         resolve_settings({})
-    assert str(caught.value) == f"sources.letters.proxy is a secret, and ignored in config.toml: {SECRET}"
+    assert str(caught.value) == f"sources.letters.proxy is a secret, and ignored in config.toml; {SECRET}"
     assert resolve_settings({"proxy": ""}).network == Network()
 
 
@@ -219,7 +219,7 @@ def test_plain_http_stays_on_this_machine(base_url: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_base_url(base_url)
     assert str(caught.value) == (
-        f"sources.letters.base_url must begin with https://, since tokens are sent there: {WHERE}"
+        f"sources.letters.base_url must begin with https://, since tokens are sent there; {WHERE}"
     )
     assert caught.value.key == "sources.letters.base_url"
 
@@ -236,7 +236,7 @@ def test_addresses_that_are_not_plain_are_refused(base_url: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_base_url(base_url)
     assert str(caught.value) == (
-        "sources.letters.base_url must be an address such as https://host/api/v1, without user, query or fragment: "
+        "sources.letters.base_url must be an address such as https://host/api/v1, without user, query or fragment; "
         + WHERE
     )
 

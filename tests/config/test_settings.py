@@ -132,7 +132,7 @@ def test_an_environment_without_a_section_is_an_error(resolve: Resolve) -> None:
     """An environment without a section is an error that names the section."""
     section = "sources.letters.production"
     expected = (
-        f"environment is production, but the section [{section}] does not exist or is empty: "
+        f"environment is production, but the section [{section}] does not exist or is empty; "
         f"{where('base_url', section)}"
     )
     assert problem(resolve, {"environment": "production"}) == expected
@@ -225,13 +225,13 @@ def test_none_as_an_argument_is_no_argument(resolve: Resolve) -> None:
 def test_none_for_a_key_that_is_nowhere_set_is_named(project: Path) -> None:
     """None as an argument for a missing setting gives the error of a missing setting."""
     nothing: Any = dict.fromkeys(Overrides.__annotations__)
-    expected = f"sources.letters.base_url is not set: {where('base_url')}{searched()}"
+    expected = f"sources.letters.base_url is not set; {where('base_url')}{searched()}"
     assert problem(resolve_settings, nothing) == f"{expected} access_token and refresh_token are not set either."
 
 
 def test_a_certificate_takes_two_walks_at_least(resolve: Resolve) -> None:
     """Proof `exact` with one walk is an error, wherever the two settings come from."""
-    expected = "sources.letters.max_walks must be at least 2 with proof exact, which takes two passes, got 1: " + where(
+    expected = "sources.letters.max_walks must be at least 2 with proof exact, which takes two passes, got 1; " + where(
         "max_walks"
     )
     assert problem(resolve, {"proof": "exact", "max_walks": 1}) == expected
@@ -271,14 +271,14 @@ def test_a_missing_setting_is_named(project: Path, key: str, file: str) -> None:
     """The error for a missing setting names its variable, section and file, and the file that was searched."""
     given: Any = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
     del given[key]
-    expected = f"sources.letters.{key} is not set: {where(key, file=file)}{searched(file)}"
+    expected = f"sources.letters.{key} is not set; {where(key, file=file)}{searched(file)}"
     assert problem(resolve_settings, given) == expected
 
 
 @pytest.mark.parametrize("value", ["", "  "])
 def test_an_empty_token_is_not_set(resolve: Resolve, value: str) -> None:
     """A variable with an empty token, as from an unset secret of a container, counts as not set."""
-    expected = f"sources.letters.access_token is not set: {where('access_token', file='secrets')}{searched('secrets')}"
+    expected = f"sources.letters.access_token is not set; {where('access_token', file='secrets')}{searched('secrets')}"
     assert problem(resolve, ACCESS_TOKEN=value) == expected
     both = f"{expected} refresh_token is not set either."
     assert problem(resolve, ACCESS_TOKEN=value, REFRESH_TOKEN=value) == both
@@ -385,7 +385,7 @@ def test_a_wrong_choice_given_as_an_argument_is_named(resolve: Resolve, given: O
 
 def test_an_empty_base_url_is_not_set(resolve: Resolve) -> None:
     """An empty address, as a variable or an argument, counts as not set."""
-    expected = f"sources.letters.base_url is not set: {where('base_url')}{searched()}"
+    expected = f"sources.letters.base_url is not set; {where('base_url')}{searched()}"
     assert problem(resolve, BASE_URL="") == expected
     assert problem(resolve, {"base_url": ""}) == expected
 
@@ -393,7 +393,7 @@ def test_an_empty_base_url_is_not_set(resolve: Resolve) -> None:
 def test_an_empty_token_given_as_an_argument_is_not_set(resolve: Resolve) -> None:
     """An empty token given as an argument counts as not set, and the one in the files is not used."""
     expected = (
-        f"sources.letters.refresh_token is not set: {where('refresh_token', file='secrets')}{searched('secrets')}"
+        f"sources.letters.refresh_token is not set; {where('refresh_token', file='secrets')}{searched('secrets')}"
     )
     assert problem(resolve, {"refresh_token": ""}) == expected
 
@@ -424,7 +424,7 @@ def test_settings_are_looked_for_where_the_caller_says(resolve: Resolve) -> None
     """Without providers, only arguments and defaults apply."""
     given: Overrides = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
     assert resolve_settings(given, []) == Settings(base_url=URL, access_token="a", refresh_token="r")
-    with pytest.raises(SettingsError, match=r"^sources\.letters\.base_url is not set: "):
+    with pytest.raises(SettingsError, match=r"^sources\.letters\.base_url is not set; "):
         resolve_settings({}, [])
 
 
@@ -723,7 +723,7 @@ def test_an_empty_account_is_refused(resolve: Resolve, key: str) -> None:
     for blank in ("", "  "):
         message = problem(resolve, None, **{key.replace(".", "__").upper(): blank})
         section, _, name = f"sources.letters.{key}".rpartition(".")
-        assert message == f"sources.letters.{key} is empty: {where(name, section).rstrip('.')}, or leave it out."
+        assert message == f"sources.letters.{key} is empty; {where(name, section).rstrip('.')}, or leave it out."
 
 
 def test_an_account_in_filters_may_be_a_number(resolve: Resolve) -> None:
@@ -823,7 +823,7 @@ def test_a_token_that_is_gone_cannot_be_read_again(
         (project / ".dlt/secrets.toml").write_text(left)
     with pytest.raises(SettingsError) as caught:
         read_tokens_again(settings, given)
-    assert "_token is not set: set SOURCES__LETTERS__" in str(caught.value)
+    assert "_token is not set; set SOURCES__LETTERS__" in str(caught.value)
     assert resolve().tokens == Tokens("file-access", "file-refresh")
 
 

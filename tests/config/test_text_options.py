@@ -50,7 +50,7 @@ def test_secrets_are_refused(secret: str) -> None:
     with pytest.raises(SettingsError) as caught:
         to_overrides(dict.fromkeys([secret], "canary"))
     assert str(caught.value) == (
-        f"sources.letters.{secret} is a secret, and options are shown: set SOURCES__LETTERS__{secret.upper()} in the "
+        f"sources.letters.{secret} is a secret, and options are shown; set SOURCES__LETTERS__{secret.upper()} in the "
         f"environment, or {secret} under [sources.letters] in .dlt/secrets.toml."
     )
 

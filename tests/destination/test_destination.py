@@ -130,7 +130,7 @@ def test_a_dataset_named_as_dlt_s_own_is_refused(dataset: str) -> None:
     """A dataset named like dlt's staging dataset is refused, because dlt empties that."""
     for kind in get_args(Kind):
         assert refusal(partial(make_pipeline, kind, "there", dataset)) == (
-            f"{dataset} ends in _staging, like dlt's staging datasets: choose another dataset."
+            f"{dataset} ends in _staging, like dlt's staging datasets; choose another dataset."
         )
 
 
@@ -247,7 +247,7 @@ def test_a_duckdb_file_named_as_the_dataset_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["temp", "system", "information_schema", "pg_catalog", "letters_data_all"])
 def test_schemas_that_are_taken_are_no_datasets(name: str) -> None:
     """DuckDB's own schemas and that of the views are refused as datasets, except for Parquet folders."""
-    message = f"{name} is reserved for DuckDB or for views over accounts: choose another dataset."
+    message = f"{name} is reserved for DuckDB or for views over accounts; choose another dataset."
     assert refusal(lambda: make_pipeline("duckdb", dataset=name)) == message
     make_pipeline("parquet", dataset=name)
 

@@ -226,7 +226,7 @@ def shared(listing: str, ids: int, one: str = "A", other: str = "B") -> str:
     """Return the message about two accounts that list the same ids."""
     return (
         f"letters: {listing}: the accounts {one} and {other} share {ids} ids on their first pages, so the service may "
-        "ignore the account; nothing was loaded. If they really share them, set --allow-shared-ids.\n"
+        "ignore the account; nothing was loaded. If they really share them, turn on --allow-shared-ids.\n"
     )
 
 

@@ -74,7 +74,7 @@ def test_a_user_at_a_terminal_is_asked(base_url: str) -> None:
 def test_an_address_to_which_no_token_may_be_sent_is_not_written(letters: Letters) -> None:
     """An address that is not https is an error, and no file is written."""
     done = letters("init", "--base-url", "http://letters.example.org/api/v1")
-    words = "letters: sources.letters.base_url must begin with https://, since tokens are sent there: set "
+    words = "letters: sources.letters.base_url must begin with https://, since tokens are sent there; set "
     assert (done.code, done.out, done.err[: len(words)], CONFIG.exists()) == (2, "", words, False)
 
 

@@ -503,7 +503,7 @@ def test_a_first_day_that_is_not_set_is_named(begin: Begin, today: date) -> None
     with pytest.raises(SettingsError) as caught:
         world.load(only=ONLY)
     assert str(caught.value) == (
-        "sources.letters.mailings_since is not set: set SOURCES__LETTERS__MAILINGS_SINCE in the environment, "
+        "sources.letters.mailings_since is not set; set SOURCES__LETTERS__MAILINGS_SINCE in the environment, "
         "or mailings_since under [sources.letters] in .dlt/config.toml."
     )
     assert world.emulator.hits == []

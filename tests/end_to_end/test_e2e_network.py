@@ -107,7 +107,7 @@ def test_a_file_that_is_missing_is_named_before_anything_is_sent(
     assert letters("load") == Outcome(
         2,
         "",
-        "letters: sources.letters.ca_bundle ('missing.pem') cannot be read: no such file or directory: "
+        "letters: sources.letters.ca_bundle ('missing.pem') cannot be read: no such file or directory; "
         "set SOURCES__LETTERS__CA_BUNDLE in the environment, "
         "or ca_bundle under [sources.letters] in .dlt/config.toml.\n",
     )

@@ -36,8 +36,8 @@ def words(listing: str, held: str, wanted: str) -> str:
     """The message that names both services and what to do."""
     return (
         f"{listing}: the dataset letters_data was loaded from {held}, and base_url is {wanted}. Check base_url; "
-        "to keep both, choose another dataset; if the service moved, set "
-        "sources.letters.allow_other_service to true for one load, which replaces the current rows."
+        "to keep both, choose another dataset; if the service moved, turn on "
+        "sources.letters.allow_other_service for one load, which replaces the current rows."
     )
 
 
@@ -107,7 +107,7 @@ def test_the_command_takes_the_option(
     world.start_loaded()
     monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", other)
     refused = words("templates", world.settings["base_url"], other)
-    refused = refused.replace("sources.letters.allow_other_service to true", "--allow-other-service")
+    refused = refused.replace("sources.letters.allow_other_service", "--allow-other-service")
     line = f"letters: {refused.replace('another dataset', 'another --dataset')}\n"
     assert letters("load", "--quiet") == Outcome(2, "", line)
     assert letters("load", "--quiet", "--allow-other-service") == Outcome(0, "", "")
@@ -123,7 +123,7 @@ def test_an_environment_without_a_section_ends_with_2(
     assert done == Outcome(
         2,
         "",
-        "letters: environment is production, but the section [sources.letters.production] does not exist or is empty: "
+        "letters: environment is production, but the section [sources.letters.production] does not exist or is empty; "
         "set SOURCES__LETTERS__PRODUCTION__BASE_URL in the environment, or base_url under "
         "[sources.letters.production] in .dlt/config.toml.\n",
     )

@@ -154,7 +154,7 @@ def test_a_folder_without_a_plan_is_refused(world: World, tmp_path: Path, folder
     with pytest.raises(SettingsError) as caught:
         world.load(parts=str(wrong))
     assert str(caught.value) == (
-        f"file://{wrong} has no plan of any listing: plan one first, "
+        f"file://{wrong} has no plan of any listing; plan one first, "
         "or set sources.letters.parts to the folder with it."
     )
     assert caught.value.key == "sources.letters.parts"
@@ -172,7 +172,7 @@ def test_parquet_of_somebody_else_is_no_part(world: World) -> None:
 
 def test_parts_are_never_taken_for_exact(world: World) -> None:
     """Neither a plan nor a load accepts proof `exact`, which parts cannot give."""
-    refusal = "contacts: parts cannot be proven exact: set sources.letters.proof to continuous, or load it as a whole."
+    refusal = "contacts: parts cannot be proven exact; set sources.letters.proof to continuous, or load it as a whole."
     with pytest.raises(SettingsError, match=f"^{re.escape(refusal)}$"):
         plan_parts("contacts", 2, **{**world.settings, "proof": "exact"})
     read_apart(world, 2)

@@ -162,7 +162,7 @@ def test_undocumented_fields_can_be_allowed(world: World) -> None:
     [
         (
             {"pii": {"all": "hash"}},
-            "sources.letters.pii_key is not set, but the policy hash needs it: set SOURCES__LETTERS__PII_KEY",
+            "sources.letters.pii_key is not set, but the policy hash needs it; set SOURCES__LETTERS__PII_KEY",
         ),
         ({"pii": {"all": "hash"}, "pii_key": "short"}, "sources.letters.pii_key must have at least 16 bytes"),
         (

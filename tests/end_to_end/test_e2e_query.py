@@ -117,7 +117,7 @@ def test_an_unknown_name_is_told_with_the_name_it_resembles(letters: Letters) ->
 def test_a_file_that_is_not_there_is_named(letters: Letters) -> None:
     """A missing file is named, together with the option for another one."""
     place = Path("letters.duckdb").absolute()
-    words = f"letters: {place} does not exist: load first, or name another --from.\n"
+    words = f"letters: {place} does not exist; load first, or name another --from.\n"
     assert letters("query", "FROM contacts") == Outcome(2, "", words)
 
 

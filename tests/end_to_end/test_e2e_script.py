@@ -70,7 +70,7 @@ def test_the_script_is_a_process_like_any_other(world: World, monkeypatch: pytes
     done = run_python(SCRIPT, "parquet")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "sources.letters.base_url is not set: set SOURCES__LETTERS__BASE_URL in the environment, "
+        "sources.letters.base_url is not set; set SOURCES__LETTERS__BASE_URL in the environment, "
         "or base_url under [sources.letters] in .dlt/config.toml. "
         f"Searched {Path.cwd() / '.dlt/config.toml'} (not found).\n"
     )

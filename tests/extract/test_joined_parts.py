@@ -148,7 +148,7 @@ def test_a_folder_without_any_plan_is_refused(service: RowsInMemory, folder: str
     with pytest.raises(SettingsError) as caught:
         planned_parts(contacts(service, folder))
     assert str(caught.value) == (
-        f"file://{folder} has no plan of any listing: plan one first, or set sources.letters.parts to the folder with "
+        f"file://{folder} has no plan of any listing; plan one first, or set sources.letters.parts to the folder with "
         "it."
     )
     assert caught.value.key == "sources.letters.parts"
@@ -170,7 +170,7 @@ def test_rows_of_a_part_that_cannot_be_read_stop_the_load(service: RowsInMemory,
 
 def test_parts_do_not_prove_a_listing_exact(service: RowsInMemory, read_once: Path) -> None:
     """A load of parts is refused if the settings ask for proof exact."""
-    with pytest.raises(SettingsError, match=r"^contacts: parts cannot be proven exact: ") as caught:
+    with pytest.raises(SettingsError, match=r"^contacts: parts cannot be proven exact; ") as caught:
         planned_parts(contacts(service, str(read_once), proof="exact"))
     assert (caught.value.key, service.asked) == ("sources.letters.proof", [])
 

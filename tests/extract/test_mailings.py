@@ -93,7 +93,7 @@ WEEKS = plan_date_ranges(FEBRUARY, MARCH, 7)
 """The last week of February and the first one of March."""
 IGNORED = (
     "mailings: the service ignores the days of the last mailing, so that all contacts would seem to be mailed each day"
-    "; set sources.letters.mailings to false, or another date_format."
+    "; load without mailings, or set another sources.letters.date_format."
 )
 
 
@@ -272,8 +272,8 @@ def test_ranges_that_lack_their_last_day_are_refused(
         check_days_whole(mailings(service, mailings_window=days), WEEKS, together, mailed_within)
     assert str(caught.value) == (
         f"mailings: the service counts {fewest} contacts for all days at once, and {mailed_within} in windows of "
-        f"{days} days, as if it left out the last day of each; set sources.letters.mailings to false, or another "
-        "date_format."
+        f"{days} days, as if it left out the last day of each; load without mailings, or set another "
+        "sources.letters.date_format."
     )
 
 

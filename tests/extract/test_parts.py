@@ -85,7 +85,7 @@ def test_proof_exact_is_refused_before_any_request() -> None:
     with pytest.raises(SettingsError) as caught:
         plan_listing(contacts(service, proof="exact"), 3)
     assert str(caught.value) == (
-        "contacts: parts cannot be proven exact: set sources.letters.proof to continuous, or load it as a whole."
+        "contacts: parts cannot be proven exact; set sources.letters.proof to continuous, or load it as a whole."
     )
     assert (caught.value.key, service.asked) == ("sources.letters.proof", [])
 

@@ -307,7 +307,7 @@ def test_accounts_that_share_ids_are_refused() -> None:
     assert (caught.value.listing, caught.value.accounts, caught.value.shared) == ("contacts", ("2", "3"), 2)
     assert str(caught.value) == (
         "contacts: the accounts 2 and 3 share 2 ids on their first pages, so the service may ignore the account; "
-        "nothing was loaded. If they really share them, set sources.letters.allow_shared_ids to true."
+        "nothing was loaded. If they really share them, turn on sources.letters.allow_shared_ids."
     )
 
 
@@ -325,7 +325,7 @@ def test_an_account_that_is_refused_is_not_compared(error: LettersError, caplog:
 
 SHARED = (
     "contacts: the accounts 1 and 2 share 2 ids on their first pages, so the service may ignore the account, and a "
-    "load is refused. If they really share them, set sources.letters.allow_shared_ids to true."
+    "load is refused. If they really share them, turn on sources.letters.allow_shared_ids."
 )
 
 

@@ -32,7 +32,7 @@ def told(before: int, now: int, remedy: str) -> str:
     """Return the whole message of a refusal."""
     return (
         f"contacts: the service lists {counted(now)} with an id, and the last load had {before}; nothing was loaded. "
-        f"If the others are really gone, set sources.letters.{remedy} for one load."
+        f"If the others are really gone, {remedy} for one load."
     )
 
 
@@ -42,7 +42,7 @@ def told(before: int, now: int, remedy: str) -> str:
 )
 def test_the_share_that_is_named_is_enough(before: int, now: int, share: str) -> None:
     """The error for a listing that shrank names the least share of two digits that accepts the loss."""
-    assert refusal(before, now) == told(before, now, f"max_shrink, now 0.5, to {share}")
+    assert refusal(before, now) == told(before, now, f"set sources.letters.max_shrink, now 0.5, to {share}")
     check_shrinking(contacts(max_shrink=float(share)), before, now)
     refusal(before, now, max_shrink=float(share) - 0.01, allow_empty=True)
 
@@ -56,7 +56,7 @@ def test_half_of_a_listing_may_go(before: int, now: int) -> None:
 @pytest.mark.parametrize("max_shrink", [0.5, 1])
 def test_no_share_allows_an_empty_listing(max_shrink: float) -> None:
     """A listing that lost all its rows is refused unless `allow_empty` is set."""
-    assert refusal(40, 0, max_shrink=max_shrink) == told(40, 0, "allow_empty to true")
+    assert refusal(40, 0, max_shrink=max_shrink) == told(40, 0, "turn on sources.letters.allow_empty")
     check_shrinking(contacts(max_shrink=max_shrink, allow_empty=True), 40, 0)
 
 

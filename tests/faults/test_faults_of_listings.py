@@ -128,7 +128,7 @@ def test_f46_a_listing_without_any_rows_is_refused(world: World) -> None:
     error = refused(world, ListingShrank)
     assert str(error) == (
         "contacts: the service lists 0 rows with an id, and the last load had 40; nothing was loaded. "
-        "If the others are really gone, set sources.letters.allow_empty to true for one load."
+        "If the others are really gone, turn on sources.letters.allow_empty for one load."
     )
     assert isinstance(error, ListingShrank)
     assert (error.listing, error.before, error.now, error.exit_code) == ("contacts", 40, 0, 4)
@@ -142,7 +142,7 @@ def test_f46_a_listing_that_lost_all_its_ids_is_refused(world: World) -> None:
     refill(world.emulator.contacts, map(Row.of, renamed))
     assert str(refused(world, ListingShrank)) == (
         "contacts: the service lists 0 rows with an id, and the last load had 40; nothing was loaded. "
-        "If the others are really gone, set sources.letters.allow_empty to true for one load."
+        "If the others are really gone, turn on sources.letters.allow_empty for one load."
     )
 
 

@@ -129,7 +129,7 @@ def test_a_setting_that_is_missing_fails_at_once(airflow: Airflow, begin: Begin)
     ran = airflow.schedule("letters", environment=places(begin()))
     assert ran.tasks == {(*LOAD, "failed", 1, "default_pool")}
     expected = (
-        "sources.letters.base_url is not set: set SOURCES__LETTERS__BASE_URL in the environment, or base_url under"
+        "sources.letters.base_url is not set; set SOURCES__LETTERS__BASE_URL in the environment, or base_url under"
     )
     [reason] = reasons(ran.log)
     assert reason.startswith(expected)

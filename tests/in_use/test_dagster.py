@@ -192,7 +192,7 @@ def test_a_resource_without_settings_takes_dlt_s(world: World, monkeypatch: pyte
     assert materialize(everything(), OWN, "templates").success
     monkeypatch.delenv("SOURCES__LETTERS__BASE_URL")
     [reason] = failures(materialize(everything(), OWN, "templates"))
-    assert reason.startswith(f"sources.letters.base_url is not set: {where_to_set('base_url')}. Searched ")
+    assert reason.startswith(f"sources.letters.base_url is not set; {where_to_set('base_url')}. Searched ")
 
 
 def test_a_place_that_cannot_be_is_a_failure_of_one_line(world: World) -> None:

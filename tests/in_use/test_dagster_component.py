@@ -193,7 +193,7 @@ def test_a_failure_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch)
     with loaded(yaml_of()) as defs:
         reasons = failures(materialize(defs, OWN, "templates"))
     searched = f"Searched {Path.cwd() / '.dlt/config.toml'} (not found)."
-    assert reasons == [f"sources.letters.base_url is not set: {where_to_set('base_url')}. {searched}"]
+    assert reasons == [f"sources.letters.base_url is not set; {where_to_set('base_url')}. {searched}"]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_failure_has_its_reason(world: World, monkeypatch: pytest.MonkeyPatch)
     [
         (
             {"access_token": "canary"},
-            f"sources.letters.access_token is a secret, not for definitions: {where_to_set('access_token')}.",
+            f"sources.letters.access_token is a secret, not for definitions; {where_to_set('access_token')}.",
         ),
         ({"pagesize": 5}, "unknown setting sources.letters.pagesize; did you mean page_size?"),
         (

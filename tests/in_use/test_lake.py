@@ -273,14 +273,14 @@ def test_iceberg_refuses_a_folder_that_it_would_misspell(begin: Begin) -> None:
 def test_a_lake_keeps_its_format(loaded: Loaded) -> None:
     """A load in another format than the lake's is refused before the first request, and changes no file."""
     other = {"delta": "parquet", "iceberg": "delta"}[loaded.form]
-    check_format_is_kept(loaded.world, f"templates as {loaded.form}: load with destination {loaded.form}", other)
+    check_format_is_kept(loaded.world, f"templates as {loaded.form}; load with destination {loaded.form}", other)
 
 
 def test_a_folder_of_parquet_keeps_its_format(begin: Begin) -> None:
     """A load of Delta tables into a folder of Parquet is refused before the first request, and changes no file."""
     world = begin(Emulator(3, 3), "parquet")
     world.load(only=("contacts",))
-    check_format_is_kept(world, "contacts as parquet: load with destination parquet", "delta")
+    check_format_is_kept(world, "contacts as parquet; load with destination parquet", "delta")
 
 
 def check_format_is_kept(world: World, told: str, other: Any) -> None:

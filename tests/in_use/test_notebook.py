@@ -94,7 +94,7 @@ def test_another_dataset_is_named(loaded: World) -> None:
     assert run_notebook("--from", loaded.place, "--dataset", "letters_data")["db"]
     with pytest.raises(SystemExit) as caught:
         run_notebook("--from", loaded.place, "--dataset", "verified")
-    told = f"{loaded.place} holds no dataset verified; name another dataset (found: letters_data)."
+    told = f"{loaded.place} holds no dataset verified (found: letters_data); name another dataset."
     assert caught.value.code == told
 
 
@@ -102,7 +102,7 @@ def test_a_missing_file_is_told_in_a_sentence(project: Path) -> None:
     """A missing file ends the notebook with one line that names it, without a traceback."""
     with pytest.raises(SystemExit) as caught:
         run_notebook("--from", "nowhere.duckdb")
-    assert caught.value.code == (f"{project}/nowhere.duckdb does not exist: load first, or name another path.")
+    assert caught.value.code == (f"{project}/nowhere.duckdb does not exist; load first, or name another path.")
 
 
 def test_a_published_copy_is_read_while_the_file_is_written(loaded: World, tmp_path: Path) -> None:

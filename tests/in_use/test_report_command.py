@@ -102,7 +102,7 @@ def test_another_dataset_is_named(begin: Begin, letters: Letters, kind: Kind) ->
     run(make_pipeline(kind, world.place, "spring"), **world.settings)
     missing = letters("report", "--html", "letters.html", "--from", world.place)
     assert missing == Outcome(
-        2, "", f"letters: {world.place} holds no dataset letters_data; name another --dataset (found: spring).\n"
+        2, "", f"letters: {world.place} holds no dataset letters_data (found: spring); name another --dataset.\n"
     )
     assert letters("report", "--html", "letters.html", "--from", world.place, "--dataset", "spring").code == 0
     assert figure_of(Path("letters.html"), "contacts") == "1"
@@ -139,7 +139,7 @@ def delta(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (nothing, "does not exist: load first, or name another --from."),
+        (nothing, "does not exist; load first, or name another --from."),
         (text, "cannot be read: "),
         (delta, "holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet."),
     ],

@@ -37,8 +37,8 @@ FACETS = {
 }
 SHARED = (
     "letters_source.errors.SharedIds: contacts: the accounts A and B share 10 ids on their first pages, so the "
-    "service may ignore the account; nothing was loaded. If they really share them, set "
-    "sources.letters.allow_shared_ids to true."
+    "service may ignore the account; nothing was loaded. If they really share them, "
+    "turn on sources.letters.allow_shared_ids."
 )
 UNPAGED = (
     "letters_source.errors.ListingUnpaged: contacts: page 3 repeats page 0, so the service ignores the page parameter: "
@@ -305,7 +305,7 @@ def test_an_error_before_the_first_range_is_told_as_it_is(spark: SparkSession, p
     pages.emulator.canned.once(When("contacts"), Reply(404))
     with pytest.raises(ServiceRejected, match=r"^contacts page 0: "):
         take(spark, pages, tmp_path)
-    with pytest.raises(SettingsError, match=r"^contacts: parts cannot be proven exact: "):
+    with pytest.raises(SettingsError, match=r"^contacts: parts cannot be proven exact; "):
         take(spark, pages, tmp_path, proof="exact")
     assert list(tmp_path.rglob("*")) == []
 

@@ -70,7 +70,7 @@ def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
     """The error for an empty folder says that no dataset was found."""
     with pytest.raises(SettingsError) as caught:
         open_tables(tmp_path)
-    told = f"{tmp_path} holds no dataset letters_data; name another dataset (found: none)."
+    told = f"{tmp_path} holds no dataset letters_data (found: none); name another dataset."
     assert str(caught.value) == told
 
 

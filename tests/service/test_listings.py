@@ -170,11 +170,11 @@ def test_only_documented_address_statuses_and_product_types_are_taken() -> None:
 @pytest.mark.parametrize("name", ["address_status", "last_mailed_status", "tags"])
 def test_a_plain_text_is_no_list_of_texts(name: str) -> None:
     """A text in place of a list is refused, because it would be read letter by letter."""
-    message = f"{name} must be a tuple, such as ('office',), not a string."
+    message = f"sources.letters.contacts.{name} must be a tuple, such as ('office',), not a string."
     given: dict[str, Any] = {name: "office"}
     assert problem(lambda: ContactFilters(**given)) == message
     products: Any = "Personal Letters"
-    with pytest.raises(SettingsError, match=r"^product_types must be a tuple") as caught:
+    with pytest.raises(SettingsError, match=r"^sources\.letters\.templates\.product_types must be a tuple") as caught:
         TemplateFilters(product_types=products)
     assert caught.value.key == "sources.letters.templates.product_types"
 
