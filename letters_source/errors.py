@@ -118,8 +118,9 @@ class DestinationInUse(LettersError):
 
 
 class DestinationUnreachable(DestinationError):
-    """The destination's server or bucket does not answer, or refuses the credentials."""
+    """The destination's server or bucket does not answer; one that refuses the credentials is a `DestinationError`."""
 
+    exit_code = 7
     may_pass = True
 
 

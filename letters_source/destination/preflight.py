@@ -8,7 +8,7 @@ from typing import Any
 import dlt
 from dlt.common.configuration.exceptions import ConfigFieldMissingException
 from dlt.common.destination import AnyDestination
-from dlt.common.destination.exceptions import DestinationException
+from dlt.common.destination.exceptions import DestinationException, DestinationTerminalException
 from dlt.common.exceptions import MissingDependencyException
 from dlt.destinations.exceptions import DestinationConnectionError
 from dlt.destinations.sql_client import SqlClientBase, raise_open_connection_error
@@ -24,9 +24,17 @@ from letters_source.destination.kinds import (
     shown_place,
     table_format,
 )
-from letters_source.destination.local_files import check_duckdb, check_folder, check_format, check_space, check_spelling
+from letters_source.destination.local_files import (
+    ANOTHER_PATH,
+    check_duckdb,
+    check_folder,
+    check_format,
+    check_space,
+    check_spelling,
+)
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationUnreachable
+from letters_source.service.responses import RETRIED
 from letters_source.wording import reason, root_cause
 
 FORMAT_LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
@@ -36,6 +44,11 @@ FOLLOWING_KEYS = """
     WHERE contype = 'f' AND confdeltype IN ('c', 'n', 'd') AND relnamespace = to_regnamespace(quote_ident(%s))
 """
 MISSING_EXTENSION = re.compile(r'Failed to download extension "(\w+)"')
+# how PostgreSQL, MySQL, SQL Server and Snowflake refuse a user or a database, and psycopg2 an address
+REFUSAL = re.compile(
+    r"password|authentication failed|login failed|access denied|permission denied|pg_hba|does not exist|invalid dsn",
+    re.IGNORECASE,
+)
 EXTRAS = {"filesystem": "lake", "postgres": "postgres"}
 
 
@@ -78,8 +91,8 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         keys = ", ".join(setting(place, field) for field in error.fields)
         raise DestinationError(f"The destination {name} is not configured: set {keys}.", key=keys) from error
     except ValueError as error:
-        advice = "choose another path" if is_files(pipeline) else f"set {setting(pipeline.destination)}"
-        raise DestinationError(f"The destination cannot be used: {reason(error)}; {advice}.") from error
+        advice = ANOTHER_PATH if is_files(pipeline) else f"set {setting(pipeline.destination)}."
+        raise DestinationError(f"The destination cannot be used: {reason(error)}", advice=advice) from error
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
@@ -93,14 +106,16 @@ def check_server(pipeline: dlt.Pipeline) -> None:
         # psycopg2 quotes an invalid address, including its password
         cause = "its address is invalid" if words.startswith("invalid dsn") else words
         lacking = MISSING_EXTENSION.search(words)
-        advice = f"run INSTALL {lacking[1]} in DuckDB once, with network access" if lacking else f"set {key}"
-        raise DestinationUnreachable(f"{shown_place(pipeline)} cannot be reached: {cause}; {advice}.") from error
+        kind = DestinationError if lacking or REFUSAL.search(words) else DestinationUnreachable
+        advice = f"run INSTALL {lacking[1]} in DuckDB once, with network access." if lacking else f"set {key}."
+        raise kind(f"{shown_place(pipeline)} cannot be reached: {cause}", advice=advice) from error
     try:
         if engine(pipeline) == "postgres":
             check_rights(pipeline, client)
     except DestinationException as error:
-        raise DestinationUnreachable(
-            f"{shown_place(pipeline)} does not answer: {reason(root_cause(error))}; set {key}."
+        kind = DestinationError if isinstance(error, DestinationTerminalException) else DestinationUnreachable
+        raise kind(
+            f"{shown_place(pipeline)} cannot be checked: {reason(root_cause(error))}", advice=f"set {key}."
         ) from error
     finally:
         client.close_connection()
@@ -151,7 +166,17 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
         client.fs_client.pipe_file(probe, b"")
         client.fs_client.rm_file(probe)
     except (OSError, import_module("botocore.exceptions").BotoCoreError) as error:
-        raise DestinationUnreachable(
-            f"{client.config.bucket_url} cannot be written: {reason(error)}; "
-            f"set {setting(pipeline.destination)}__..., or choose another path."
+        kind = DestinationUnreachable if is_unanswered(error) else DestinationError
+        raise kind(
+            f"{client.config.bucket_url} cannot be written: {reason(error)}",
+            advice=f"set {setting(pipeline.destination)}__..., or {ANOTHER_PATH}",
         ) from error
+
+
+def is_unanswered(error: Exception) -> bool:
+    """Return whether S3 did not answer, or said that a retry may succeed; otherwise it refused the request."""
+    if response := getattr(error.__cause__, "response", None):
+        return response["ResponseMetadata"]["HTTPStatusCode"] in RETRIED
+    known = import_module("botocore.exceptions")
+    # a certificate that is not trusted stays so
+    return isinstance(error, known.ConnectionError | known.HTTPClientError) and not isinstance(error, known.SSLError)

@@ -23,8 +23,8 @@ from letters_source.config.installation import how_to_install
 from letters_source.destination.audits import opened
 from letters_source.destination.kinds import FILE_FORMATS, check_mode
 from letters_source.destination.loading import for_loading
-from letters_source.destination.preflight import check_destination
-from letters_source.errors import DestinationError, DestinationUnreachable, SettingsError
+from letters_source.destination.preflight import REFUSAL, check_destination
+from letters_source.errors import DestinationError, SettingsError
 from letters_source.tables import ARROW_TYPES, MERGE, TABLES, WriteMode
 from programmable_emulator import Emulator
 
@@ -57,7 +57,7 @@ def test_a_destination_without_staging_tables_is_refused(name: str) -> None:
     """A destination without staging tables is refused, whether its driver is installed or not."""
     make: Any = getattr(dlt.destinations, name, partial(dlt.destination, forget, name="sink"))
     assert refusal(make()) == (
-        f"{name} has no staging tables, which run() needs to replace tables and to verify them with SQL: choose "
+        f"{name} has no staging tables, which run() needs to replace tables and to verify them with SQL; choose "
         "another destination, or load without verification: pipeline.run(letters())."
     )
 
@@ -139,6 +139,28 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, name: str, c
     assert refusal(made) == f"{name} is not installed: {how_to_install(f'dlt[{name}]')}"
 
 
+@pytest.mark.parametrize(
+    ("words", "is_refusal"),
+    [
+        ('FATAL:  password authentication failed for user "letters"', True),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "letters", database "letters"', True),
+        ("fe_sendauth: no password supplied", True),
+        ('FATAL:  database "nowhere" does not exist', True),
+        ('invalid dsn: invalid integer value "x" for connection option "port"', True),
+        ("Access denied for user 'letters'@'localhost'", True),
+        ("Login failed for user 'letters'.", True),
+        ("connection refused", False),
+        ('could not translate host name "nowhere" to address: Name or service not known', False),
+        ("timeout expired", False),
+        ("FATAL:  the database system is starting up", False),
+        ("FATAL:  sorry, too many clients already", False),
+    ],
+)
+def test_a_server_that_refuses_is_told_from_one_that_does_not_answer(words: str, *, is_refusal: bool) -> None:
+    """A refused user, database or address is an error of the settings; anything else may pass."""
+    assert bool(REFUSAL.search(words)) is is_refusal
+
+
 def test_dlt_has_an_extra_for_each_driver_that_is_advised() -> None:
     """dlt has an extra with the name of each destination."""
     named = {made.destination_name for made in DESTINATIONS.values()}
@@ -151,8 +173,10 @@ def test_a_missing_extension_of_duckdb_is_named(work: Path) -> None:
     nowhere = "http://127.0.0.1:1"
     credentials.global_config = {"extension_directory": str(work), "custom_extension_repository": nowhere}
     pipeline = dlt.pipeline("mine", destination=dlt.destinations.ducklake(credentials), dataset_name="my_data")
-    with pytest.raises(DestinationUnreachable) as caught:
+    with pytest.raises(DestinationError) as caught:
         check_destination(pipeline)
+    # no retry brings the extension
+    assert type(caught.value) is DestinationError
     place, _, words = str(caught.value).partition(" cannot be reached: ")
     assert place == f"lake@sqlite:///{work}/lake.sqlite@{(work / 'lake').as_uri()}"
     assert words.startswith(f'Failed to download extension "ducklake" at URL "{nowhere}/')

@@ -9,6 +9,13 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 import s3fs
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+    SSLError,
+)
 from buckets import serve_buckets
 from deltalake import DeltaTable
 from holdings import Rows, held_tables, typed_columns
@@ -16,12 +23,14 @@ from lakes import described, read_arrow, rows_of
 from postgres import free_port
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 from pyiceberg.table import StaticTable
+from s3fs.errors import translate_boto_error
 from shelves import amend
 from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
 from letters_source import Result, SettingsError, make_pipeline, plan_parts, read_part, run
 from letters_source.destination.pipeline import Kind
+from letters_source.destination.preflight import is_unanswered
 from letters_source.service.listings import ContactFilters
 from letters_source.spark.snapshots import Snapshot, find_outdated
 from letters_source.spark.stages import parts_of
@@ -33,6 +42,13 @@ KINDS: tuple[Kind, ...] = ("parquet", "delta", "iceberg")
 in_each = pytest.mark.parametrize("kind", KINDS)
 NAMES = ("contacts", "contacts__contact_labels", "rejected_rows", "listing_audit")
 numbers = count()
+
+
+def refusal(code: str, status: int) -> Exception:
+    """The error of an answer of S3, as s3fs raises it."""
+    answer: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    error: Exception = translate_boto_error(ClientError(answer, "PutObject"))
+    return error
 
 
 @pytest.fixture(scope="module")
@@ -243,12 +259,32 @@ def test_a_server_that_is_not_there_is_a_line(
     # the client of S3 would try five times, with pauses
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     done = letters("load", "--destination", "parquet", "--to", place)
-    assert (done.code, done.out) == (2, "")
+    assert (done.code, done.out) == (7, "")
     assert done.err.startswith(f"letters: {place} cannot be written: ")
     assert nowhere in done.err
     assert done.err.endswith("; set DESTINATION__FILESYSTEM__CREDENTIALS__..., or choose another --to.\n")
     assert SECRET not in done.err
     assert world.emulator.hits == []
+
+
+@pytest.mark.parametrize(
+    ("error", "is_later"),
+    [
+        (refusal("AccessDenied", 403), False),
+        (refusal("InvalidAccessKeyId", 403), False),
+        (refusal("NoSuchBucket", 404), False),
+        (refusal("SlowDown", 503), True),
+        (refusal("OfNoKnownKind", 500), True),
+        (NoCredentialsError(), False),
+        (SSLError(endpoint_url="https://s3.example.org", error="self-signed"), False),
+        (EndpointConnectionError(endpoint_url="https://s3.example.org"), True),
+        (ReadTimeoutError(endpoint_url="https://s3.example.org"), True),
+    ],
+    ids=repr,
+)
+def test_only_a_bucket_without_an_answer_is_worth_a_retry(error: Exception, *, is_later: bool) -> None:
+    """A server that does not answer, or asks to come later, is unreachable; one that refuses is not."""
+    assert is_unanswered(error) is is_later
 
 
 @pytest.mark.parametrize(
