@@ -11,6 +11,7 @@ import dlt
 from dlt.destinations.sql_client import SqlClientBase
 from dlt.extract import DltSource
 
+from letters_source.config.messages import nearest
 from letters_source.config.resolve import resolve_settings
 from letters_source.config.settings import Overrides
 from letters_source.destination.annotate import (
@@ -80,6 +81,9 @@ def run(
     Raises:
         LettersError: see `letters_source.errors`.
     """
+    if not isinstance(pipeline, dlt.Pipeline | None):
+        example, kind = 'make_pipeline(to="letters.duckdb")', type(pipeline).__name__
+        raise SettingsError.about("pipeline", f"must be a dlt pipeline, such as {example}, got {kind}")
     pipeline, clock = pipeline or make_pipeline(), Stopwatch()
     attributes = {"dataset": str(pipeline.dataset_name), "destination": shown_kind(pipeline)}
     with failures_recorded(pipeline, clock), shared(**attributes), span("load"):
@@ -174,6 +178,7 @@ def selected_names(only: Sequence[str]) -> set[str]:
     """Return the names of what to load, or raise `SettingsError`."""
     names = {only} if isinstance(only, str) else set(only)
     if unknown := names - set(LOADABLE):
-        problem = f"must name {', '.join(LOADABLE)}, got {', '.join(sorted(unknown))}"
-        raise SettingsError(f"only {problem}.", key="only", problem=problem)
+        near = nearest(min(unknown), LOADABLE)
+        hint = f" (did you mean {near}?)" if near else ""
+        raise SettingsError.about("only", f"must name {', '.join(LOADABLE)}, got {', '.join(sorted(unknown))}{hint}")
     return names

@@ -15,6 +15,7 @@ from letters_source.wording import causes, reason, root_cause
 
 FOREIGN = (PipelineStepFailed, DestinationException, ConfigurationException, duckdb.Error, pa.ArrowException)
 """Errors of dlt and of the engines that read tables."""
+ADVICE = "load again, and see the cause if that fails too (--debug shows it)."
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -44,6 +45,6 @@ def plain_error(failure: Exception) -> BaseException:
     if ours or not isinstance(failure, FOREIGN):
         return ours or failure
     step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
-    translated = LoadFailed(f"{step}{reason(root_cause(failure))}")
+    translated = LoadFailed(f"{step}{reason(root_cause(failure))}", advice=ADVICE)
     translated.__cause__ = failure
     return translated

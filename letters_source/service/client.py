@@ -8,7 +8,7 @@ from functools import cached_property
 from gzip import GzipFile
 from io import BytesIO
 from threading import Lock
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import requests
@@ -20,7 +20,7 @@ from letters_source.service.deadline import TimedAdapter
 from letters_source.service.failures import PROXY_AUTHENTICATION, failed, refused_by_proxy
 from letters_source.service.network import DIRECT, Network
 from letters_source.service.page_request import Decode, PageRequest
-from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown, check_status, service_words
+from letters_source.service.responses import LONGER, TOO_MANY_REQUESTS, Again, SlowDown, check_status, service_words
 from letters_source.service.retries import FIRST_WAIT_SECONDS, failure, retrying
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import Tokens, TokenSource
@@ -49,6 +49,9 @@ class OneAddress(requests.Session):
 
 class Client:
     """Sends requests to one service, and counts them in `traffic`: requests, retries, throttled. Thread-safe."""
+
+    longer: ClassVar[str] = LONGER
+    """What lets it retry for longer."""
 
     def __init__(
         self, base_url: str, tokens: TokenSource, throttle: Throttle, retry_budget: float, network: Network = DIRECT
@@ -180,7 +183,7 @@ class Client:
         is_early = bool(again.tries) or (request.is_trial and again.may_be_size)
         spent = "" if is_early else f"{asked}; gave up within {f'{self.retry_budget:.1f}'.removesuffix('.0')} s"
         return ServiceUnreachable(
-            f"{self._where(request)}: {again}{again.said}{spent}. {again.advice}",
+            f"{self._where(request)}: {again}{again.said}{spent}. {again.advice.replace(LONGER, self.longer)}",
             may_be_size=again.may_be_size,
             status=again.status,
         )

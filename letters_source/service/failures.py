@@ -14,7 +14,7 @@ from requests.utils import should_bypass_proxies
 from urllib3.exceptions import NewConnectionError, ProxyError, ReadTimeoutError
 
 from letters_source.service.network import Network
-from letters_source.service.responses import ADVICE, RETRIED, Again
+from letters_source.service.responses import ADVICE, LONGER, RETRIED, Again
 from letters_source.wording import causes
 
 E = TypeVar("E", bound=BaseException)
@@ -99,7 +99,7 @@ def system_words(chain: Iterable[BaseException]) -> str:
 def advice_on(error: Exception, base_url: str, network: Network) -> str:
     """Return which settings may help where there was no connection, or no response."""
     if network.proxy and isinstance(error, requests.exceptions.ConnectionError | requests.exceptions.Timeout):
-        return "Check sources.letters.proxy and base_url, or raise sources.letters.retry_budget."
+        return f"Check sources.letters.proxy and base_url, or {LONGER}."
     if is_file_missing(error):
         return "Check sources.letters.ca_bundle, client_cert and client_key."
     unused = isinstance(error, requests.exceptions.ConnectionError) and unused_proxy(base_url)

@@ -27,7 +27,8 @@ SIZE_REFUSED = frozenset({400, 413, 414, 422})
 LONGEST_HOST = 253
 # beyond any retry budget; much longer waits overflow
 LONGEST_RETRY_AFTER = 10.0**7
-ADVICE = "Check base_url, or raise sources.letters.retry_budget."
+LONGER = "raise sources.letters.retry_budget"
+ADVICE = f"Check base_url, or {LONGER}."
 LONGEST_MESSAGE = 200
 # no error document is longer
 LONGEST_BODY = 2**16

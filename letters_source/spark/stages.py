@@ -64,7 +64,7 @@ class StageWriter(DataSourceArrowWriter):
         files = sorted(file for message in messages for file in cast("Staged", message).files)
         places = [f"{place:06}" for place in range(len(self.stage.ranges))]
         if places and places != [name for name, _ in files]:
-            raise LoadFailed("Spark did not read each range once; nothing was published.")
+            raise LoadFailed("Spark did not read each range once; nothing was published.", advice="Run it again.")
         self.parts.write(f"{self.parts.folder}/{self.stage.committed}", msgspec.json.encode(files))
 
 

@@ -11,6 +11,7 @@ from dlt.common.destination.exceptions import DestinationException
 
 from letters_source.destination.error_translation import plain_errors
 from letters_source.errors import (
+    DestinationError,
     DestinationInUse,
     DestinationUnreachable,
     IncompleteListing,
@@ -73,7 +74,9 @@ def fail_hiding_why() -> None:
 
 def test_what_an_error_hides_on_purpose_is_not_told() -> None:
     """The reason of a failed load leaves out a cause that the error hides with `from None`."""
-    with pytest.raises(LoadFailed, match=r"^what matters$"):
+    with pytest.raises(
+        LoadFailed, match=r"^what matters; load again, and see the cause if that fails too \(--debug shows it\)\.$"
+    ):
         plain_errors(fail_hiding_why)()
 
 
@@ -93,6 +96,7 @@ def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
     ("error", "may_pass"),
     [
         (DestinationInUse, True),
+        (DestinationError, False),
         (DestinationUnreachable, True),
         (LoadFailed, True),
         (ServiceUnreachable, True),

@@ -40,6 +40,14 @@ def refuse(begin: Begin) -> Refuse:
     return message
 
 
+def test_a_text_is_no_pipeline() -> None:
+    """The error for a path in place of a pipeline says what makes a pipeline of it, and not what the text was."""
+    with pytest.raises(SettingsError) as caught:
+        run("canary.duckdb")  # type: ignore[arg-type]
+    assert caught.value.key == "pipeline"
+    assert str(caught.value) == 'pipeline must be a dlt pipeline, such as make_pipeline(to="letters.duckdb"), got str.'
+
+
 def test_a_file_that_another_process_holds_is_refused(refuse: Refuse, tmp_path: Path) -> None:
     """A file that another process holds open is refused with a line that names the process."""
     file = tmp_path / "held.duckdb"

@@ -33,6 +33,7 @@ from programmable_emulator import Behavior, Emulator, When
 from recording_server import answer, record
 
 WAIT_SECONDS = 120
+NEXT = "; load again, and see the cause if that fails too (--debug shows it).\n"
 HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
 
 
@@ -220,7 +221,7 @@ def test_f70_a_destination_that_is_full_keeps_its_old_rows(begin: Begin) -> None
     done = load_limited(world, world.place.stat().st_size + 2**20, "--page-size", "10000")
     assert (done.code, done.err) == (
         1,
-        f'letters: load: Failed to commit: Could not write file "{world.place}.wal": File too large\n',
+        f'letters: load: Failed to commit: Could not write file "{world.place}.wal": File too large{NEXT}',
     )
     tables = world.tables()
     assert {name: tables[name] for name in LISTED} == before
@@ -234,7 +235,7 @@ def test_f71_a_working_folder_that_is_full_leaves_the_destination_untouched(worl
     for _ in range(1500):
         world.emulator.contacts.grow()
     done = load_limited(world, 2**17, "--page-size", "1000")
-    assert (done.code, done.err) == (1, "letters: extract: [Errno 27] File too large\n")
+    assert (done.code, done.err) == (1, f"letters: extract: [Errno 27] File too large{NEXT}")
     assert contents(world.place) == before
 
 
