@@ -42,6 +42,7 @@ def test_a_failure_has_our_error_and_not_what_caused_it(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
     )
     *found, told = json.loads(ended.stdout.splitlines()[-1])
-    assert found == [failure, "what happened", kind, "what happened", attributes]
+    carried = {"what": "what happened", "advice": "", **attributes}
+    assert found == [failure, "what happened", kind, "what happened", carried]
     assert f"{kind}: what happened" in told
     assert "canary" not in told
