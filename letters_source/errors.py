@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from string import Template
 from typing import Any, ClassVar, Self
 
-from letters_source.wording import counted
+from letters_source.wording import counted, field_times
 
 INTERRUPTED = 130
 """The exit code of an interrupted command: 128 and the number of SIGINT."""
@@ -270,7 +270,7 @@ class UndocumentedFields(ServiceError):
 
     def __init__(self, listing: str, fields: Mapping[str, int]) -> None:
         self.listing, self.fields = listing, fields
-        found = ", ".join(f"{name} ({counted(rows)})" for name, rows in fields.items())
+        found = ", ".join(f"{name} ({field_times(name, rows)})" for name, rows in fields.items())
         super().__init__(
             f"{listing}: fields that are not documented, or have values that do not fit: {found}; nothing was loaded.",
             advice="Add the names to $known_fields, or set $on_undocumented to warn.",

@@ -7,11 +7,18 @@ QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose text quotes the value that they are about."""
 DUCKDB_KIND = re.compile(r"^(?:[A-Za-z]+ )+Error: ")
 """The kind of error that DuckDB puts before its text."""
+AROUND = "response."
+"""How the names of fields begin that stand around the rows of a page."""
 
 
 def counted(number: int, noun: str = "row") -> str:
     """Return a number with its noun, in the plural unless the number is 1."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def field_times(name: str, times: int) -> str:
+    """Return how often a field came: in how many rows, or in how many pages around them."""
+    return counted(times, "page" if name.startswith(AROUND) else "row")
 
 
 def page_title(listing: str, page: int) -> str:

@@ -1,6 +1,7 @@
 """Decode the bytes of one page into Arrow rows: as structs where it fits the documented types, else by columns."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from types import GenericAlias
@@ -14,7 +15,7 @@ from letters_source.decode.columns import DEEPEST, DoesNotFit, read_structs, row
 from letters_source.decode.row_schema import Notes, to_batch
 from letters_source.decode.undocumented import read_rows
 from letters_source.errors import MalformedResponse
-from letters_source.wording import page_title
+from letters_source.wording import AROUND, page_title
 
 T = TypeVar("T")
 
@@ -53,13 +54,25 @@ class Envelope(msgspec.Struct, Generic[T]):
     data: Data[T]
 
 
+class DocumentedData(Data[T], Generic[T], forbid_unknown_fields=True):
+    """The `data` of an envelope without other fields."""
+
+
+class Documented(msgspec.Struct, Generic[T], forbid_unknown_fields=True):
+    """The envelope without other fields."""
+
+    data: DocumentedData[T]
+    message: Any = None
+
+
 _RAW_PAGE = msgspec.json.Decoder(Envelope[msgspec.Raw])
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @cache
-def struct_page(listing: str) -> msgspec.json.Decoder[Envelope[Any]]:
-    """Return the decoder of pages that fit a listing's documented types."""
-    return msgspec.json.Decoder(GenericAlias(Envelope, (row_type(listing),)))
+def struct_page(envelope: type, listing: str) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of pages whose rows fit a listing's documented types, in such an envelope."""
+    return msgspec.json.Decoder(GenericAlias(envelope, (row_type(listing),)))
 
 
 def decode_page(body: bytes, listing: str, number: int) -> Page:
@@ -70,21 +83,23 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
         return Page(count, to_batch(columns, listing, number), Notes())
     body, data, surrogates = read_envelope(body, where)
     check_rows(body, data.rows, where)
+    notes = Notes(unknown_fields(body), misfits=surrogates, surrogates=surrogates)
+    if notes.kept and (fitting := read_fitting(body, listing, Envelope)):
+        _, columns = fitting
+        return Page(data.count, to_batch(columns, listing, number), notes)
     try:
-        columns, notes = read_rows(data.rows, listing)
+        columns, found = read_rows(data.rows, listing)
     except RecursionError:
         raise too_deep(where) from None
-    return Page(
-        data.count, to_batch(columns, listing, number), notes + Notes(misfits=surrogates, surrogates=surrogates)
-    )
+    return Page(data.count, to_batch(columns, listing, number), notes + found)
 
 
-def read_fitting(body: bytes, listing: str) -> tuple[int, dict[str, pa.Array]] | None:
+def read_fitting(body: bytes, listing: str, envelope: type = Documented) -> tuple[int, dict[str, pa.Array]] | None:
     """Return the count and the columns of a page that fits the documented types and needs no closer look, else None."""
     if len(body) > MAX_ROW_BYTES or not is_utf8(body):
         return None
     try:
-        data = struct_page(listing).decode(body).data
+        data = struct_page(envelope, listing).decode(body).data
         return data.count, read_structs(data.rows, listing)
     except (msgspec.DecodeError, DoesNotFit, RecursionError):
         return None
@@ -128,6 +143,14 @@ def read_data(body: bytes, where: str) -> Data[msgspec.Raw]:
         raise not_json(body, where) from None
     except RecursionError:
         raise too_deep(where) from None
+
+
+def unknown_fields(body: bytes) -> Counter[str]:
+    """Return the undocumented fields of an envelope, by the names that notes have for them."""
+    envelope = _FIELDS.decode(body)
+    names = [*(envelope.keys() - {"message", "data"})]
+    names += [f"data.{name}" for name in _FIELDS.decode(envelope["data"]).keys() - {"count", "rows"}]
+    return Counter(f"{AROUND}{name}" for name in names)
 
 
 def too_deep(where: str) -> MalformedResponse:

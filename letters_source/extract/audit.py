@@ -20,7 +20,7 @@ from letters_source.results import Audit
 from letters_source.service.listings import given
 from letters_source.service.network import service_of
 from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE, tables_of
-from letters_source.wording import counted
+from letters_source.wording import AROUND, counted, field_times
 
 logger = logging.getLogger("letters_source")
 
@@ -155,7 +155,8 @@ def log_fields(task: Task, notes: Notes, audits: Sequence[Audit]) -> None:
     for name, rows in sorted(by_plain_name(notes.kept).items()):
         is_news = name not in known and settings.on_undocumented != "keep"
         what = f"{name} did not fit" if name in documented else titled(name, is_news=is_news)
-        logger.log(level(is_news=is_news), "%s: %s in %s, %s", task.title, what, counted(rows), fate)
+        kept = "not loaded" if name.startswith(AROUND) else fate
+        logger.log(level(is_news=is_news), "%s: %s in %s, %s", task.title, what, field_times(name, rows), kept)
     for name, rows in sorted(by_plain_name(notes.numbers).items()):
         message = "%s: %s was a number in %s and was kept as text"
         logger.log(level(is_news=name not in known), message, task.title, name, counted(rows))

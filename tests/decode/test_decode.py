@@ -284,10 +284,10 @@ def test_an_empty_page_has_the_same_columns(listing: str) -> None:
     assert page.rows.schema == row_schema(listing)
 
 
-def test_unknown_fields_of_the_envelope_change_nothing() -> None:
-    """Additional fields, line breaks and another order of keys do not matter."""
+def test_unknown_fields_of_the_envelope_are_named() -> None:
+    """Additional fields are noted and change no row; line breaks and another order of keys do not matter."""
     body = b'\n{"next": null,\n"data": {"total": "9", "rows": [{"id": "1"}],\n"count": 1},\n"message": 5}\n'
-    assert read(body) == ([{"id": "1"}], Notes())
+    assert read(body) == ([{"id": "1"}], Notes(Counter(["response.next", "response.data.total"])))
 
 
 @pytest.mark.parametrize(
@@ -475,7 +475,7 @@ def test_an_unpaired_surrogate_stops_nothing(sent: str, expected: dict[str, str]
 def test_a_half_outside_the_rows_is_a_misfit_too() -> None:
     """An unpaired surrogate is replaced and counted anywhere in the page."""
     body = rb'{"message": "\ud800", "data": {"count": 1, "rows": [{"id": "1"}], "\udfff": 2}}'
-    assert read(body) == ([{"id": "1"}], Notes(misfits=2, surrogates=2))
+    assert read(body) == ([{"id": "1"}], Notes(Counter(["response.data.\ufffd"]), misfits=2, surrogates=2))
 
 
 def test_a_half_adds_to_the_misfit_that_it_makes() -> None:

@@ -60,6 +60,16 @@ def test_keep_warns_of_no_field(caplog: pytest.LogCaptureFixture) -> None:
     assert levels == ["INFO", "INFO", "INFO", "INFO", "WARNING"]
 
 
+def test_fields_around_the_rows_are_counted_by_page(caplog: pytest.LogCaptureFixture) -> None:
+    """Fields around the rows are not loaded; `known_fields` and `on_undocumented` apply as to other fields."""
+    notes = Notes(Counter({"response.data.next": 3}))
+    log_fields(contacts(), notes, ())
+    assert caplog.messages == ["contacts: new field response.data.next in 3 pages, not loaded"]
+    check_fields(contacts(on_undocumented="fail", known_fields=("response.data.next",)), notes)
+    with pytest.raises(UndocumentedFields, match=r"do not fit: response\.data\.next \(3 pages\); nothing was loaded"):
+        check_fields(contacts(on_undocumented="fail"), notes)
+
+
 def test_fail_refuses_what_is_not_known() -> None:
     """With `on_undocumented` fail, the error names each unknown field and the two settings that accept it."""
     with pytest.raises(UndocumentedFields) as caught:
