@@ -49,20 +49,20 @@ class Chain:
     """The windows of a range in the order of the listing, each sharing a row with the next."""
 
     range: Range
-    count: int = 0
-    overlap: int = 0
-    mended: int = 0
-    has_moved: bool = False
-    displaced: str | None = None
-    first: Link | None = None
-    last: Link | None = None
-    _end: int = 0
-    _newest: int = -1
-    _needs_more: bool = False
-    _furthest: int = -1
-    _asked: int = 0
-    _mends: deque[Link] = field(default_factory=deque)
-    _waiting: dict[Window, list[Link]] = field(default_factory=lambda: defaultdict(list))
+    count: int = field(init=False)
+    overlap: int = field(init=False)
+    mended: int = field(default=0, init=False)
+    has_moved: bool = field(default=False, init=False)
+    displaced: str | None = field(default=None, init=False)
+    first: Link | None = field(default=None, init=False)
+    last: Link | None = field(default=None, init=False)
+    _end: int = field(init=False)
+    _newest: int = field(default=-1, init=False)
+    _needs_more: bool = field(default=False, init=False)
+    _furthest: int = field(default=-1, init=False)
+    _asked: int = field(default=0, init=False)
+    _mends: deque[Link] = field(default_factory=deque, init=False)
+    _waiting: dict[Window, list[Link]] = field(default_factory=lambda: defaultdict(list), init=False)
 
     def __post_init__(self) -> None:
         self.count, self.overlap = self.range.count, self.range.overlap

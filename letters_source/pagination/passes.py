@@ -20,14 +20,15 @@ class Walk:
     number: int
     # whether to end at the first sign of a change, if pages are large enough to overlap
     until_changed: bool = field(default=False, init=False)
-    readings: list[Reading] = field(default_factory=list)
-    rechecked: list[Reading] = field(default_factory=list)  # the first and the last page, read again at the end
-    count: int = 0
-    newest: int = -1
-    first_empty: float = math.inf
-    repeats: int = 0
-    changed: bool = False
-    _shown: set[int] = field(default_factory=set)
+    readings: list[Reading] = field(default_factory=list, init=False)
+    # the first and the last page, read again at the end
+    rechecked: list[Reading] = field(default_factory=list, init=False)
+    count: int = field(default=0, init=False)
+    newest: int = field(default=-1, init=False)
+    first_empty: float = field(default=math.inf, init=False)
+    repeats: int = field(default=0, init=False)
+    changed: bool = field(default=False, init=False)
+    _shown: set[int] = field(default_factory=set, init=False)
 
     @property
     def last_page(self) -> int:
