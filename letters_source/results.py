@@ -105,7 +105,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """Where a load went, and what is there: what its result and its record in the ledger have in common."""
+    """What the result of a load and its record in the ledger have in common: where it went, and what was loaded."""
 
     load_id: Annotated[str | None, Meta(description="_dlt_load_id of the load's rows; null if it failed.")]
     destination: Annotated[str, Meta(description="The kind of destination, as --destination names it.")]

@@ -40,10 +40,10 @@ def console(*, stderr: bool = False) -> "Console":
     from rich.console import Console
 
     class ResultConsole(Console):
-        """A console whose reader may stop reading: `letters load | head -1` is no failed load."""
+        """A console whose reader may leave: `letters load | head -1` is not a failed load."""
 
         def on_broken_pipe(self) -> None:
-            """Print no more, where rich would end the process with 1; rich calls this."""
+            """Stop printing; by default, rich would end the process with exit code 1."""
             silence_output()
 
     # without a terminal, rich would cut tables at 80 columns

@@ -9,7 +9,7 @@ import click
 
 
 def end_output(last: str = "") -> str:
-    """Write what is still buffered, and `last`; return why that fails, empty if it does not or if nobody reads it."""
+    """Flush standard output, then write `last`; return the reason of a failure, empty if the reader is gone."""
     try:
         # a scheduler may have closed it
         if sys.stdout is not None:
@@ -36,7 +36,7 @@ def results_shown() -> Iterator[None]:
 
 
 def silence_output() -> None:
-    """Discard what is still buffered, so that Python does not fail at it when the process ends."""
+    """Send what is still buffered to nowhere, so that Python does not fail to write it when the process ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -116,13 +116,13 @@ def read_until_whole(
 
     Windows in `saved` are used if possible, and new ones are added to it. `expects_change` as in `walk_listing`.
     """
-    begun, start = datetime.now(UTC), monotonic()
+    began, start = datetime.now(UTC), monotonic()
     with open_reader(task, spool, saved) as (reader, traffic):
         verdict = continue_listing(task, saved, reader, spool) if saved and spool else None
         verdict = verdict or walk_listing(reader.read, task.title, task.settings.wanted, expects_change=expects_change)
         verdict = with_earlier(reader.readings, verdict)
     # not before the listing is read: what was saved may have to be read again
-    started_at = saved.origin.started_at if saved else begun
+    started_at = saved.origin.started_at if saved else began
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
     return Outcome(task, verdict, sum(kept, Notes()), traffic, started_at, monotonic() - start)
 

@@ -136,7 +136,7 @@ class Reused:
 
 
 def saved_file(working_dir: Path, listing: str) -> Path:
-    """Return where a listing's windows are saved: beside the pipeline's working directory, which each load empties."""
+    """Return where a listing's windows are saved: next to the pipeline's working directory, which each load empties."""
     return working_dir.with_name(f"{working_dir.name}.{listing}.pages")
 
 

@@ -166,7 +166,7 @@ class Chain:
         return shared.is_link
 
     def _mend(self, left: Link | None, right: Link | None) -> None:
-        """Plan a window from the newer of two toward the other: rows have moved least since the newer one."""
+        """Plan a window between two that share no row, next to the newer one: rows moved least since it was read."""
         if not left or not right or not left.reading or not right.reading:
             return
         if left.reading.answered > right.reading.answered:

@@ -44,7 +44,7 @@ class Walk:
         """Return whether to overlap all pages from the start, if there are many.
 
         Overlapping large pages costs little. Smaller ones overlap only if a change is to be expected: a pass that
-        begins without overlap and meets a change has to be begun again.
+        starts without overlap and meets a change has to start over.
         """
         least = SMALLEST_PAGE if expects_change else LARGE_PAGE
         return len(self.readings[0].keys) >= least and self.last_page >= MANY_PAGES

@@ -22,7 +22,7 @@ logger = logging.getLogger("letters_source")
 ProgressCallback = Callable[[str, int, int, int], None]
 """Called for each response with the listing, the number of the pass, the rows in it, and the service's count."""
 Span = tuple[float, float]
-"""When a page was begun and when it was decoded, in seconds on the monotonic clock."""
+"""When a page was requested and when it was decoded, in seconds on the monotonic clock."""
 Response = tuple[Reading, pa.Buffer | None, Notes]
 """A response's `Reading`, its serialized rows (None without a spool), and the decoder's notes."""
 

@@ -172,5 +172,3 @@ CHARTS = (
     Chart("templates_loaded", HISTORY, "Templates", loads("templates"), line, counts="templates"),
 )
 """In the order in which they are shown."""
-# the former names, which copies of the notebook import
-Picture, PICTURES = Chart, CHARTS
