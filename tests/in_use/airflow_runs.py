@@ -4,6 +4,11 @@ Airflow sets up logging, warnings and a database when it is imported, so the tes
 A line of JSON asks for a run; it is made by a fork, as Airflow's own tasks are, with an environment of its own.
 """
 
+import gc
+
+# a third of the time until it answers would go into garbage collections
+gc.disable()
+
 import asyncio
 import atexit
 import json
@@ -81,7 +86,8 @@ def prepare() -> dict[str, str]:
     dags = read_dags()
     sync_bag_to_db(dags, "dags-folder", None)
     # dlt and our own parts too are imported before the forks
-    import_module("letters_source.load")
+    for module in ("letters_source.load", "letters_source.service.client", "dlt.destinations.impl.duckdb.duck", "a2wsgi"):
+        import_module(module)
     dispose_orm()
     shutil.copy(DATABASE, BLANK)
     return {str(file): error for file, error in dags.import_errors.items()}
@@ -127,6 +133,13 @@ def test(dag_id: str, logical_date: str, params: Mapping[str, Any]) -> None:
     read_dags().dags[dag_id].test(logical_date=datetime.fromisoformat(logical_date), run_conf=dict(params))
 
 
+def tell_settings() -> None:
+    """Write the settings that loads take from the connection."""
+    from letters_source.airflow import connection_settings
+
+    print(json.dumps(connection_settings()), flush=True)
+
+
 def answer(request: dict[str, Any]) -> None:
     """Do what is asked for, with its variables in the environment and its words in its file."""
     os.environ.update(request["environment"])
@@ -139,7 +152,9 @@ def answer(request: dict[str, Any]) -> None:
     ASKED[request["ask"]](*request["arguments"])
 
 
-ASKED: dict[str, Callable[..., None]] = {"schedule": schedule, "test": test}
+ASKED: dict[str, Callable[..., None]] = {
+    "schedule": schedule, "test": test, "tell_settings": tell_settings
+}
 
 
 def main(answers_to: str) -> None:
@@ -147,6 +162,9 @@ def main(answers_to: str) -> None:
     answers = os.fdopen(int(answers_to), "w")
     errors = prepare()
     asyncio.run(warm_up())
+    # nor would collections of a fork find anything in what is made here
+    gc.freeze()
+    gc.enable()
     print(json.dumps(errors), file=answers, flush=True)
     for line in sys.stdin:
         restore()

@@ -17,7 +17,9 @@ SETTINGS = {
     "CORE__DAGS_FOLDER": str(DAGS),
     "CORE__LOAD_EXAMPLES": "False",
     "CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
-    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.01",
+    # the former names of what Airflow measures are a file that each run would read
+    "METRICS__LEGACY_NAMES_ON": "False",
     # only workers and servers in other processes would need to agree on it
     "API_AUTH__JWT_SECRET": "of tests alone, which no server and no worker ever has to show to another",
 }

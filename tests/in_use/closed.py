@@ -1,11 +1,13 @@
-"""Imports files in a process where everything but code is closed, and reports what they reached for."""
+"""Imports files in a process where everything but code is closed, and reports what they reached for and imported."""
 
+import json
 import os
 import runpy
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,8 +23,16 @@ SYSTEM = ("/usr/share/zoneinfo/", "/proc/", "/sys/", "/dev/null")
 """Libraries look here for time zones, processors and memory."""
 
 
-def reached(files: Sequence[Path], folder: Path, *before: str) -> list[str]:
-    """Return what importing files tried to reach, which is refused each time; code is not counted.
+@dataclass(frozen=True)
+class Imported:
+    """What importing files tried to reach, which was refused each time, and all modules that were imported then."""
+
+    reached: list[str]
+    modules: list[str]
+
+
+def import_closed(files: Sequence[Path], folder: Path, *before: str) -> Imported:
+    """Import files where all but code is closed.
 
     Args:
         files: the Python files, which one process runs one after the other.
@@ -33,7 +43,7 @@ def reached(files: Sequence[Path], folder: Path, *before: str) -> list[str]:
     command = [sys.executable, "-B", __file__, *before, RUN, *map(str, files)]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stderr
-    return ended.stdout.splitlines()
+    return Imported(**json.loads(ended.stdout))
 
 
 class Doors:
@@ -72,7 +82,7 @@ def is_code(place: Any) -> bool:
 
 
 def main(*arguments: str) -> None:
-    """Run the files with closed doors, and print what they wanted."""
+    """Run the files with closed doors, and print what they wanted and have."""
     end = arguments.index(RUN)
     for module in arguments[:end]:
         import_module(module)
@@ -81,7 +91,7 @@ def main(*arguments: str) -> None:
     sys.addaudithook(doors)
     for file in arguments[end + 1 :]:
         runpy.run_path(file)
-    print(*doors.knocks, *WatchedEnvironment.read, sep="\n", end="")
+    print(json.dumps({"reached": [*doors.knocks, *WatchedEnvironment.read], "modules": [*sys.modules]}))
 
 
 if __name__ == "__main__":

@@ -160,24 +160,30 @@ def test_settings_in_the_variable_of_dlt(airflow: Airflow, begin: Begin) -> None
     assert {dict(parse_qsl(hit.query))["pageSize"] for hit in world.emulator.hits} == {"7"}
 
 
-@pytest.mark.parametrize("in_parts", [False, True])
-def test_settings_in_a_connection(airflow: Airflow, begin: Begin, *, in_parts: bool) -> None:
-    """The connection `letters_default` gives address and tokens, its host being the whole address or a part of it."""
+def test_settings_in_a_connection(airflow: Airflow, begin: Begin) -> None:
+    """The connection `letters_default` gives address and tokens."""
     world = begin(Emulator(30, 3))
     scheme, _, rest = world.settings["base_url"].partition("://")
     host, _, port = rest.removesuffix("/api/v1").partition(":")
-    parts = {"host": host, "port": int(port), "schema": scheme}
-    connection = {
-        "conn_type": "http",
-        **(parts if in_parts else {"host": world.settings["base_url"]}),
-        "password": ACCESS,
-        "extra": {"refresh_token": REFRESH},
-    }
-    told = {**places(world), "AIRFLOW_CONN_LETTERS_DEFAULT": json.dumps(connection)}
+    told = {**places(world), **connection(host=host, port=int(port), schema=scheme)}
     ran = airflow.schedule("letters", environment=told)
     assert ran.runs == {("letters", "scheduled", "success")}
     assert loaded_contacts(world.place) == held_contacts(world.emulator)
     assert not any(token in ran.log for token in (ACCESS, REFRESH))
+
+
+def test_the_host_of_a_connection_may_be_the_whole_address(airflow: Airflow) -> None:
+    """A connection whose host is the whole address gives the same settings as one whose host is a part of it."""
+    address = "http://letters.example:8080/api/v1"
+    for parts in ({"host": address}, {"host": "letters.example", "port": 8080, "schema": "http"}):
+        found = airflow.ask("tell_settings", [], connection(**parts))
+        assert json.loads(found.log) == {"base_url": address, "access_token": ACCESS, "refresh_token": REFRESH}
+
+
+def connection(**parts: object) -> dict[str, str]:
+    """The connection with the tokens, as a variable of the environment."""
+    tokens = {"password": ACCESS, "extra": {"refresh_token": REFRESH}}
+    return {"AIRFLOW_CONN_LETTERS_DEFAULT": json.dumps({"conn_type": "http", **parts, **tokens})}
 
 
 def test_a_listing_is_read_in_mapped_tasks_and_loaded_in_one(airflow: Airflow, begin: Begin, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from closed import reached
+from closed import import_closed
 
 CURIOUS = """
 import contextlib, os, socket, sqlite3
@@ -21,7 +21,7 @@ def test_what_a_curious_file_reaches_for_is_told(tmp_path: Path) -> None:
     """A file, network, database and secret that an import reaches for are reported, although it hides the errors."""
     file = tmp_path / "curious.py"
     file.write_text(CURIOUS)
-    assert reached([file], tmp_path) == [
+    assert import_closed([file], tmp_path).reached == [
         "open secrets.toml",
         "socket.getaddrinfo 127.0.0.1",
         "sqlite3.connect airflow.db",
@@ -33,4 +33,4 @@ def test_a_file_that_imports_our_parts_reaches_for_nothing(tmp_path: Path) -> No
     """Importing the package reaches for nothing but code."""
     file = tmp_path / "modest.py"
     file.write_text("from letters_source import letters, make_pipeline, run\n")
-    assert reached([file], tmp_path, "dlt", "requests") == []
+    assert import_closed([file], tmp_path, "dlt", "requests").reached == []

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
-from closed import reached
+from closed import import_closed
 from dagster._core.definitions.metadata.metadata_set import TableMetadataSet
 from dagster_runs import FILE, load_definitions
 from terminals import run_python
@@ -33,7 +33,7 @@ CHECKS = {
 
 def test_importing_the_definitions_reaches_for_nothing(tmp_path: Path) -> None:
     """Importing the definitions opens no network, file or secret, apart from what the libraries open."""
-    assert reached([FILE], tmp_path, "dagster", "dlt", "requests") == []
+    assert import_closed([FILE], tmp_path, "dagster", "dlt", "requests").reached == []
     assert list(tmp_path.iterdir()) == []
 
 

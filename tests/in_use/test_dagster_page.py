@@ -91,7 +91,7 @@ def served(home: Path) -> Iterator[str]:
 def wait_for(url: str) -> None:
     """Return once a page answers: urllib3 asks again while nobody listens, for at most about eight minutes."""
     with requests.Session() as session:
-        patient = Retry(connect=100, backoff_factor=0.1, backoff_max=5)
+        patient = Retry(None, connect=1000, backoff_factor=0.1, backoff_max=0.5)
         session.mount("http://127.0.0.1", HTTPAdapter(max_retries=patient))
         session.get(url, timeout=5).raise_for_status()
 
