@@ -4,13 +4,9 @@ Airflow sets up logging, warnings and a database when it is imported, so the tes
 A line of JSON asks for a run; it is made by a fork, as Airflow's own tasks are, with an environment of its own.
 """
 
-import gc
-
-# a third of the time until it answers would go into garbage collections
-gc.disable()
-
 import asyncio
 import atexit
+import gc
 import json
 import os
 import shutil
@@ -43,6 +39,8 @@ DATABASE = Path(os.environ["AIRFLOW_HOME"]) / "airflow.db"
 BLANK = DATABASE.with_name("blank.db")
 INTERFACE: InProcessExecutionAPI = in_process_api_server()
 """The one that `dag.test()` takes, too."""
+IMPORTED = ("letters_source.load", "letters_source.service.client", "dlt.destinations.impl.duckdb.duck", "a2wsgi")
+"""What tasks import, and each fork would otherwise import anew."""
 IDLE_LOOPS = 6
 """Between a task and what it wakes lie some rounds in which no task begins or ends."""
 MOST_ROUNDS = 10
@@ -85,8 +83,7 @@ def prepare() -> dict[str, str]:
     manager.sync_bundles_to_db()
     dags = read_dags()
     sync_bag_to_db(dags, "dags-folder", None)
-    # dlt and our own parts too are imported before the forks
-    for module in ("letters_source.load", "letters_source.service.client", "dlt.destinations.impl.duckdb.duck", "a2wsgi"):
+    for module in IMPORTED:
         import_module(module)
     dispose_orm()
     shutil.copy(DATABASE, BLANK)
@@ -152,9 +149,7 @@ def answer(request: dict[str, Any]) -> None:
     ASKED[request["ask"]](*request["arguments"])
 
 
-ASKED: dict[str, Callable[..., None]] = {
-    "schedule": schedule, "test": test, "tell_settings": tell_settings
-}
+ASKED: dict[str, Callable[..., None]] = {"schedule": schedule, "test": test, "tell_settings": tell_settings}
 
 
 def main(answers_to: str) -> None:
@@ -162,7 +157,7 @@ def main(answers_to: str) -> None:
     answers = os.fdopen(int(answers_to), "w")
     errors = prepare()
     asyncio.run(warm_up())
-    # nor would collections of a fork find anything in what is made here
+    # garbage collections of a fork would go through all that is made here
     gc.freeze()
     gc.enable()
     print(json.dumps(errors), file=answers, flush=True)
@@ -175,7 +170,3 @@ def main(answers_to: str) -> None:
     # without the two seconds that the threads of Airflow's interface take to end
     atexit._run_exitfuncs()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
