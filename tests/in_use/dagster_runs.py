@@ -1,6 +1,7 @@
 """Materializes the definitions that users copy, in this process."""
 
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,13 @@ def reach(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def requested(defs: dg.Definitions, schedule: str, instance: dg.DagsterInstance) -> dict[str | None, str | None]:
-    """The runs that a schedule requests: by key, the partition."""
-    context = dg.build_schedule_context(instance=instance, repository_def=defs.get_repository_def())
-    tick = defs.resolve_schedule_def(schedule).evaluate_tick(context)
+def requested(defs: dg.Definitions, schedule: str, accounts: Sequence[str]) -> dict[str | None, str | None]:
+    """The runs that a schedule requests of a Dagster that knows these accounts: by key, the partition."""
+    # unlike others, schedules refuse a Dagster that is only in memory
+    with dg.instance_for_test() as instance:
+        instance.add_dynamic_partitions("letters_accounts", accounts)
+        context = dg.build_schedule_context(instance=instance, repository_def=defs.get_repository_def())
+        tick = defs.resolve_schedule_def(schedule).evaluate_tick(context)
     return {request.run_key: request.partition_key for request in tick.run_requests or ()}
 
 

@@ -143,7 +143,7 @@ def test_parquet_is_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyP
 
 def test_an_incomplete_listing_fails_the_run_for_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """An incomplete listing fails the run with one line and without a retry; nothing changes or comes after."""
-    assert materialize(load_definitions(), OWN).success
+    world.start_loaded()
     before = world.tables()
     make_incomplete(world, monkeypatch)
     result = materialize(load_definitions(), OWN, after=[mailing_list])
@@ -204,7 +204,7 @@ def test_a_place_that_cannot_be_is_a_failure_of_one_line(world: World) -> None:
 
 def test_a_file_that_others_changed_is_loaded_anew(world: World) -> None:
     """A load replaces tables that somebody else has changed."""
-    assert materialize(load_definitions(), OWN).success
+    world.start_loaded()
     change(world.place, "insert into letters_data.contacts select * from letters_data.contacts")
     assert materialize(load_definitions(), OWN).success
     assert len(world.tables()["contacts"]) == 145

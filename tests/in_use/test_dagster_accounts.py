@@ -51,9 +51,9 @@ def shared_service() -> Emulator:
 
 
 @contextmanager
-def new_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
+def new_instance() -> Iterator[dg.DagsterInstance]:
     """A Dagster that knows the accounts A and B."""
-    with dg.instance_for_test(temp_dir=str(folder)) as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("letters_accounts", ["A", "B"])
         yield instance
 
@@ -65,9 +65,9 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+def instance() -> Iterator[dg.DagsterInstance]:
     """A Dagster of a test's own."""
-    with new_instance(tmp_path_factory.mktemp("dagster")) as instance:
+    with new_instance() as instance:
         yield instance
 
 
@@ -77,7 +77,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     with (
         serve_world(tmp_path_factory.mktemp("accounts"), emulator=shared_service()) as world,
         pytest.MonkeyPatch.context() as patch,
-        new_instance(tmp_path_factory.mktemp("dagster")) as instance,
+        new_instance() as instance,
     ):
         reach(world, patch)
         found = Loaded(world.place, instance, {}, [])
@@ -176,6 +176,6 @@ def test_accounts_that_would_share_a_dataset_are_refused(world: World, instance:
     assert not world.place.exists()
 
 
-def test_the_schedule_asks_for_a_run_for_each_account(instance: dg.DagsterInstance) -> None:
+def test_the_schedule_asks_for_a_run_for_each_account() -> None:
     """The schedule requests a run for each account, with a key of its own."""
-    assert requested(load_definitions(), "letters_accounts_daily", instance) == {"A": "A", "B": "B"}
+    assert requested(load_definitions(), "letters_accounts_daily", ["A", "B"]) == {"A": "A", "B": "B"}

@@ -80,11 +80,9 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A file that Dagster loaded, for all tests that spoil a copy of it."""
+    """A loaded file, for all tests that spoil a copy of it."""
     with serve_world(tmp_path_factory.mktemp("checks"), emulator=Emulator(145, 7)) as world:
-        with pytest.MonkeyPatch.context() as patch:
-            reach(world, patch)
-            assert materialize(load_definitions(), OWN).success
+        world.start_loaded()
         yield world.place
 
 
@@ -165,10 +163,9 @@ def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.
 def test_history_is_checked_as_it_stands_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Former versions of a row are not duplicates of it."""
     monkeypatch.setenv("SOURCES__LETTERS__HISTORY", "true")
-    defs = load_definitions()
-    assert materialize(defs, OWN).success
+    world.start_loaded(history=True)
     amend(world.emulator.contacts, world.emulator.contacts.ids()[0], city="Elsewhere")
-    result = materialize(defs, OWN)
+    result = materialize(load_definitions(), OWN)
     assert materialized(result)["contacts"]["dagster/row_count"] == 146
     assert checked(result) == {}
 
@@ -201,7 +198,5 @@ def test_a_file_that_cannot_be_read_is_told(world: World) -> None:
 
 def test_checks_need_nothing_that_the_load_left_beside_the_tables(world: World) -> None:
     """Checks pass without dlt's working folder, which may be on another machine."""
-    defs = load_definitions()
-    assert materialize(defs, OWN).success
-    world.pipeline.drop()
-    assert checked(check(defs, OWN)) == {}
+    world.start_loaded()
+    assert checked(check(load_definitions(), OWN)) == {}

@@ -19,7 +19,6 @@ from dagster_dg_cli.cli import cli
 from dagster_runs import FILE, OWN, checked, failures, load_definitions, materialize, materialized, reach, requested
 from holdings import LISTED, held_tables, query, read_tables
 from shelves import retrait
-from terminals import run_process
 from worlds import ACCESS, REFRESH, Begin, World
 
 from letters_source.config.messages import where_to_set
@@ -129,9 +128,8 @@ def test_schedules_are_given_or_left_out() -> None:
 
 def test_the_schedule_of_accounts_requests_a_run_for_each() -> None:
     """The schedule of accounts requests a run for each account that Dagster knows."""
-    with loaded(RECIPE) as defs, dg.instance_for_test() as instance:
-        instance.add_dynamic_partitions("letters_accounts", ["A", "B"])
-        assert requested(defs, "letters_accounts_schedule", instance) == {"A": "A", "B": "B"}
+    with loaded(RECIPE) as defs:
+        assert requested(defs, "letters_accounts_schedule", ["A", "B"]) == {"A": "A", "B": "B"}
 
 
 def test_tables_are_loaded_and_checked(world: World) -> None:
@@ -179,7 +177,7 @@ def test_accounts_are_partitions(world: World) -> None:
     for shelf in (world.emulator.contacts, world.emulator.templates):
         for number, row_id in enumerate(shelf.ids()):
             retrait(shelf, row_id, account_id="AB"[number % 2])
-    with loaded(RECIPE.replace("{{ context.project_root }}/", "")) as defs, dg.instance_for_test() as instance:
+    with loaded(RECIPE.replace("{{ context.project_root }}/", "")) as defs, dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("letters_accounts", ["A", "B"])
         result = materialize(defs, ACCOUNT_STEP, instance=instance, partition_key="A")
         assert result.success
@@ -244,11 +242,12 @@ def test_dg_scaffolds_and_lists_the_component(world: World, monkeypatch: pytest.
     monkeypatch.chdir(project)
     written = CliRunner().invoke(cli, ["scaffold", "defs", TYPE, "letters"])
     assert written.exit_code == 0, written.output
-    listed = run_process("dg", "list", "defs", "--json").out
-    found = json.loads(listed)
+    listed = CliRunner().invoke(cli, ["list", "defs", "--json"])
+    assert listed.exit_code == 0, listed.output
+    found = json.loads(listed.stdout)
     assert {asset["asset_key"] for asset in found["assets"]} == {
         "letters_service",
         *(f"letters_data/{name}" for name in (*LISTED, "rejected_rows", "listing_audit")),
     }
     assert [schedule["name"] for schedule in found["schedules"]] == ["letters_schedule"]
-    assert not any(token in listed for token in (ACCESS, REFRESH))
+    assert not any(token in listed.output for token in (ACCESS, REFRESH))
