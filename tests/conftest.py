@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# until tests are collected, a third of the time would go into garbage collections
+gc.disable()
 # a machine that is busy with other tests may take any time for an example
 settings.register_profile("letters", deadline=None)
 settings.load_profile("letters")
@@ -22,6 +24,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_finish() -> None:
     """Leave what has been imported out of garbage collections, which otherwise take a tenth of the time of a load."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -1,5 +1,6 @@
 """The public API, and what importing it does."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -50,18 +51,25 @@ def test_every_public_name_can_be_had(name: str) -> None:
     assert getattr(found, "__name__", name) == FORMER.get(name, name)
 
 
-@pytest.mark.parametrize("integration", sorted(INTEGRATIONS))
-def test_the_public_names_of_integrations_are_these(tmp_path: Path, integration: str) -> None:
-    """The modules for Airflow, Dagster and Spark export exactly these names, and have each of them."""
+@pytest.mark.parametrize("integration", ["dagster", "spark"])
+def test_the_public_names_of_integrations_are_these(integration: str) -> None:
+    """The modules for Dagster and Spark export exactly these names, and have each of them."""
+    module = import_module(f"letters_source.{integration}")
+    assert sorted(module.__all__) == sorted(INTEGRATIONS[integration])
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_public_names_for_airflow_are_these(tmp_path: Path) -> None:
+    """The module for Airflow, which sets up logging when it is imported, exports exactly these names, and has each."""
     code = (
-        f"from letters_source import {integration} as module\n"
+        "from letters_source import airflow as module\n"
         "print(*(name for name in module.__all__ if hasattr(module, name)), sep='\\n')"
     )
     root = str(Path(letters_source.__file__).parents[1])
     environment = {"HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": root}
     done = run_python("-c", code, cwd=tmp_path, env=environment)
     assert done.code == 0, done.err
-    assert sorted(done.out.split()) == sorted(INTEGRATIONS[integration])
+    assert sorted(done.out.split()) == sorted(INTEGRATIONS["airflow"])
 
 
 @pytest.mark.parametrize("name", ["settings_of", "Client", "__wrapped__"])
