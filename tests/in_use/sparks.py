@@ -1,21 +1,21 @@
 """A Spark session on two cores of this machine, or on a cluster of two workers; output and event log go to files."""
 
 import os
-import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread, Timer
 from types import MappingProxyType
 
 import duckdb
 import pyspark
 import pytest
 from holdings import Rows, in_order, parsed
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
@@ -25,24 +25,30 @@ from worlds import World
 from letters_source.spark import Snapshot, register, snapshot
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+HOSTS = ("127.0.0.1", "localhost")
+"""The hosts of a cluster's workers: Spark runs the copy of a slow task on another host, which it knows by its name."""
 TASK_PYTHON = Path(__file__).with_name("task_python.py")
 SMALL_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Java that starts fast, with few threads, and believes the classes of Spark."""
 
 
 @contextmanager
-def start_spark(
-    world: World, folder: Path, master: str = "local[2,2]", settings: Mapping[str, str] = NOTHING
-) -> Iterator[SparkSession]:
-    """A session that has the format `letters`, with the world's settings in the environment of its tasks.
+def start_spark(world: World, folder: Path) -> Iterator[SparkSession]:
+    """A session on two cores of this machine, where a task that fails is run once more."""
+    with start_java(world, folder) as java, start_session(java, "local[2,2]") as spark:
+        yield spark
 
-    On one machine, a task that fails is run once more. Output goes to `output` in the folder, events to `events`.
+
+@contextmanager
+def start_java(world: World, folder: Path, settings: Mapping[str, str] = NOTHING) -> Iterator[JavaGateway]:
+    """Spark's Java, with the world's settings in the environment of its tasks.
+
+    Output goes to `output` in the folder, events to `events`.
     """
     (folder / "events").mkdir()
     conf = SparkConf().setAll(
         [
-            ("spark.master", master),
+            ("spark.app.name", "letters"),
             ("spark.driver.bindAddress", "127.0.0.1"),
             ("spark.driver.host", "127.0.0.1"),
             ("spark.driver.extraJavaOptions", SMALL_JAVA),
@@ -59,81 +65,85 @@ def start_spark(
     )
     with environment_of_tasks(world, folder), (folder / "output").open("wb") as output:
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
-        context = SparkContext(gateway=gateway, conf=conf)
         try:
-            spark = SparkSession(context)
-            register(spark)
-            yield spark
+            yield gateway
         finally:
-            context.stop()
             gateway.shutdown()
             # Java ends when its input does
             gateway.proc.stdin.close()
             gateway.proc.wait()
-            SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def start_session(java: JavaGateway, master: str) -> Iterator[SparkSession]:
+    """A session that has the format `letters`."""
+    context = SparkContext(master, gateway=java)
+    try:
+        spark = SparkSession(context)
+        register(spark)
+        yield spark
+    finally:
+        context.stop()
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 @contextmanager
 def environment_of_tasks(world: World, folder: Path) -> Iterator[None]:
     """Let what Java starts with, and tasks inherit, have the world's settings, and tasks a Python that forks."""
-    python = folder / "python"
-    python.write_text(f"#!{sys.executable} {TASK_PYTHON}\n")
+    place, python = folder / "forks", folder / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {TASK_PYTHON} ask {place} "$@"\n')
     python.chmod(0o700)
-    with pytest.MonkeyPatch.context() as patch:
+    with serve_forks(place), pytest.MonkeyPatch.context() as patch:
         world.configure(patch)
         patch.setenv("PYSPARK_PYTHON", str(python))
+        patch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
+        patch.setenv("SPARK_LAUNCHER_OPTS", SMALL_JAVA)
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         yield
 
 
+@contextmanager
+def serve_forks(place: Path) -> Iterator[None]:
+    """Fork Spark's daemons for those who ask at a socket."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+        command = [sys.executable, str(TASK_PYTHON), "serve", str(listening.fileno())]
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        with subprocess.Popen(
+            command, pass_fds=[listening.fileno()], env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+        ) as server:
+            try:
+                yield
+            finally:
+                server.terminate()
+
+
 @dataclass(frozen=True)
 class Cluster:
-    """A standalone master and its two workers, of a core each."""
+    """A standalone master and its two workers, of a core each, in the process of Spark's driver."""
 
     master: str
-    workers: tuple[int, ...]
+    driver: int
 
     def kill_executor(self, worker: int) -> None:
         """Kill the executor of a worker, which starts another one."""
-        found = ["pgrep", "-P", str(self.workers[worker]), "-f", "CoarseGrainedExecutorBackend"]
-        [executor] = subprocess.check_output(found, text=True).split()
+        backend = f"CoarseGrainedExecutorBackend .*--hostname {HOSTS[worker]} "
+        [executor] = subprocess.check_output(["pgrep", "-P", str(self.driver), "-f", backend], text=True).split()
         os.kill(int(executor), signal.SIGKILL)
 
 
-@contextmanager
-def start_cluster(world: World, folder: Path) -> Iterator[Cluster]:
-    """A cluster on loopback, whose tasks find the world's settings in their environment."""
-    with environment_of_tasks(world, folder), pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        patch.setenv("SPARK_DAEMON_MEMORY", "192m")
-        patch.setenv("SPARK_DAEMON_JAVA_OPTS", SMALL_JAVA)
-        options = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        _, master = stack.enter_context(start_daemon(options, r"Starting Spark master at (spark://\S+)"))
-        workers = []
-        # Spark runs the copy of a slow task on another host, which it knows by its name
-        for host in ("127.0.0.1", "localhost"):
-            options = ["org.apache.spark.deploy.worker.Worker", "--host", host, "--port", "0", "--webui-port", "0"]
-            options += ["--cores", "1", "--memory", "512m", "--work-dir", str(folder / host), master]
-            worker, _ = stack.enter_context(start_daemon(options, r"(Successfully registered with master)"))
-            workers.append(worker)
-        yield Cluster(master, tuple(workers))
-
-
-@contextmanager
-def start_daemon(options: list[str], ready: str) -> Iterator[tuple[int, str]]:
-    """A daemon of Spark that says it is ready: its process, and what it says then. It ends with the block."""
-    with subprocess.Popen([SPARK_CLASS, *options], stderr=subprocess.PIPE, text=True) as daemon:
-        assert daemon.stderr
-        limit = Timer(120, daemon.kill)
-        limit.start()
-        said = next((found[1] for line in daemon.stderr if (found := re.search(ready, line))), None)
-        limit.cancel()
-        assert said, f"{options[0]} did not start."
-        # it would wait for somebody to read what else it says
-        Thread(target=daemon.stderr.read, daemon=True).start()
-        try:
-            yield daemon.pid, said
-        finally:
-            daemon.terminate()
+def start_cluster(java: JavaGateway, folder: Path) -> Cluster:
+    """Start a cluster on loopback, whose executors are processes of their own, as `local-cluster` does."""
+    deploy, conf = java.jvm.org.apache.spark.deploy, java.jvm.org.apache.spark.SparkConf()
+    master = deploy.master.Master.startRpcEnvAndEndpoint("127.0.0.1", 0, 0, conf)._1().address().toSparkURL()
+    masters = java.new_array(java.jvm.String, 1)
+    masters[0] = master
+    some, none = java.jvm.scala.Option.apply, java.jvm.scala.Option.empty()
+    for number, host in enumerate(HOSTS):
+        place = str(folder / host)
+        deploy.worker.Worker.startRpcEnvAndEndpoint(host, 0, 0, 1, 512, masters, place, some(number), conf, none)
+    return Cluster(master, java.proc.pid)
 
 
 def read_table(spark: SparkSession, world: World, table: str, **options: object) -> DataFrame:

@@ -6,9 +6,20 @@ from pathlib import Path
 
 import pytest
 from holdings import Rows, held_tables, in_order, parsed
+from py4j.java_gateway import JavaGateway
 from pyspark.sql import DataFrame, SparkSession
 from shelves import retrait
-from sparks import SMALL_JAVA, Cluster, published, read_table, start_cluster, start_spark, take, written
+from sparks import (
+    SMALL_JAVA,
+    Cluster,
+    published,
+    read_table,
+    start_cluster,
+    start_java,
+    start_session,
+    take,
+    written,
+)
 from worlds import World, serve_world
 
 from letters_source.spark import Snapshot
@@ -42,16 +53,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def cluster(world: World, spark_folder: Path) -> Iterator[Cluster]:
-    """A cluster for all tests here."""
-    with start_cluster(world, spark_folder) as cluster:
-        yield cluster
+def java(world: World, spark_folder: Path) -> Iterator[JavaGateway]:
+    """The Java of the driver and of the cluster."""
+    with start_java(world, spark_folder, SETTINGS) as java:
+        yield java
 
 
 @pytest.fixture(scope="module")
-def spark(world: World, cluster: Cluster, spark_folder: Path) -> Iterator[SparkSession]:
+def cluster(java: JavaGateway, spark_folder: Path) -> Cluster:
+    """A cluster for all tests here."""
+    return start_cluster(java, spark_folder)
+
+
+@pytest.fixture(scope="module")
+def spark(world: World, java: JavaGateway, cluster: Cluster) -> Iterator[SparkSession]:
     """A session on the cluster, on both of whose executors a task has run."""
-    with start_spark(world, spark_folder, cluster.master, SETTINGS) as spark:
+    with start_session(java, cluster.master) as spark:
         read_table(spark, world, "contacts", accounts="A,B", page_size=1_000).count()
         yield spark
 
