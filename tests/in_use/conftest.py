@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from fixtures import begin, letters, project, world
@@ -12,9 +11,6 @@ from worlds import World, serve_world
 
 from programmable_emulator import Emulator
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 __all__ = [
     "begin",
     "browser",
@@ -22,8 +18,6 @@ __all__ = [
     "letters",
     "loaded",
     "project",
-    "spark",
-    "spark_folder",
     "usual_service",
     "world",
 ]
@@ -38,22 +32,6 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(30, 5)) as world:
         world.load()
         yield world
-
-
-@pytest.fixture(scope="module")
-def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Spark writes."""
-    return tmp_path_factory.mktemp("spark")
-
-
-@pytest.fixture(scope="module")
-def spark(world: World, spark_folder: Path) -> "Iterator[SparkSession]":
-    """A Spark session for all tests of a module, which has a world of its own."""
-    # the other tests do without Java
-    from sparks import start_spark
-
-    with start_spark(world, spark_folder) as spark:
-        yield spark
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A Spark session on two cores of this machine, or on a cluster of two workers; output and event log go to files."""
+"""Spark's Java, sessions of it, and a cluster of two workers; output and event log go to files."""
 
 import os
 import signal
@@ -33,14 +33,7 @@ SMALL_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOp
 
 
 @contextmanager
-def start_spark(world: World, folder: Path) -> Iterator[SparkSession]:
-    """A session on two cores of this machine, where a task that fails is run once more."""
-    with start_java(world, folder) as java, start_session(java, "local[2,2]") as spark:
-        yield spark
-
-
-@contextmanager
-def start_java(world: World, folder: Path, settings: Mapping[str, str] = NOTHING) -> Iterator[JavaGateway]:
+def start_java(world: World, folder: Path) -> Iterator[JavaGateway]:
     """Spark's Java, with the world's settings in the environment of its tasks.
 
     Output goes to `output` in the folder, events to `events`.
@@ -60,7 +53,6 @@ def start_java(world: World, folder: Path, settings: Mapping[str, str] = NOTHING
             ("spark.sql.warehouse.dir", str(folder / "warehouse")),
             ("spark.sql.session.timeZone", "UTC"),
             ("spark.sql.shuffle.partitions", "2"),
-            *settings.items(),
         ]
     )
     with environment_of_tasks(world, folder), (folder / "output").open("wb") as output:
@@ -75,15 +67,15 @@ def start_java(world: World, folder: Path, settings: Mapping[str, str] = NOTHING
 
 
 @contextmanager
-def start_session(java: JavaGateway, master: str) -> Iterator[SparkSession]:
+def start_session(java: JavaGateway, master: str, settings: Mapping[str, str] = NOTHING) -> Iterator[SparkSession]:
     """A session that has the format `letters`."""
-    context = SparkContext(master, gateway=java)
+    conf = SparkConf().setMaster(master).setAll([*settings.items()])
+    spark = SparkSession(SparkContext(conf=conf, gateway=java))
     try:
-        spark = SparkSession(context)
         register(spark)
         yield spark
     finally:
-        context.stop()
+        spark.stop()
         SparkContext._gateway = SparkContext._jvm = None
 
 
@@ -126,10 +118,11 @@ class Cluster:
     master: str
     driver: int
 
-    def kill_executor(self, worker: int) -> None:
-        """Kill the executor of a worker, which starts another one."""
-        backend = f"CoarseGrainedExecutorBackend .*--hostname {HOSTS[worker]} "
-        [executor] = subprocess.check_output(["pgrep", "-P", str(self.driver), "-f", backend], text=True).split()
+    def kill_executor(self) -> None:
+        """Kill the executor of the first worker, which starts another one."""
+        backend = f"CoarseGrainedExecutorBackend .*--hostname {HOSTS[0]} "
+        found = ["pgrep", "-P", str(self.driver), "-f", backend]
+        [executor] = subprocess.check_output(found, text=True).split()
         os.kill(int(executor), signal.SIGKILL)
 
 

@@ -1,25 +1,42 @@
-"""Do Spark's tables and snapshots have the rows that a load has, or does the job fail?"""
+"""Do Spark's tables and snapshots have the rows that a load has, or does the job fail?
+
+The last tests run on a cluster that loses executors and runs slow tasks twice: no row is lost, and none is there twice.
+"""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from holdings import KEYS, Rows, parsed, typed_columns
+from holdings import KEYS, Rows, held_tables, in_order, parsed, typed_columns
+from py4j.java_gateway import JavaGateway
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 from shelves import retrait
-from sparks import failure, published, read_table, take, written
+from sparks import (
+    SMALL_JAVA,
+    Cluster,
+    failure,
+    published,
+    read_table,
+    start_cluster,
+    start_java,
+    start_session,
+    take,
+    written,
+)
 from worlds import ACCESS, REFRESH, World, serve_world
 
 from letters_source import IncompleteListing, ServiceRejected, SettingsError, UnusableFile
-from letters_source.spark import read_snapshot, snapshot
+from letters_source.spark import Snapshot, read_snapshot, snapshot
 from letters_source.spark.sessions import slots_of
 from letters_source.tables import CONTACTS
-from programmable_emulator import Behavior, Drift, Emulator, Reply, When
+from programmable_emulator import Behavior, Drift, Emulator, Hold, Reply, When
 
 PIPELINES = Path(__file__).parents[2] / "pipelines"
 SPARK_TYPES = {
@@ -59,7 +76,23 @@ SHOWN = ("SparkListenerTaskEnd", "Setting default log level")
 TABLES = ("contacts", "contacts__contact_labels", "rejected_rows")
 ORDERS = {**KEYS, **FACETS, "rejected_rows": ("listing", "page", "position")}
 
+LAST_WINDOW = When("contacts", page=41, query="pageSize=48")
+"""The end of the last of four ranges of 2,000 contacts, which no other range reads."""
+CLUSTER = {
+    # a job begins when both executors are there
+    "spark.scheduler.minRegisteredResourcesRatio": "1",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": SMALL_JAVA,
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.efficiency.enabled": "false",
+}
+LOST = '"Reason":"ExecutorLostFailure"'
+
 pytestmark = pytest.mark.usefixtures("usual_service")
+on_cluster = pytest.mark.parametrize("spark", ["cluster"], indirect=True)
+"""Tests on a cluster; the others run on one machine."""
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +104,47 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     emulator.contacts.insert({"id": None, "firstName": "Nobody"})
     with serve_world(tmp_path_factory.mktemp("world"), emulator=emulator) as world:
         world.load(facets=True, page_size=10)
+        yield world
+
+
+@pytest.fixture(scope="module")
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark writes."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="module")
+def java(world: World, spark_folder: Path) -> Iterator[JavaGateway]:
+    """Spark's Java for all tests here."""
+    with start_java(world, spark_folder) as java:
+        yield java
+
+
+@pytest.fixture(scope="module")
+def cluster(java: JavaGateway, spark_folder: Path) -> Cluster:
+    """A cluster of two workers."""
+    return start_cluster(java, spark_folder)
+
+
+@pytest.fixture(scope="module")
+def spark(request: pytest.FixtureRequest, java: JavaGateway) -> Iterator[SparkSession]:
+    """A session on two cores of this machine, or on the cluster for tests that ask for it; Java has one at a time."""
+    if hasattr(request, "param"):
+        session = start_session(java, request.getfixturevalue("cluster").master, CLUSTER)
+    else:
+        # a task that fails is run once more
+        session = start_session(java, "local[2,2]")
+    with session as spark:
+        yield spark
+
+
+@pytest.fixture(scope="module")
+def two_accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """2,000 contacts of the accounts A and B in turn."""
+    emulator = Emulator(2_000, 1)
+    for number, row_id in enumerate(emulator.contacts.ids()):
+        retrait(emulator.contacts, row_id, account_id="AB"[number % 2])
+    with serve_world(tmp_path_factory.mktemp("accounts"), emulator=emulator) as world:
         yield world
 
 
@@ -214,21 +288,45 @@ def test_the_cores_of_one_machine_are_known(spark: SparkSession) -> None:
     assert slots_of(spark) == 2
 
 
-def test_a_snapshot_has_the_rows_of_a_load(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Taken:
+    """A snapshot, its folder, and all that was in the folder meanwhile or is in it now."""
+
+    done: Snapshot
+    folder: Path
+    contents: tuple[bytes, ...]
+
+
+@pytest.fixture(scope="module")
+def taken(spark: SparkSession, service_of_pages: World, tmp_path_factory: pytest.TempPathFactory) -> Taken:
+    """A snapshot for tests that only read it."""
+    folder, staged = tmp_path_factory.mktemp("taken"), list[bytes]()
+
+    def look(served: Emulator, number: int) -> None:
+        """Keep what is staged so far."""
+        staged.extend(path.read_bytes() for path in folder.rglob("*.parquet"))
+
+    service_of_pages.emulator.before_answer = look
+    done = take(spark, service_of_pages, folder)
+    service_of_pages.emulator.before_answer = None
+    return Taken(done, folder, (*staged, *(path.read_bytes() for path in folder.rglob("*") if path.is_file())))
+
+
+def test_a_snapshot_has_the_rows_of_a_load(spark: SparkSession, pages: World, taken: Taken) -> None:
     """All tables are those of a load with the same settings, and nothing but them and the manifest is left."""
-    done = take(spark, pages, tmp_path)
+    done, folder = taken.done, taken.folder
     pages.load(only=("contacts",))
     loaded = pages.tables()
     shown = published(done)
     assert (done.verdict, done.rows) == ("stable", 2_001)
     assert {name: shown[name] for name in TABLES[:2]} == {name: loaded[name] for name in TABLES[:2]}
     assert [row["row"] for row in shown["rejected_rows"]] == [row["row"] for row in loaded["rejected_rows"]]
-    assert json.loads((tmp_path / "contacts.json").read_text())["files"] == done.files
-    names = {str(path.relative_to(tmp_path).parent).partition("/")[2] for path in tmp_path.rglob("*") if path.is_file()}
+    assert json.loads((folder / "contacts.json").read_text())["files"] == done.files
+    names = {str(path.relative_to(folder).parent).partition("/")[2] for path in folder.rglob("*") if path.is_file()}
     assert names == {"", *TABLES}
-    assert read_snapshot(spark, "contacts", str(tmp_path), "contacts").count() == 2_000
+    assert read_snapshot(spark, "contacts", str(folder), "contacts").count() == 2_000
     with pytest.raises(SettingsError, match=f"^table must be one of {', '.join(TABLES)}, got 'templates'\\.$"):
-        read_snapshot(spark, "contacts", str(tmp_path), "templates")
+        read_snapshot(spark, "contacts", str(folder), "templates")
 
 
 def test_a_listing_that_changes_is_published_whole(spark: SparkSession, pages: World, tmp_path: Path) -> None:
@@ -324,28 +422,18 @@ def test_a_url_that_spark_cannot_read_is_refused(spark: SparkSession, pages: Wor
     assert pages.emulator.hits[asked:] == []
 
 
-def test_the_former_snapshot_stays_for_its_readers(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+def test_the_former_snapshot_stays_for_its_readers(spark: SparkSession, world: World, tmp_path: Path) -> None:
     """A third snapshot keeps the folder of the second for its readers, and removes that of the first."""
-    done = [take(spark, pages, tmp_path) for _ in range(3)]
+    done = [take(spark, world, tmp_path, page_size="50") for _ in range(3)]
     folders = {Path(one.files["contacts"][0].removeprefix("file://")).parents[1].name for one in done[1:]}
     assert {path.name for path in tmp_path.iterdir()} == {"contacts.json", *folders}
 
 
-def test_no_secret_is_written(spark: SparkSession, pages: World, tmp_path: Path, spark_folder: Path) -> None:
+def test_no_secret_is_written(taken: Taken, spark_folder: Path) -> None:
     """No token is in the event log, in Spark's output, or in a file of the snapshot."""
-    seen: list[bytes] = []
-
-    def look(served: Emulator, number: int) -> None:
-        """Keep what is staged so far."""
-        seen.extend(path.read_bytes() for path in tmp_path.rglob("*.parquet"))
-
-    pages.emulator.before_answer = look
-    take(spark, pages, tmp_path)
-    pages.emulator.before_answer = None
-    seen.extend(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     spoken = written(spark_folder).encode()
     assert b"SparkListenerTaskEnd" in spoken
-    assert not any(token.encode() in text for text in (*seen, spoken) for token in (ACCESS, REFRESH))
+    assert not any(token.encode() in text for text in (*taken.contents, spoken) for token in (ACCESS, REFRESH))
 
 
 def test_the_format_is_not_written_otherwise(spark: SparkSession) -> None:
@@ -362,3 +450,97 @@ def test_secrets_and_unknown_listings_are_refused(spark: SparkSession, pages: Wo
         snapshot(spark, "letters", str(tmp_path))
     with pytest.raises(UnusableFile, match=r"/contacts\.json is missing; write it again\.$"):
         read_snapshot(spark, "contacts", str(tmp_path), "contacts")
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    """Threads for what waits for requests."""
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+@pytest.fixture
+def one_task_lost(spark: SparkSession, spark_folder: Path) -> Iterator[None]:
+    """Raise unless one task was lost with its executor."""
+    before = written(spark_folder).count(LOST)
+    yield
+    assert written(spark_folder).count(LOST) - before == 1
+
+
+def lose_executor(cluster: Cluster, holds: Sequence[Hold]) -> None:
+    """Kill an executor of the cluster while all requests are held, then release them."""
+    release(holds, cluster.kill_executor)
+
+
+def release(holds: Sequence[Hold], before: Callable[[], object] = lambda: None) -> None:
+    """Release requests once all have come and something else is done."""
+    try:
+        for hold in holds:
+            assert hold.arrived.wait(300), hold.when
+        before()
+    finally:
+        for hold in holds:
+            hold.released.set()
+
+
+def check_table(frame: DataFrame, world: World) -> None:
+    """Raise if the contacts of both accounts are not what the service holds."""
+    rows: Rows = [parsed(row) for row in frame.toArrow().to_pylist()]
+    accounts = {row["id"]: row.pop("account_id") for row in rows}
+    assert in_order("contacts", rows) == held_tables(world.emulator)["contacts"]
+    assert accounts == {row.id: row.traits.account_id for row in world.emulator.contacts.rows()}
+
+
+def check_snapshot(done: Snapshot, world: World, to: Path) -> None:
+    """Raise if a snapshot is not what the service holds, or if there is anything but it and its manifest."""
+    held, shown = held_tables(world.emulator), published(done)
+    assert (done.verdict, done.rows) == ("stable", 2_000)
+    assert {name: shown[name] for name in TABLES[:2]} == {name: held[name] for name in TABLES[:2]}
+    files = {Path(name.removeprefix("file://")) for names in done.files.values() for name in names}
+    assert {path for path in to.rglob("*") if path.is_file()} == {to / "contacts.json", *files}
+
+
+@on_cluster
+@pytest.mark.usefixtures("one_task_lost")
+def test_a_table_is_whole_though_an_executor_is_killed(
+    spark: SparkSession, two_accounts: World, cluster: Cluster, pool: ThreadPoolExecutor
+) -> None:
+    """Another executor runs the lost task again, and each row is there once."""
+    frame = read_table(spark, two_accounts, "contacts", accounts="A,B", page_size=50)
+    with two_accounts.emulator.hold(When("contacts", page=3), When("contacts", page=3)) as holds:
+        losing = pool.submit(lose_executor, cluster, holds)
+        check_table(frame, two_accounts)
+    losing.result()
+
+
+@on_cluster
+@pytest.mark.usefixtures("one_task_lost")
+def test_a_snapshot_is_whole_though_an_executor_is_killed(
+    spark: SparkSession, two_accounts: World, cluster: Cluster, pool: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    """A snapshot has every row once though an executor was killed and two attempts finished at once."""
+    ranges = When("contacts", page=3), When("contacts", page=15)
+    with two_accounts.emulator.hold(*ranges, LAST_WINDOW, LAST_WINDOW) as holds:
+        losing = pool.submit(lose_executor, cluster, holds[:2])
+        # both attempts get the end of the range at the same moment, and may both write a file
+        releasing = pool.submit(release, holds[2:])
+        check_snapshot(take(spark, two_accounts, tmp_path, page_size="50"), two_accounts, tmp_path)
+    losing.result()
+    releasing.result()
+
+
+@on_cluster
+def test_a_slow_task_of_a_table_is_overtaken(spark: SparkSession, two_accounts: World) -> None:
+    """A table has every row once though the first attempt of a task still waits for the service."""
+    frame = read_table(spark, two_accounts, "contacts", accounts="A,B", page_size=50)
+    with two_accounts.emulator.hold(When("contacts", page=3, query="account_id=A")) as [first]:
+        check_table(frame, two_accounts)
+        assert (first.arrived.is_set(), first.released.is_set()) == (True, False)
+
+
+@on_cluster
+def test_a_slow_range_is_overtaken(spark: SparkSession, two_accounts: World, tmp_path: Path) -> None:
+    """The snapshot is published while the first attempt still waits for the service, which leaves nothing."""
+    with two_accounts.emulator.hold(LAST_WINDOW) as [first]:
+        check_snapshot(take(spark, two_accounts, tmp_path, page_size="50"), two_accounts, tmp_path)
+        assert (first.arrived.is_set(), first.released.is_set()) == (True, False)
