@@ -79,4 +79,8 @@ def ask(place: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    {"serve": serve, "ask": ask}[sys.argv[1]](*sys.argv[2:])
+    _, verb, *rest = sys.argv
+    if verb == "serve":
+        serve(*rest)
+    else:
+        ask(*rest)

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from importlib import resources
 from operator import itemgetter
 from pathlib import Path
+from runpy import run_module
+from subprocess import PIPE
+from types import ModuleType
 from typing import Any
 
-import duckdb
 import pytest
 from notebooks import NOTEBOOK, import_notebook, run_notebook
-from terminals import run_python
+from terminals import open_process, run_python
 from worlds import Begin, World, serve_world
 
+from letters_source import Result
 from letters_source.destination.pipeline import Kind
 from letters_source.report.charts import CHARTS, COLORS
 from letters_source.report.dataset import open_tables
@@ -35,12 +38,22 @@ TEMPLATE = {
     "creator": "",
 }
 STATES = CHARTS[0]
+WRITER = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+connection.execute("begin; delete from letters_data.contacts")
+print("writing", flush=True)
+sys.stdin.read()
+"""
+"""Writes until its standard input ends."""
 
 
-@pytest.fixture(autouse=True)
-def main_module_with_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def main_module_with_a_file() -> Iterator[None]:
     """Give the main module of pytest's workers a file: pyspark, which marimo imports, ends a process without one."""
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +62,24 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(45, 7)) as world:
         world.load()
         yield world
+
+
+@pytest.fixture(scope="module")
+def second(loaded: World) -> Result:
+    """A second load of the same rows."""
+    return loaded.load()
+
+
+@pytest.fixture(scope="module")
+def found(second: Result) -> Any:
+    """What the cells define when the notebook runs without options, after the second load."""
+    return run_notebook()
+
+
+@pytest.fixture(scope="module")
+def notebook() -> ModuleType:
+    """The notebook as a module, of which a test calls a function."""
+    return import_notebook()
 
 
 def test_the_notebook_runs_as_a_script(loaded: World) -> None:
@@ -66,27 +97,22 @@ def test_the_notebook_reads_files_and_folders(begin: Begin, kind: Kind, size: tu
     assert tuple(len(found[name]) for name in ("contacts", "templates", "audits")) == (*size, 2)
 
 
-def test_the_notebook_s_queries_find_what_was_loaded(begin: Begin) -> None:
+def test_the_notebook_s_queries_find_what_was_loaded(loaded: World, second: Result, found: Any) -> None:
     """The queries find all templates, all contacts with their labels, and the audits of both loads."""
-    world = begin(Emulator(45, 7))
-    world.load()
-    audits = [*reversed(world.load().audits)]
-    found = run_notebook("--from", world.place)
-    assert [row["verdict"] for row in found["audits"].to_dict("records")][:2] == [audit["verdict"] for audit in audits]
+    verdicts = [audit["verdict"] for audit in reversed(second.audits)]
+    assert list(found["audits"]["verdict"])[:2] == verdicts
     assert len(found["audits"]) == 4
-    held = sorted((row.document for row in world.emulator.contacts.rows()), key=itemgetter("createdAt"), reverse=True)
+    held = sorted((row.document for row in loaded.emulator.contacts.rows()), key=itemgetter("createdAt"), reverse=True)
     assert list(found["contacts"]["address1"]) == [contact["address1"] for contact in held]
     labels = [", ".join(label["title"] for label in contact["ContactLabels"]) for contact in held]
     assert list(found["contacts"]["labels"].fillna("")) == labels
-    titles = sorted(row.document["title"] for row in world.emulator.templates.rows())
+    titles = sorted(row.document["title"] for row in loaded.emulator.templates.rows())
     assert list(found["templates"]["title"]) == titles
 
 
-@pytest.mark.usefixtures("loaded")
-def test_the_default_is_the_file_of_a_load_without_options() -> None:
+def test_the_default_is_the_file_of_a_load_without_options(found: Any) -> None:
     """Without options, the notebook reads letters.duckdb in the working directory."""
-    found = run_notebook()
-    assert tuple(len(found[name]) for name in ("contacts", "templates", "audits")) == (45, 7, 2)
+    assert tuple(len(found[name]) for name in ("contacts", "templates", "audits")) == (45, 7, 4)
 
 
 def test_another_dataset_is_named(loaded: World) -> None:
@@ -108,12 +134,15 @@ def test_a_missing_file_is_told_in_a_sentence(project: Path) -> None:
 def test_a_published_copy_is_read_while_the_file_is_written(loaded: World, tmp_path: Path) -> None:
     """A published copy can be read while the file is written; the file itself is refused with one line."""
     written, copy = (shutil.copy(loaded.place, tmp_path / name) for name in ("letters.duckdb", "published.duckdb"))
-    with duckdb.connect(str(written)) as writer:
-        writer.execute("begin; delete from letters_data.contacts")
+    with open_process(sys.executable, "-c", WRITER, str(written), stdin=PIPE) as writer:
+        assert writer.stdout
+        assert writer.stdout.readline() == "writing\n"
         assert len(run_notebook("--from", copy)["contacts"]) == 45
-        refused = run_python(str(NOTEBOOK), "--from", str(written))
-    assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
-    assert refused.err.startswith(f"{written} is in use: Could not set lock")
+        with pytest.raises(SystemExit, match=f"^{written} is in use: Could not set lock.*$") as refused:
+            run_notebook("--from", written)
+        writer.communicate()
+    assert isinstance(refused.value.code, str)
+    assert "\n" not in refused.value.code
 
 
 def test_the_notebook_changes_nothing(loaded: World) -> None:
@@ -123,11 +152,10 @@ def test_the_notebook_changes_nothing(loaded: World) -> None:
     assert {path: path.read_bytes() for path in loaded.place.parent.glob("*.duckdb*")} == before
 
 
-def test_the_answer_comes_first(begin: Begin) -> None:
+def test_the_answer_comes_first(begin: Begin, notebook: ModuleType) -> None:
     """The notebook says first whether all is there, and of which account, in the words of the report."""
     world = begin(Emulator(45, 7))
     world.load(account_id="501")
-    notebook = import_notebook()
     with open_tables(world.place) as db:
         texts = re.sub("<[^>]*>", "|", notebook.answered(notebook.summarize(db)))
         contacts, templates = (len(db.sql(f"FROM {name}")) for name in ("contacts", "templates"))
@@ -142,15 +170,19 @@ def test_the_charts_have_the_report_s_colors() -> None:
     assert dict(re.findall(r"--(contacts|templates): (#\w{6});", light)) == COLORS
 
 
-def test_marimo_finds_no_fault_with_the_notebook() -> None:
+def test_marimo_finds_no_fault_with_the_notebook(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """marimo's own check of cells, names and formatting finds nothing."""
-    done = run_python("-m", "marimo", "check", "--strict", str(NOTEBOOK))
-    assert (done.code, done.out, done.err) == (0, "", "")
+    monkeypatch.setattr(sys, "argv", ["marimo", "check", "--strict", str(NOTEBOOK)])
+    with pytest.raises(SystemExit) as ended:
+        run_module("marimo", run_name="__main__")
+    assert (ended.value.code, *capsys.readouterr()) == (0, "", "")
 
 
-def test_a_changed_query_is_drawn_or_shown_or_refused(loaded: World) -> None:
+def test_a_changed_query_is_drawn_or_shown_or_refused(loaded: World, notebook: ModuleType) -> None:
     """A changed query shows a chart, its only value or a table, and an error is told in DuckDB's words."""
-    tried = import_notebook().tried
+    tried = notebook.tried
     db = open_tables(loaded.place)
     one = "SELECT 'one' AS name, 1 AS number, 1 AS place, 1 AS gathered"
     other = f"{one} UNION ALL SELECT 'two', 2, 2, 1"
@@ -163,9 +195,9 @@ def test_a_changed_query_is_drawn_or_shown_or_refused(loaded: World) -> None:
     assert "read-only" in html(tried(STATES, db, "DELETE FROM stored.letters_data.contacts"))
 
 
-def test_a_chart_without_rows_says_what_loads_it() -> None:
+def test_a_chart_without_rows_says_what_loads_it(notebook: ModuleType) -> None:
     """A chart whose data was not loaded names the option that loads it."""
-    drawn = import_notebook().drawn
+    drawn = notebook.drawn
     texts = {chart.name: html(drawn(chart, [])) for chart in CHARTS}
     assert {name for name, text in texts.items() if "Nothing yet." not in text} == {
         chart.name for chart in CHARTS if chart.option
@@ -173,26 +205,26 @@ def test_a_chart_without_rows_says_what_loads_it() -> None:
     assert "letters load --facets" in texts["address_status"]
 
 
-def test_a_card_loads_a_thumbnail_only_where_it_is_wanted() -> None:
+def test_a_card_loads_a_thumbnail_only_where_it_is_wanted(notebook: ModuleType) -> None:
     """A card without its thumbnail draws a sheet in the shape of the paper, and requests nothing."""
-    card = import_notebook().card
+    card = notebook.card
     assert "https:" not in card(TEMPLATE, thumbnail=False)
     assert "aspect-ratio: 4.25 / 5.5" in card(TEMPLATE, thumbnail=False)
     assert 'src="https://files.example.org/1.png"' in card(TEMPLATE, thumbnail=True)
 
 
 @pytest.mark.parametrize("url", ["", "javascript:alert(1)", "data:text/html,x", "/thumbnails/1.png"])
-def test_a_card_loads_nothing_but_from_the_web(url: str) -> None:
+def test_a_card_loads_nothing_but_from_the_web(notebook: ModuleType, url: str) -> None:
     """A thumbnail whose URL is not a web address is not loaded."""
-    assert "<img" not in import_notebook().card({**TEMPLATE, "thumbnail": url}, thumbnail=True)
+    assert "<img" not in notebook.card({**TEMPLATE, "thumbnail": url}, thumbnail=True)
 
 
-def test_a_card_quotes_what_the_service_wrote() -> None:
+def test_a_card_quotes_what_the_service_wrote(notebook: ModuleType) -> None:
     """Markup in the texts of a template is escaped on its card."""
     foul = '"><script>alert(1)</script>'
     fields = {**dict.fromkeys(TEMPLATE, foul), "thumbnail": f"https://{foul}"}
     for thumbnail in (False, True):
-        text = import_notebook().card(fields, thumbnail=thumbnail)
+        text = notebook.card(fields, thumbnail=thumbnail)
         assert "<script" not in text
         assert '"https://"' not in text
         assert "8.5 / 11" in text
