@@ -59,11 +59,25 @@ class Look:
         return found
 
     def screenshot(self, file: Path) -> None:
-        """Write a picture of the page, up to the height that one would scroll."""
-        self.page.locator("details").evaluate_all("all => all.forEach(each => each.open = false)")
-        width, height = self.page.evaluate("[innerWidth, document.documentElement.scrollHeight]")
-        self.page.set_viewport_size({"width": width, "height": min(height, FAR)})
+        """Write a picture of the page, its details closed, up to the height that one would scroll."""
+        size = self.page.viewport_size
+        assert size
+        self.open_details(is_open=False)
+        height = self.page.evaluate("document.documentElement.scrollHeight")
+        self.page.set_viewport_size({"width": size["width"], "height": min(height, FAR)})
         self.page.screenshot(path=file)
+        self.page.set_viewport_size(size)
+        self.open_details(is_open=True)
+
+    def open_details(self, *, is_open: bool) -> None:
+        """Open or close all details."""
+        self.page.locator("details").evaluate_all("(all, isOpen) => all.forEach(each => each.open = isOpen)", is_open)
+
+    def check_width(self) -> None:
+        """Raise if the page is wider than its window."""
+        size = self.page.viewport_size
+        assert size
+        assert self.page.evaluate("document.documentElement.scrollWidth") == size["width"]
 
     def charts(self) -> set[str]:
         """The names of the charts on the page."""
@@ -71,18 +85,19 @@ class Look:
 
 
 @contextmanager
-def look_at(browser: Browser, file: Path, width: int = DESKTOP, scheme: Scheme = "light") -> Iterator[Look]:
+def look_at(browser: Browser, file: Path, width: int = DESKTOP) -> Iterator[Look]:
     """A page from disk; it asks for nothing else, has nothing to complain of, and fits the window."""
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = browser.new_page(viewport={"width": width, "height": 900})
     requests: list[str] = []
     complaints: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(file.as_uri())
-    page.locator("details").evaluate_all("all => all.forEach(each => each.open = true)")
-    yield Look(page)
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    look = Look(page)
+    look.open_details(is_open=True)
+    yield look
+    look.check_width()
     assert requests == [file.as_uri()]
     assert complaints == []
     page.close()

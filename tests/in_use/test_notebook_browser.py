@@ -66,16 +66,26 @@ def address(world: World) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def opened(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
-    """The notebook in a page that tests only look at, with its traffic."""
-    with open_notebook(browser, address) as opened:
-        yield opened
+def visited(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
+    """The notebook in a page, and its traffic.
+
+    The first tests only look at it. The others change fields of their own, and leave the world's file open.
+    """
+    with open_notebook(browser, address) as visited:
+        yield visited
+
+
+@pytest.fixture
+def opened(visited: tuple[Page, Traffic]) -> tuple[Page, Traffic]:
+    """The page on a desk, and its traffic."""
+    page, _ = visited
+    page.set_viewport_size(DESK)
+    return visited
 
 
 def test_the_notebook_draws_every_chart(images: Path, opened: tuple[Page, Traffic]) -> None:
     """The notebook draws every chart, requests nothing from elsewhere, and shows no traceback."""
     page, traffic = opened
-    page.set_viewport_size(DESK)
     # one more is the chart to change, and one that of the question at the end; mailings were not loaded
     expect(page.locator(DRAWN)).to_have_count(len(CHARTS) + 1)
     expect(page.get_by_text("24 of 40 templates")).to_be_visible()
@@ -115,14 +125,7 @@ def test_all_templates_can_be_reached(opened: tuple[Page, Traffic]) -> None:
     assert traffic.elsewhere() == []
 
 
-@pytest.fixture(scope="module")
-def changing(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
-    """The notebook in a page that tests change, each in fields of its own, and leave with the world's file open."""
-    with open_notebook(browser, address) as opened:
-        yield opened
-
-
-def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, changing: tuple[Page, Traffic]) -> None:
+def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, opened: tuple[Page, Traffic]) -> None:
     """Thumbnails are loaded once they are switched on, those of the templates that match the typed title alone."""
     [one, *_] = [
         row.document
@@ -132,7 +135,7 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, changing: t
     shown = {
         row.document["thumbnailUrl"] for row in world.emulator.templates.rows() if one["title"] == row.document["title"]
     }
-    page, traffic = changing
+    page, traffic = opened
     page.route("https://files.example.org/**", lambda route: route.fulfill(body=ONE_DOT, content_type="image/png"))
     page.get_by_label("Title contains").fill(one["title"])
     page.keyboard.press("Enter")
@@ -152,9 +155,9 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, changing: t
     traffic.urls.clear()
 
 
-def test_a_missing_file_is_told_and_another_opened(world: World, changing: tuple[Page, Traffic]) -> None:
+def test_a_missing_file_is_told_and_another_opened(world: World, opened: tuple[Page, Traffic]) -> None:
     """A file that does not exist is named on the page, where another one can be opened."""
-    page, traffic = changing
+    page, traffic = opened
     file = page.get_by_label("DuckDB file")
     file.fill("nowhere.duckdb")
     page.keyboard.press("Enter")
@@ -167,9 +170,9 @@ def test_a_missing_file_is_told_and_another_opened(world: World, changing: tuple
     assert traffic.elsewhere() == []
 
 
-def test_a_chart_s_query_is_changed_on_the_page(changing: tuple[Page, Traffic]) -> None:
+def test_a_chart_s_query_is_changed_on_the_page(opened: tuple[Page, Traffic]) -> None:
     """A query that is typed on the page shows its rows as a table where they cannot be drawn."""
-    page, _ = changing
+    page, _ = opened
     page.locator(".cm-content").click()
     page.keyboard.press("Control+A")
     page.keyboard.insert_text("SELECT count(*) AS how_many FROM contacts")

@@ -34,24 +34,33 @@ def page(world: World) -> Path:
 
 @pytest.fixture(scope="module")
 def look(page: Path, browser: Browser) -> Iterator[Look]:
-    """The page in a browser, for all tests that only read it."""
+    """The page on a desktop, for all tests that only read it."""
     with look_at(browser, page) as look:
+        yield look
+
+
+@pytest.fixture(scope="module")
+def phone(page: Path, browser: Browser) -> Iterator[Look]:
+    """The page on a phone."""
+    with look_at(browser, page, PHONE) as look:
         yield look
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
 def test_it_fits_any_screen_and_asks_for_nothing(
-    page: Path, browser: Browser, images: Path, width: int, scheme: Scheme
+    look: Look, phone: Look, images: Path, width: int, scheme: Scheme
 ) -> None:
     """The page fits a desktop and a phone, light and dark, and requests nothing; its screenshots are documents."""
     image = images / f"report_{width}{'_dark' if scheme == 'dark' else ''}.png"
-    with look_at(browser, page, width, scheme) as look:
-        assert look.charts() == WHOLE
-        look.screenshot(image)
-        ink, paper, bar = map(brightness, look.colors())
-        assert (ink < paper) == (scheme == "light")
-        assert min(abs(paper - ink), abs(paper - bar)) > 200
+    seen = {DESKTOP: look, PHONE: phone}[width]
+    seen.page.emulate_media(color_scheme=scheme)
+    seen.check_width()
+    assert seen.charts() == WHOLE
+    seen.screenshot(image)
+    ink, paper, bar = map(brightness, seen.colors())
+    assert (ink < paper) == (scheme == "light")
+    assert min(abs(paper - ink), abs(paper - bar)) > 200
     assert image.stat().st_size < 300_000
 
 
@@ -60,13 +69,12 @@ def brightness(color: str) -> int:
     return sum(map(int, color.removeprefix("rgb(").removesuffix(")").split(", ")))
 
 
-def test_no_label_is_cut(page: Path, browser: Browser) -> None:
+def test_no_label_is_cut(phone: Look) -> None:
     """Names of states, papers and labels of usual length are shown whole."""
-    with look_at(browser, page, PHONE) as look:
-        texts = look.page.locator("figure text").all_text_contents()
-        assert "60# Statement, 8.5x11" in texts
-        assert [text for text in texts if "…" in text] == []
-        assert look.overflowing() == []
+    texts = phone.page.locator("figure text").all_text_contents()
+    assert "60# Statement, 8.5x11" in texts
+    assert [text for text in texts if "…" in text] == []
+    assert phone.overflowing() == []
 
 
 def test_its_numbers_are_those_of_the_service(world: World, look: Look) -> None:
