@@ -7,20 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from looks import PHONE, look_at
-from playwright.sync_api import Browser
 from reports import figure_of
 from terminals import Letters, Outcome, open_process, run_command
 from worlds import Begin, World, serve_world
 
-from letters_source import LettersError, account_pipelines, make_pipeline, run, run_accounts
+from letters_source import account_pipelines, make_pipeline, run, run_accounts
 from letters_source.config.installation import how_to_add_extra
 from letters_source.destination.ledger import LEDGER
 from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 
 WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.process import main; main()"
-NONE = "\u2013"
 HOLDER = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
 
 
@@ -51,27 +48,6 @@ def test_it_writes_the_page_and_says_where(world: World, letters: Letters) -> No
     assert world.place.read_bytes() == before
     assert figure_of(file, "contacts") == "1"
     assert letters("report", "--html", "letters.html", "--quiet") == Outcome(0, "", "")
-
-
-def test_it_shows_the_last_runs_of_its_file(world: World, letters: Letters, browser: Browser) -> None:
-    """The page lists the file's last runs, also failed ones, newest first, and no list where the ledger has none."""
-    world.load()
-    for settings in ({"access_token": "another"}, {"page_size": -1}):
-        with pytest.raises(LettersError):
-            world.load(**settings)
-    world.load(only=("templates",), publish="readers.duckdb")
-    run(make_pipeline("duckdb", "other.duckdb"), **world.settings)
-    assert letters("report", "--html", "letters.html").code == 0
-    with look_at(browser, Path.cwd() / "letters.html", PHONE) as look:
-        assert look.texts("#runs td:last-child") == [
-            "Complete, proven",
-            "SettingsError (exit code 2)",
-            "NotAuthorized (exit code 3)",
-            "Complete, proven",
-        ]
-        assert look.texts("#runs td:nth-child(2)") == ["1", NONE, NONE, "2"]
-    assert letters("report", "--html", "letters.html", "--from", "readers.duckdb").code == 0
-    assert 'id="runs"' not in Path("letters.html").read_text()
 
 
 def test_runs_that_cannot_be_read_are_told(world: World, letters: Letters) -> None:

@@ -1,4 +1,4 @@
-"""Reports of unusual datasets: empty, partial, hostile, treated, with history."""
+"""Reports of unusual datasets: empty, partial, hostile, treated, with history, after runs that failed."""
 
 import re
 import shutil
@@ -12,8 +12,10 @@ from looks import PHONE, look_at
 from playwright.sync_api import Browser
 from reports import NOT_ASKED, USUAL, charted, report_of, report_of_file, shares, summary_of
 from shelves import amend, refill
+from terminals import Letters
 from worlds import Begin, World, serve_world
 
+from letters_source import LettersError, make_pipeline, run
 from letters_source.destination.pipeline import Kind
 from letters_source.report.dataset import open_tables
 from letters_source.report.queries import LAST_LOADS, loads, read
@@ -22,7 +24,7 @@ from letters_source.service.listings import ContactFilters
 from programmable_emulator import Emulator, Reply, Row, Traits, When
 
 HOSTILE = "</script><script>alert(1)</script><img src=https://example.org/x onerror=alert(1)>\"'&\x01\u202e"
-NOT_LOADED = "\u2013"
+NONE = "\u2013"
 AUDIT = "letters_data.listing_audit"
 UNFINISHED = ("Not complete", "A load did not finish and left some of its rows. Run the load again.")
 
@@ -238,6 +240,29 @@ def test_a_page_stays_small_however_many_things_there_are(begin: Begin, browser:
         assert look.text("#gallery summary") == "88 more"
 
 
+def test_the_last_runs_of_the_file_are_listed(begin: Begin, letters: Letters, browser: Browser) -> None:
+    """The page lists the file's last runs, also failed ones, newest first, and no list where the ledger has none."""
+    world = begin(Emulator(1, 1))
+    world.load()
+    for settings in ({"access_token": "another"}, {"page_size": -1}):
+        with pytest.raises(LettersError):
+            world.load(**settings)
+    world.load(only=("templates",), publish="readers.duckdb")
+    with pytest.raises(LettersError):
+        run(make_pipeline("duckdb", "other.duckdb"), **{**world.settings, "page_size": -1})
+    assert letters("report", "--html", "letters.html").code == 0
+    with look_at(browser, Path.cwd() / "letters.html", PHONE) as look:
+        assert look.texts("#runs td:last-child") == [
+            "Complete, proven",
+            "SettingsError (exit code 2)",
+            "NotAuthorized (exit code 3)",
+            "Complete, proven",
+        ]
+        assert look.texts("#runs td:nth-child(2)") == ["1", NONE, NONE, "2"]
+    assert letters("report", "--html", "letters.html", "--from", "readers.duckdb").code == 0
+    assert 'id="runs"' not in Path("letters.html").read_text()
+
+
 def test_a_dataset_that_lost_rows_is_not_called_complete(file: Path) -> None:
     """A dataset with fewer rows than its audit is not complete, whatever the audit's verdict is."""
     change(file, "DELETE FROM letters_data.contacts WHERE id IN ('1', '2')")
@@ -332,7 +357,7 @@ def test_mailings_alone_have_a_page(begin: Begin, browser: Browser) -> None:
     world.load(only=("mailings",), mailings_since=date(2024, 1, 1), mailings_window=365)
     with look_at(browser, report_of(world)) as look:
         assert look.charts() == {"mailings"}
-        assert look.texts(".figures dd") == [NOT_LOADED] * 3
+        assert look.texts(".figures dd") == [NONE] * 3
         assert look.text("#verdict .headline") == "Nothing loaded yet"
 
 
