@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -88,12 +88,9 @@ def audit_field(column: Column) -> tuple[str, Any]:
     return column.name, Annotated[JSON_TYPES[column.kind] | None, Meta(description=column.description)]
 
 
-# made of the declared columns, which type checkers cannot follow
-if TYPE_CHECKING:
-    Listing = Struct
-else:
-    Listing = msgspec.defstruct("Listing", map(audit_field, LISTING_AUDIT.columns), frozen=True)
-    Listing.__doc__ = LISTING_AUDIT.description
+class Listing(Struct, frozen=True):  # noqa: D101 -- its docstring and fields are those of the declared table
+    __doc__ = LISTING_AUDIT.description
+    __annotations__ = dict(map(audit_field, LISTING_AUDIT.columns))
 
 
 class Failure(Struct, frozen=True, kw_only=True):
