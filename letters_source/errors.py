@@ -3,9 +3,9 @@
     LettersError                    anything this package raises
     ├── SettingsError               a setting is missing or wrong; names the key and where to set it
     │   ├── DestinationError        the destination cannot be used
-    │   │   └── DestinationUnreachable  its server or bucket does not answer
     │   └── UnusableFile            a file is missing, damaged, or cannot be read or written
     ├── DestinationInUse            another process is using the destination
+    ├── DestinationUnreachable      the destination's server or bucket does not answer
     ├── NotAuthorized               the service refused the tokens, or they have expired
     ├── IncompleteListing           the rows read cannot be shown to be the whole listing
     │   ├── ListingUnpaged          the service answers every page with the same one
@@ -117,7 +117,7 @@ class DestinationInUse(LettersError):
         super().__init__(what, advice=advice)
 
 
-class DestinationUnreachable(DestinationError):
+class DestinationUnreachable(LettersError):
     """The destination's server or bucket does not answer; one that refuses the credentials is a `DestinationError`."""
 
     exit_code = 7

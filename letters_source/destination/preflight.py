@@ -53,7 +53,10 @@ EXTRAS = {"filesystem": "lake", "postgres": "postgres"}
 
 
 def check_destination(pipeline: dlt.Pipeline) -> None:
-    """Check that a file or folder is writable, or a bucket or server reachable, or raise `DestinationError`."""
+    """Check that a file or folder is writable, or a bucket or server reachable.
+
+    Raise `DestinationUnreachable` for one that does not answer, and `DestinationError` or `DestinationInUse` otherwise.
+    """
     check_space(Path(pipeline.working_dir))
     if file := duckdb_file(pipeline):
         check_duckdb(file)
@@ -96,7 +99,7 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
-    """Check that a database is reachable and writable, or raise `DestinationError`."""
+    """Check that a database is reachable and writable."""
     client, key = pipeline.sql_client(), setting(pipeline.destination)
     try:
         # dlt's PostgreSQL client does not translate its driver's errors

@@ -89,7 +89,7 @@ def test_errors_have_one_root_and_their_exit_codes() -> None:
         "DestinationError": ("SettingsError", 2),
         "UnusableFile": ("SettingsError", 2),
         "DestinationInUse": ("LettersError", 6),
-        "DestinationUnreachable": ("DestinationError", 7),
+        "DestinationUnreachable": ("LettersError", 7),
         "NotAuthorized": ("LettersError", 3),
         "IncompleteListing": ("LettersError", 4),
         "ListingShrank": ("LettersError", 4),
