@@ -93,11 +93,11 @@ def combine_accounts(pipelines: Mapping[str, dlt.Pipeline], views: str, copy: Pa
 @plain_errors
 def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings: Unpack[Overrides]) -> None:
     """Raise `SharedIds` if accounts list the same ids on their first pages, unless `allow_shared_ids` is set."""
+    names = selected_names(only)
     resolved = resolve_settings({**settings, "account_id": accounts[0]})
     if resolved.allow_shared_ids:
         return
     context = LoadContext.of(resolved, token_source(resolved, settings))
-    names = selected_names(only)
     wanted = {MAILINGS.listing if name == MAILINGS.name else name for name in names} or {*LISTINGS}
     for name, listing in LISTINGS.items():
         if name in wanted:

@@ -98,8 +98,9 @@ def load_verified(
     pipeline: dlt.Pipeline, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
 ) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
+    chosen = selected_names(only)
     source: DltSource = letters(watch, **settings)
-    if chosen := selected_names(only):
+    if chosen:
         source = source.with_resources(*chosen)
     names = {resource.table_name for resource in source.selected_resources.values()}
     tables = [table for table in TABLES if table.name in names]

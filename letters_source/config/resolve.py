@@ -166,7 +166,7 @@ def check_settings(settings: Settings) -> None:
         raise wrong("max_walks", "at least 2 with proof exact, which takes two passes", settings.max_walks)
     check_days(settings.contact_filters)
     if settings.history and settings.sync:
-        problem = "and sync exclude each other: history keeps what sync would delete; set one"
+        problem = "cannot be combined with sync, which deletes what history keeps"
         raise SettingsError.about(f"{SECTION}.history", problem)
 
 

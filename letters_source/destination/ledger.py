@@ -54,17 +54,15 @@ class Place(TypedDict):
 def place_of(pipeline: dlt.Pipeline) -> Place:
     """Return where a pipeline loads to."""
     place = None
-    # an error of the destination here must not hide the load's own error
+    # must not hide the load's own error; drivers raise what they like here, such as botocore's ProfileNotFound
     with suppress(Exception):
         place = shown_place(pipeline)
     return {"destination": shown_kind(pipeline), "place": place, "dataset": str(pipeline.dataset_name)}
 
 
 def shown_kind(pipeline: dlt.Pipeline) -> str:
-    """Return the kind of destination; empty where the pipeline has none, or none that can be used."""
-    with suppress(Exception):
-        return kind_of(pipeline)
-    return ""
+    """Return the kind of destination; empty where the pipeline has none."""
+    return kind_of(pipeline) if pipeline.destination else ""
 
 
 def finished_load(pipeline: dlt.Pipeline, result: Result) -> LoadResult:

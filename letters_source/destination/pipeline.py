@@ -91,10 +91,10 @@ def check_dataset(kind: Kind, dataset: str) -> None:
     if kind not in DEFAULT_PLACES:
         raise DestinationError(f"The destination must be one of {', '.join(DEFAULT_PLACES)}, got {kind}.", key="kind")
     if not re.fullmatch("[a-z][a-z0-9]*(_[a-z0-9]+)*", dataset) or len(dataset) > LONGEST_NAME:
-        raise DestinationError(
-            "The dataset's name must start with a letter and contain only lowercase letters, digits and single "
-            f"underscores between them, at most {LONGEST_NAME} characters (got {dataset}).",
-            key="dataset",
+        raise DestinationError.about(
+            "dataset",
+            "must start with a letter and contain only lowercase letters, digits and single underscores between them, "
+            f"at most {LONGEST_NAME} characters (got {dataset})",
         )
     if dataset.endswith("_staging"):
         raise DestinationError(

@@ -677,7 +677,7 @@ def test_any_last_mailed_status_may_be_asked_for(resolve: Resolve) -> None:
 
 def test_history_and_sync_exclude_each_other(resolve: Resolve) -> None:
     """`history` and `sync` together are an error, whether they are arguments or variables."""
-    expected = "sources.letters.history and sync exclude each other: history keeps what sync would delete; set one."
+    expected = "sources.letters.history cannot be combined with sync, which deletes what history keeps."
     assert problem(resolve, {"history": True, "sync": True}) == expected
     assert problem(resolve, {"sync": True}, HISTORY="true") == expected
     assert problem(resolve, HISTORY="true", SYNC="true") == expected

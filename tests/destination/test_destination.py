@@ -119,7 +119,7 @@ def test_a_dataset_s_name_is_of_words_with_single_underscores_between_them(work:
     before = sorted(work.iterdir())
     for kind in get_args(Kind):
         assert refusal(partial(make_pipeline, kind, "there", dataset)) == (
-            "The dataset's name must start with a letter and contain only lowercase letters, digits and single "
+            "dataset must start with a letter and contain only lowercase letters, digits and single "
             f"underscores between them, at most 48 characters (got {dataset})."
         )
     assert sorted(work.iterdir()) == before
@@ -167,7 +167,7 @@ def test_accounts_that_would_share_a_dataset_are_refused(accounts: list[str]) ->
 def test_an_account_that_no_dataset_can_be_named_after_is_refused(account: str, dataset: str) -> None:
     """An account is refused if its dataset's name would be malformed or too long."""
     assert refusal(lambda: account_pipelines("duckdb", None, "letters_data", ["501", account])) == (
-        "The dataset's name must start with a letter and contain only lowercase letters, digits and single "
+        "dataset must start with a letter and contain only lowercase letters, digits and single "
         f"underscores between them, at most 48 characters (got {dataset})."
     )
 

@@ -519,10 +519,11 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
         "got '0'.\n",
     )
     monkeypatch.delenv("SOURCES__LETTERS__PAGE_SIZE")
-    assert letters("load", "--only", "contact").err == (
-        "letters: option --only must name templates, contacts, mailings, got contact (did you mean contacts?).\n"
-    )
     monkeypatch.setenv("SOURCES__LETTERS__BASE_URL", "http://letters.example.org/api/v1")
+    for accounts in ((), ("--account-id", "501", "--account-id", "502")):
+        assert letters("load", "--only", "contact", *accounts).err == (
+            "letters: option --only must name templates, contacts, mailings, got contact (did you mean contacts?).\n"
+        )
     assert letters("load") == Outcome(
         2,
         "",

@@ -88,7 +88,7 @@ def test_a_failed_load_has_an_error(letters: Letters, world: World, schema: Any)
 @pytest.mark.parametrize(
     ("options", "begins"),
     [
-        (("--dataset", "Spring"), "DestinationError: The dataset's name must start with a letter"),
+        (("--dataset", "Spring"), "DestinationError: option --dataset must start with a letter and contain only"),
         (("--only", "nothing"), "SettingsError: option --only must name templates, contacts, mailings, got nothing."),
         (("--only", "contacts", "--shared"), "UsageError: --only leaves out templates"),
         (("--to", "absent/letters.duckdb"), "DestinationError: "),

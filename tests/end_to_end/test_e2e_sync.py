@@ -227,7 +227,7 @@ def test_history_and_sync_exclude_each_other(world: World) -> None:
     with pytest.raises(SettingsError) as caught:
         world.load(history=True, sync=True)
     assert str(caught.value) == (
-        "sources.letters.history and sync exclude each other: history keeps what sync would delete; set one."
+        "sources.letters.history cannot be combined with sync, which deletes what history keeps."
     )
     assert world.emulator.hits == []
     assert not world.place.exists()
@@ -238,7 +238,7 @@ def test_the_command_names_an_option_that_another_setting_excludes(
 ) -> None:
     """`letters load --history` with sync as an option or in the environment is an error that names `--history`."""
     world.configure(monkeypatch)
-    line = "letters: {} and sync exclude each other: history keeps what sync would delete; set one.\n"
+    line = "letters: {} cannot be combined with sync, which deletes what history keeps.\n"
     assert letters("load", "--history", "--sync") == Outcome(2, "", line.format("option --history"))
     monkeypatch.setenv("SOURCES__LETTERS__SYNC", "true")
     assert letters("load", "--history") == Outcome(2, "", line.format("option --history"))
