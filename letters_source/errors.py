@@ -41,10 +41,22 @@ class Names(dict[str, str]):
         return f"sources.letters.{name}"
 
 
+def verbatim(text: object) -> str:
+    """Return text for use in advice; a path may have a dollar sign."""
+    return str(text).replace("$", "$$")
+
+
 ARGUMENTS = Names(
-    dataset="dataset", destination="destination", to="path", source="path", page="HTML file", publish="file for readers"
+    dataset="dataset",
+    destination="destination",
+    to="path",
+    source="path",
+    page="HTML file",
+    publish="file for readers",
+    product_types="product_types",
+    is_shared="is_shared",
 )
-"""The arguments of functions. The command has options with the same keys, and gives their names instead."""
+"""The arguments of functions and filters. The command has options with the same keys, and gives their names instead."""
 
 
 class LettersError(Exception):
@@ -145,9 +157,9 @@ class NotAuthorized(LettersError):
 
     exit_code = 3
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
+    def __init__(self, what: str, *, advice: str = "", status: int | None = None) -> None:
         self.status = status
-        super().__init__(message)
+        super().__init__(what, advice=advice)
 
 
 NotAuthorised = NotAuthorized
@@ -244,9 +256,9 @@ class ServiceUnreachable(ServiceError):
 
     may_pass = True
 
-    def __init__(self, message: str, *, may_be_size: bool = False, status: int | None = None) -> None:
+    def __init__(self, what: str, *, advice: str = "", may_be_size: bool = False, status: int | None = None) -> None:
         self.may_be_size = may_be_size
-        super().__init__(message, status=status)
+        super().__init__(what, advice=advice, status=status)
 
 
 class ServiceRejected(ServiceError):
@@ -260,9 +272,9 @@ class MalformedResponse(ServiceError):
     larger than a page.
     """
 
-    def __init__(self, message: str, *, transient: bool = False, is_too_large: bool = False) -> None:
+    def __init__(self, what: str, *, advice: str = "", transient: bool = False, is_too_large: bool = False) -> None:
         self.transient, self.is_too_large = transient, is_too_large
-        super().__init__(message)
+        super().__init__(what, advice=advice)
 
 
 class UndocumentedFields(ServiceError):

@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from letters_source.config.settings import FILTERS, SECRETS, SETTINGS, SUBSECTIONS, Environment, Key
-from letters_source.errors import SettingsError
+from letters_source.errors import SettingsError, verbatim
 from letters_source.service.listings import SECTION
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def bounds(key: Key) -> str:
 
 def unusable(key: str, what: str, searched: str = "") -> SettingsError:
     """Return the error of a setting that is missing or wrong, where to set it, and where it was searched."""
-    # a path may have a dollar sign
-    advice = f"{where_to_set(key)}.{searched.replace('$', '$$')}"
-    return SettingsError.about(f"{SECTION}.{key}", what, advice)
+    return SettingsError.about(f"{SECTION}.{key}", what, f"{where_to_set(key)}.{verbatim(searched)}")
 
 
 def wrong(key: str, should_be: str, value: object, origin: str = "") -> SettingsError:

@@ -50,12 +50,6 @@ class Findings:
     listings: tuple[ListingFindings, ...]
 
 
-class CheckClient(Client):
-    """A client that gives up early, whatever the retry budget."""
-
-    longer = "check again later"
-
-
 def check_service(
     accounts: Sequence[str] = (),
     *,
@@ -80,7 +74,7 @@ def check_service(
     with (
         # no more threads than the throttle allows: waiting for it would count as latency
         ThreadPoolExecutor(context.throttle.limit, "letters-check") as pool,
-        CheckClient(settings.base_url, context.tokens, context.throttle, budget, settings.network) as client,
+        Client(settings.base_url, context.tokens, context.throttle, budget, settings.network) as client,
     ):
         tasks = [listing_task(listing, context) for listing in LISTINGS.values()]
         pages = dict(zip(LISTINGS, pool.map(partial(time_page, client), tasks), strict=True))

@@ -8,7 +8,7 @@ from functools import cached_property
 from gzip import GzipFile
 from io import BytesIO
 from threading import Lock
-from typing import ClassVar, Self, TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import requests
@@ -20,7 +20,7 @@ from letters_source.service.deadline import TimedAdapter
 from letters_source.service.failures import PROXY_AUTHENTICATION, failed, refused_by_proxy
 from letters_source.service.network import DIRECT, Network
 from letters_source.service.page_request import Decode, PageRequest
-from letters_source.service.responses import LONGER, TOO_MANY_REQUESTS, Again, SlowDown, check_status, service_words
+from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown, check_status, service_words
 from letters_source.service.retries import FIRST_WAIT_SECONDS, failure, retrying
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import Tokens, TokenSource
@@ -49,9 +49,6 @@ class OneAddress(requests.Session):
 
 class Client:
     """Sends requests to one service, and counts them in `traffic`: requests, retries, throttled. Thread-safe."""
-
-    longer: ClassVar[str] = LONGER
-    """What lets it retry for longer."""
 
     def __init__(
         self, base_url: str, tokens: TokenSource, throttle: Throttle, retry_budget: float, network: Network = DIRECT
@@ -103,11 +100,8 @@ class Client:
                 return decode(body, request.listing.name, request.page)
         except MalformedResponse as error:
             said = service_words(body, self.tokens.current())
-            raise MalformedResponse(
-                f"{str(error).removesuffix('.')}{said and f'; the service says{said}'}.",
-                transient=error.transient,
-                is_too_large=error.is_too_large,
-            ) from None
+            words = said and f" The service says{said}."
+            raise MalformedResponse(f"{error}{words}", transient=error.transient) from None
 
     def _slow_down(self, again: Again, began: float) -> None:
         """Make all workers wait as long as the service asks, and lower concurrency."""
@@ -179,14 +173,14 @@ class Client:
 
     def _gave_up(self, again: Again, request: PageRequest) -> ServiceUnreachable:
         """Return the error of a request that failed for good, or for as long as the retry budget lasted."""
-        asked = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
-        is_early = bool(again.tries) or (request.is_trial and again.may_be_size)
-        spent = "" if is_early else f"{asked}; gave up within {f'{self.retry_budget:.1f}'.removesuffix('.0')} s"
-        return ServiceUnreachable(
-            f"{self._where(request)}: {again}{again.said}{spent}. {again.advice.replace(LONGER, self.longer)}",
-            may_be_size=again.may_be_size,
-            status=again.status,
-        )
+        what, advice = f"{self._where(request)}: {again}{again.said}", again.advice
+        is_early = again.tries or (request.is_trial and again.may_be_size)
+        if not is_early:
+            asked = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
+            what += f"{asked}; gave up within {f'{self.retry_budget:.1f}'.removesuffix('.0')} s"
+            # of loads, because a check gives up early whatever the setting
+            advice += " To let loads retry longer, raise $retry_budget."
+        return ServiceUnreachable(f"{what}.", advice=advice, may_be_size=again.may_be_size, status=again.status)
 
     def _where(self, request: PageRequest) -> str:
         """Return what was requested where, without the query, whose filters may hold personal data."""
@@ -204,6 +198,8 @@ def read_body(response: requests.Response, request: PageRequest) -> bytes:
         body.write(chunk)
         if body.tell() > most:
             raise MalformedResponse(
-                f"{request.title}: the body is larger than {most} bytes; set a smaller page_size.", is_too_large=True
+                f"{request.title}: the body is larger than {most} bytes",
+                advice="set a smaller $page_size.",
+                is_too_large=True,
             )
     return body.getvalue()

@@ -13,8 +13,9 @@ import requests
 from requests.utils import should_bypass_proxies
 from urllib3.exceptions import NewConnectionError, ProxyError, ReadTimeoutError
 
+from letters_source.errors import verbatim
 from letters_source.service.network import Network
-from letters_source.service.responses import ADVICE, LONGER, RETRIED, Again
+from letters_source.service.responses import ADVICE, RETRIED, Again
 from letters_source.wording import causes
 
 E = TypeVar("E", bound=BaseException)
@@ -99,11 +100,11 @@ def system_words(chain: Iterable[BaseException]) -> str:
 def advice_on(error: Exception, base_url: str, network: Network) -> str:
     """Return which settings may help where there was no connection, or no response."""
     if network.proxy and isinstance(error, requests.exceptions.ConnectionError | requests.exceptions.Timeout):
-        return f"Check sources.letters.proxy and base_url, or {LONGER}."
+        return "Check $proxy and base_url."
     if is_file_missing(error):
-        return "Check sources.letters.ca_bundle, client_cert and client_key."
+        return "Check $ca_bundle, client_cert and client_key."
     unused = isinstance(error, requests.exceptions.ConnectionError) and unused_proxy(base_url)
-    return f"{ADVICE} {unused} of the environment is not used: set sources.letters.proxy." if unused else ADVICE
+    return f"{ADVICE} {unused} of the environment is not used: set $proxy." if unused else ADVICE
 
 
 def unused_proxy(base_url: str) -> str:
@@ -119,9 +120,9 @@ def refused_by_proxy(status: int, network: Network) -> Again:
     proxy = f"the proxy {network.proxy_address}"
     if status == PROXY_AUTHENTICATION:
         wrong = "refused the user and password" if "@" in network.proxy else "asks for a user and password"
-        return Again(f"{proxy} {wrong} ({status})", tries=1, advice="Set both in sources.letters.proxy.")
+        return Again(f"{proxy} {wrong} ({status})", tries=1, advice="Set both in $proxy.")
     tries = None if status in RETRIED else 1
-    advice = "Check sources.letters.proxy, and whether it allows the host of base_url."
+    advice = "Check $proxy, and whether it allows the host of base_url."
     return Again(f"{proxy} did not connect to the service ({status})", tries=tries, advice=advice)
 
 
@@ -135,26 +136,26 @@ def untrusted(error: SSLError | None, peer: Peer, network: Network) -> Again:
         return Again(
             f"{peer.name} refused the TLS handshake: {words}", tries=1, advice=alert_advice(words, peer, network)
         )
-    return Again(f"{peer.name} does not speak TLS", tries=TLS_TRIES, advice=f"Check sources.letters.{peer.setting}.")
+    return Again(f"{peer.name} does not speak TLS", tries=TLS_TRIES, advice=f"Check ${peer.setting}.")
 
 
 def alert_advice(words: str, peer: Peer, network: Network) -> str:
     """Return what helps against a handshake that the other side refused with such an alert."""
     if peer is not SERVICE or not any(about in words for about in CLIENT_ALERTS):
-        return f"Check sources.letters.{peer.setting}."
+        return f"Check ${peer.setting}."
     if network.client_cert:
-        return f"Check sources.letters.client_cert ({network.client_cert})."
-    return "If it asks for a client certificate, set sources.letters.client_cert."
+        return f"Check $client_cert ({verbatim(network.client_cert)})."
+    return "If it asks for a client certificate, set $client_cert."
 
 
 def certificate_advice(code: int, peer: Peer, network: Network) -> str:
     """Return what helps against a certificate that OpenSSL refuses with this code."""
     if code in OUT_OF_DATE:
-        return f"It must be renewed; check this machine's clock, and sources.letters.{peer.setting}."
+        return f"It must be renewed; check this machine's clock, and ${peer.setting}."
     if code in OTHER_HOST:
-        return f"Check the host in sources.letters.{peer.setting}."
+        return f"Check the host in ${peer.setting}."
     if code in UNKNOWN_ISSUER and network.ca_bundle:
-        return f"Add its issuer to sources.letters.ca_bundle ({network.ca_bundle})."
+        return f"Add its issuer to $ca_bundle ({verbatim(network.ca_bundle)})."
     if code in UNKNOWN_ISSUER:
-        return "If your company issues it, set sources.letters.ca_bundle to your company's certificates."
-    return f"Check sources.letters.{'ca_bundle' if network.ca_bundle else peer.setting}."
+        return "If your company issues it, set $ca_bundle to your company's certificates."
+    return f"Check ${'ca_bundle' if network.ca_bundle else peer.setting}."

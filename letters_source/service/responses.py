@@ -27,8 +27,7 @@ SIZE_REFUSED = frozenset({400, 413, 414, 422})
 LONGEST_HOST = 253
 # beyond any retry budget; much longer waits overflow
 LONGEST_RETRY_AFTER = 10.0**7
-LONGER = "raise sources.letters.retry_budget"
-ADVICE = f"Check base_url, or {LONGER}."
+ADVICE = "Check base_url."
 LONGEST_MESSAGE = 200
 # no error document is longer
 LONGEST_BODY = 2**16
@@ -79,17 +78,21 @@ def check_status(response: "requests.Response", body: bytes, request: PageReques
     if status < 400:
         host = redirect_host(response.headers.get("Location", ""))
         raise ServiceRejected(
-            f"{where}: the service redirects ({status}) to {host}; redirects are not followed. Check base_url.",
+            f"{where}: the service redirects ({status}) to {host}; redirects are not followed.",
+            advice=ADVICE,
             status=status,
         )
     if status in (401, 403):
         raise NotAuthorized(
-            f"{where}: the service refused the tokens ({status}){said}; "
-            "set new sources.letters.access_token and refresh_token.",
+            f"{where}: the service refused the tokens ({status}){said}",
+            advice="set new $access_token and refresh_token.",
             status=status,
         )
-    advice, url = hint(status, request.listing.name), url_sentence(response)
-    raise ServiceRejected(f"{where}: the service refused the request ({status}){said}.{advice}{url}", status=status)
+    raise ServiceRejected(
+        f"{where}{shown_url(response)}: the service refused the request ({status}){said}.",
+        advice=hint(status, request.listing.name),
+        status=status,
+    )
 
 
 def redirect_host(location: str) -> str:
@@ -115,25 +118,22 @@ def retry_after(header: str | None, now: datetime) -> float | None:
     return min(LONGEST_RETRY_AFTER, max(0.0, seconds))
 
 
-def url_sentence(response: "requests.Response") -> str:
-    """Return the URL of a request as a sentence, without its query, which may hold personal data."""
+def shown_url(response: "requests.Response") -> str:
+    """Return the URL of a request in parentheses, without its query, which may hold personal data."""
     url = urlsplit(str(response.url or ""))
     host = url.netloc.rpartition("@")[2]
-    return f" URL: {url.scheme}://{host}{url.path}" if host else ""
+    return f" ({url.scheme}://{host}{url.path})" if host else ""
 
 
 def hint(status: int, listing: str) -> str:
     """Return what may help after a refusal."""
     if status in (400, 422) and listing == "templates":
-        return (
-            " It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
-            "or need a smaller page_size."
-        )
+        # not $search: the command's --search is for contacts
+        filters = "$product_types, $is_shared, or search under [sources.letters.templates]"
+        return f"It may require $account_id, {filters}, or need a smaller $page_size."
     if status in (400, 422):
-        return " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
-    if status == 404:
-        return " Check base_url, which ends in /api/v1."
-    return ""
+        return "It may need a smaller $page_size, or another $date_format or $filter_encoding."
+    return "Check base_url, which ends in /api/v1." if status == 404 else ""
 
 
 def may_be_size(error: LettersError) -> bool:

@@ -68,7 +68,7 @@ def check_expiry(token: str, now: datetime) -> None:
     expires = expiry(token)
     if expires and expires <= now:
         raise NotAuthorized(
-            f"The access token expired at {expires:%Y-%m-%d %H:%M:%S} UTC; set a new sources.letters.access_token."
+            f"The access token expired at {expires:%Y-%m-%d %H:%M:%S} UTC", advice="set a new $access_token."
         )
     if expires and expires - now < SOON:
         logger.warning("The access token expires at %s UTC, in less than 15 minutes.", f"{expires:%Y-%m-%d %H:%M:%S}")

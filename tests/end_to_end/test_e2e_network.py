@@ -94,8 +94,8 @@ def test_without_the_settings_one_line_names_them(
         5,
         "",
         f"{where}: no connection to the service: connection refused; gave up within 0 s. "
-        "Check base_url, or raise sources.letters.retry_budget. "
-        "HTTPS_PROXY of the environment is not used: set sources.letters.proxy.\n",
+        "Check base_url. HTTPS_PROXY of the environment is not used: set sources.letters.proxy. "
+        "To let loads retry longer, raise sources.letters.retry_budget.\n",
     )
 
 

@@ -137,7 +137,7 @@ def test_a_size_refused_again_is_an_error(begin: Begin) -> None:
     """A smaller page that is refused too fails the load, and no further size is tried."""
     world = begin(Emulator(450, 7))
     world.emulator.canned.always(When("contacts"), TOO_LARGE)
-    with pytest.raises(ServiceRejected, match="It may need a smaller page_size"):
+    with pytest.raises(ServiceRejected, match=r"It may need a smaller sources\.letters\.page_size"):
         world.load(**AUTO)
     assert sizes_asked(world, "contacts") == [1000, 100]
     assert not world.place.exists()

@@ -85,7 +85,7 @@ def test_f44_rows_that_come_and_go_with_every_answer_are_incomplete(world: World
 
 
 MALFORMED: dict[str, tuple[Any, str]] = {
-    "f14": ({"message": "token expired"}, "Object missing required field `data`; the service says: token expired."),
+    "f14": ({"message": "token expired"}, "Object missing required field `data`. The service says: token expired."),
     "f15": ({"message": "Success", "data": None}, "Expected `object`, got `null` - at `$.data`."),
     "f16": ({"data": {"count": 40, "rows": {}}}, "Expected `array`, got `object` - at `$.data.rows`."),
     "f17": ({"data": {"count": "40", "rows": []}}, "Expected `int`, got `str` - at `$.data.count`."),
@@ -106,7 +106,7 @@ def test_f14_a_later_page_that_is_not_the_envelope_is_malformed(world: World) ->
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "please log in"}))
     assert str(refused(world, MalformedResponse)) == (
         "contacts page 2: not the documented envelope of {data: {count, rows}}: "
-        "Object missing required field `data`; the service says: please log in."
+        "Object missing required field `data`. The service says: please log in."
     )
 
 
@@ -150,7 +150,7 @@ def test_f05_a_refused_request_is_not_repeated(world: World) -> None:
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "Bad thing."}, 501))
     asked = len(world.emulator.hits)
     assert str(refused(world, ServiceRejected)) == (
-        f"contacts page 0: the service refused the request (501): Bad thing. URL: {world.settings['base_url']}/contacts"
+        f"contacts page 0 ({world.settings['base_url']}/contacts): the service refused the request (501): Bad thing."
     )
     assert [hit.status for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == [501]
 
@@ -159,9 +159,9 @@ def test_f05_a_400_for_templates_hints_at_their_filters(world: World) -> None:
     """The error of a 400 for templates names the filters that the service may require."""
     world.emulator.canned.always(When("templates"), Reply.of({"message": "productTypes is required"}, 400))
     assert str(refused(world, ServiceRejected)) == (
-        "templates page 0: the service refused the request (400): productTypes is required. "
-        "It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
-        f"or need a smaller page_size. URL: {world.settings['base_url']}/templates"
+        f"templates page 0 ({world.settings['base_url']}/templates): the service refused the request (400): "
+        "productTypes is required. It may require sources.letters.account_id, product_types, is_shared, or search "
+        "under [sources.letters.templates], or need a smaller sources.letters.page_size."
     )
 
 
@@ -170,8 +170,8 @@ def test_f08_a_404_is_refused_whatever_its_page(world: World, number: int) -> No
     """A 404 ends the load in an error, for the first page and for the last."""
     world.emulator.canned.always(When("contacts", number), Reply.of({"message": "Not found."}, 404))
     assert str(refused(world, ServiceRejected)) == (
-        f"contacts page {number}: the service refused the request (404): Not found. "
-        f"Check base_url, which ends in /api/v1. URL: {world.settings['base_url']}/contacts"
+        f"contacts page {number} ({world.settings['base_url']}/contacts): the service refused the request (404): "
+        "Not found. Check base_url, which ends in /api/v1."
     )
 
 
@@ -190,7 +190,7 @@ def test_f04_a_failure_for_ever_ends_with_the_budget(world: World) -> None:
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "no"}, 500))
     assert str(refused(world, ServiceUnreachable, retry_budget=1)) == (
         f"contacts page 2 ({world.settings['base_url']}/contacts): the service answered 500: no; "
-        "gave up within 1 s. Check base_url, or raise sources.letters.retry_budget."
+        "gave up within 1 s. Check base_url. To let loads retry longer, raise sources.letters.retry_budget."
     )
 
 
@@ -199,7 +199,7 @@ def test_f02_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
     world.emulator.canned.always(CONTACTS, Reply(429, b"", {"Retry-After": "86400"}))
     assert str(refused(world, ServiceUnreachable)) == (
         f"contacts page 0 ({world.settings['base_url']}/contacts): the service answered 429 and asks to wait 86400 s; "
-        "gave up within 120 s. Check base_url, or raise sources.letters.retry_budget."
+        "gave up within 120 s. Check base_url. To let loads retry longer, raise sources.letters.retry_budget."
     )
 
 
@@ -210,7 +210,7 @@ def test_f04_a_service_that_is_gone_is_unreachable(world: World) -> None:
     error = refused(world, ServiceUnreachable, retry_budget=0.001, base_url=gone)
     assert str(error) == (
         f"templates page 0 ({gone}/templates): no connection to the service: connection refused; gave up within 0 s. "
-        "Check base_url, or raise sources.letters.retry_budget."
+        "Check base_url. To let loads retry longer, raise sources.letters.retry_budget."
     )
 
 

@@ -79,7 +79,7 @@ def spent(between: Hostile | Recorder, reason: str) -> str:
     """The message of a page that failed as long as a budget of a second lasted."""
     return (
         f"contacts page 0 ({between.base_url}/contacts): {reason}; gave up within 1 s. "
-        "Check base_url, or raise sources.letters.retry_budget."
+        "Check base_url. To let loads retry longer, raise sources.letters.retry_budget."
     )
 
 
@@ -112,7 +112,10 @@ def test_f19_endless_chunks_are_left_at_the_bound(world: World) -> None:
     """A body without an end is left at the bound, and is not asked for again."""
     with hostile(world.settings["base_url"], endless, stays=True) as between:
         message = str(refused(world, MalformedResponse, base_url=between.base_url, only=("contacts",)))
-    assert message == f"contacts page 0: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
+    assert (
+        message
+        == f"contacts page 0: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller sources.letters.page_size."
+    )
     assert len(between.asked) == 1
 
 
@@ -122,7 +125,10 @@ def test_f21_what_unpacks_without_end_is_left_at_the_bound(world: World) -> None
     assert len(bomb) < 500_000
     with record(answer(bomb, Content_Encoding="gzip")) as recorder:
         message = str(refused(world, MalformedResponse, base_url=recorder.base_url, only=("contacts",)))
-    assert message == f"contacts page 0: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
+    assert (
+        message
+        == f"contacts page 0: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller sources.letters.page_size."
+    )
     assert len(recorder.sent) == 1
 
 
@@ -239,6 +245,6 @@ def test_every_error_is_one_line(world: World) -> None:
     """An error that quotes several lines of the service is one line."""
     world.emulator.canned.always(CONTACTS, Reply.of({"message": "a\nb\r\nc"}, 404))
     assert str(refused(world, ServiceRejected)) == (
-        "contacts page 0: the service refused the request (404): a b c. Check base_url, which ends in /api/v1. "
-        f"URL: {world.settings['base_url']}/contacts"
+        f"contacts page 0 ({world.settings['base_url']}/contacts): the service refused the request (404): a b c. "
+        "Check base_url, which ends in /api/v1."
     )

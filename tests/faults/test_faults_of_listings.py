@@ -37,7 +37,8 @@ def test_f40_a_count_that_leads_past_the_end_is_refused_there(world: World) -> N
     for number in range(4):
         world.emulator.canned.always(When("contacts", number), page(world.emulator, number, 45))
     world.emulator.canned.always(When("contacts", 4), Reply.of({"message": "No such page"}, 404))
-    assert str(refused(world, ServiceRejected)).startswith("contacts page 4: the service refused the request (404)")
+    where = f"contacts page 4 ({world.settings['base_url']}/contacts)"
+    assert str(refused(world, ServiceRejected)).startswith(f"{where}: the service refused the request (404)")
 
 
 CASES = {

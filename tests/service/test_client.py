@@ -41,10 +41,13 @@ from recording_server import RESET, Recorder, answer, chunked, record
 
 TOKENS = Tokens("emulator-access-token", "emulator-refresh-token")
 FILTERS = (
-    " It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
-    "or need a smaller page_size."
+    " It may require sources.letters.account_id, product_types, is_shared, or search under "
+    "[sources.letters.templates], or need a smaller sources.letters.page_size."
 )
-FORMS = " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+FORMS = (
+    " It may need a smaller sources.letters.page_size, or another sources.letters.date_format or "
+    "sources.letters.filter_encoding."
+)
 ADDRESS = " Check base_url, which ends in /api/v1."
 AT_ONCE = {"Retry-After": "0"}
 # the first draws from this seed are close to 0: jitter stays, and nobody waits for it
@@ -111,7 +114,7 @@ def gave_up(client: Client, reason: str) -> str:
     """How a message says that the retry budget is spent."""
     return (
         f"contacts page 0 ({client.base_url}/contacts): {reason}; gave up within {client.retry_budget:g} s. "
-        "Check base_url, or raise sources.letters.retry_budget."
+        "Check base_url. To let loads retry longer, raise sources.letters.retry_budget."
     )
 
 
@@ -239,11 +242,11 @@ def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("status", "listing", "expected"),
     [
-        (400, CONTACTS, "contacts page 0: the service refused the request (400): Bad page." + FORMS),
-        (400, TEMPLATES, "templates page 0: the service refused the request (400): Bad page." + FILTERS),
-        (422, CONTACTS, "contacts page 0: the service refused the request (422): Bad page." + FORMS),
-        (404, CONTACTS, "contacts page 0: the service refused the request (404): Bad page." + ADDRESS),
-        (501, CONTACTS, "contacts page 0: the service refused the request (501): Bad page."),
+        (400, CONTACTS, "contacts page 0{}: the service refused the request (400): Bad page." + FORMS),
+        (400, TEMPLATES, "templates page 0{}: the service refused the request (400): Bad page." + FILTERS),
+        (422, CONTACTS, "contacts page 0{}: the service refused the request (422): Bad page." + FORMS),
+        (404, CONTACTS, "contacts page 0{}: the service refused the request (404): Bad page." + ADDRESS),
+        (501, CONTACTS, "contacts page 0{}: the service refused the request (501): Bad page."),
     ],
 )  # fmt: skip
 def test_a_refused_request_is_not_sent_again(
@@ -251,7 +254,7 @@ def test_a_refused_request_is_not_sent_again(
 ) -> None:
     """The error for a refused request quotes the service, suggests a remedy, and names the URL without its query."""
     emulator.canned.always(When(), Reply.of({"message": "Bad page."}, status))
-    assert problem(client, ServiceRejected, listing) == f"{expected} URL: {client.base_url}{listing.path}"
+    assert problem(client, ServiceRejected, listing) == expected.format(f" ({client.base_url}{listing.path})")
     assert statuses(emulator) == [status]
 
 
@@ -579,8 +582,8 @@ def test_another_envelope_is_not_asked_for_again(client: Client, emulator: Emula
     """A wrong envelope under a 200 is not asked for again."""
     emulator.canned.always(When(), Reply.of({"message": "token expired"}))
     assert problem(client, MalformedResponse) == (
-        "contacts page 0: not the documented envelope of {data: {count, rows}}: Object missing required field `data`; "
-        "the service says: token expired."
+        "contacts page 0: not the documented envelope of {data: {count, rows}}: Object missing required field `data`. "
+        "The service says: token expired."
     )
     assert statuses(emulator) == [200]
 
@@ -593,7 +596,7 @@ def test_a_page_that_unpacks_without_end_is_refused(member: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with recorded(answer(bomb, Content_Encoding="gzip")) as (client, recorder):
         assert problem(client, MalformedResponse) == (
-            f"contacts page 0: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller page_size."
+            f"contacts page 0: the body is larger than {MAX_BODY_BYTES} bytes; set a smaller sources.letters.page_size."
         )
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown <= 2 * MAX_BODY_BYTES + 32 * 2**20

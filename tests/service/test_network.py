@@ -35,8 +35,9 @@ ONE = page_of({"id": "1"})
 BUDGET = 0.2
 PACE_SECONDS = 0.02
 SPENT = f"; gave up within {BUDGET} s."
-CHECK_PROXY = "Check sources.letters.proxy and base_url, or raise sources.letters.retry_budget."
-CHECK_ADDRESS = "Check base_url, or raise sources.letters.retry_budget."
+LONGER = "To let loads retry longer, raise sources.letters.retry_budget."
+CHECK_PROXY = f"Check sources.letters.proxy and base_url. {LONGER}"
+CHECK_ADDRESS = f"Check base_url. {LONGER}"
 # getaddrinfo refuses it without asking anybody, as it is longer than any name (RFC 1035, 2.3.4)
 UNKNOWN = ".".join(["a" * 60] * 5)
 
@@ -166,7 +167,7 @@ def test_a_proxy_that_forbids_the_service_is_asked_once(closed: int) -> None:
     assert len(proxy.requests) == 1
     with forward_proxy(closed, status="503 Service Unavailable") as proxy:
         reason = f"the proxy {proxy.url} did not connect to the service (503)"
-        assert problem(url(closed), proxy=proxy.url) == f"{reason}{SPENT} {advice}"
+        assert problem(url(closed), proxy=proxy.url) == f"{reason}{SPENT} {advice} {LONGER}"
 
 
 def test_a_proxy_that_is_not_there_is_named(closed: int) -> None:
@@ -255,12 +256,13 @@ def test_a_proxy_of_the_environment_that_is_not_used_is_named(
     """The error of an unreachable service names a proxy of the environment that is meant for its address."""
     for each in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(each, "http://canary:3128")
-    reason = f"no connection to the service: connection refused{SPENT} {CHECK_ADDRESS}"
-    assert problem(url(closed)) == reason
+    reason = f"no connection to the service: connection refused{SPENT} Check base_url."
+    assert problem(url(closed)) == f"{reason} {LONGER}"
     monkeypatch.setenv(name, "http://canary:3128")
-    assert problem(url(closed)) == f"{reason} {name} of the environment is not used: set sources.letters.proxy."
+    unused = f"{name} of the environment is not used: set sources.letters.proxy."
+    assert problem(url(closed)) == f"{reason} {unused} {LONGER}"
     monkeypatch.setenv("no_proxy", f"other,{HOST}")
-    assert problem(url(closed)) == reason
+    assert problem(url(closed)) == f"{reason} {LONGER}"
 
 
 def test_bad_certificates_name_the_setting_that_helps(plain: int, authority: Authority, other: Authority) -> None:
@@ -335,14 +337,15 @@ def test_a_handshake_that_the_service_refuses_is_told_with_its_alert(alert: int,
     ("code", "network", "advice"),
     [
         (18, DIRECT, "If your company issues it, set sources.letters.ca_bundle to your company's certificates."),
-        (19, Network(ca_bundle="ca.pem"), "Add its issuer to sources.letters.ca_bundle (ca.pem)."),
+        (19, Network(ca_bundle="$HOME/ca.pem"), "Add its issuer to sources.letters.ca_bundle ($HOME/ca.pem)."),
         (85, Network(ca_bundle="ca.pem"), "Check sources.letters.ca_bundle."),
         (85, DIRECT, "Check sources.letters.base_url."),
     ],
 )
 def test_what_is_wrong_with_a_certificate_decides_what_to_do(code: int, network: Network, advice: str) -> None:
     """The advice depends on what is wrong with the certificate."""
-    assert certificate_advice(code, SERVICE, network) == advice
+    error = ServiceUnreachable("no TLS.", advice=certificate_advice(code, SERVICE, network))
+    assert str(error) == f"no TLS. {advice}"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from letters_source.service.responses import (
     Again,
     SlowDown,
     check_status,
-    hint,
     may_be_size,
     redirect_host,
     retry_after,
@@ -27,10 +26,13 @@ from letters_source.service.responses import (
 from letters_source.service.tokens import Tokens
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
-FORMS = " It may need a smaller page_size, or another date_format or filter_encoding (sources.letters)."
+FORMS = (
+    " It may need a smaller sources.letters.page_size, or another sources.letters.date_format or "
+    "sources.letters.filter_encoding."
+)
 FILTERS = (
-    " It may require account_id, or search, product_types and is_shared of [sources.letters.templates], "
-    "or need a smaller page_size."
+    " It may require sources.letters.account_id, product_types, is_shared, or search under "
+    "[sources.letters.templates], or need a smaller sources.letters.page_size."
 )
 TOKENS = Tokens("canary-access", "canary-refresh")
 
@@ -192,7 +194,6 @@ def test_another_2xx_is_not_a_page() -> None:
 )  # fmt: skip
 def test_a_refusal_hints_at_what_may_help(status: int, listing: str, expected: str) -> None:
     """A refusal hints at filters for templates, at formats for contacts, and at base_url for a 404."""
-    assert hint(status, listing) == expected
     error = meaning(status, b'{"message": "Bad things."}', listing)
     assert str(error) == f"{listing} page 7: the service refused the request ({status}): Bad things.{expected}"
     assert isinstance(error, ServiceRejected)
@@ -206,7 +207,8 @@ def test_a_refusal_tells_the_url_without_its_query(status: int) -> None:
     response.url = "https://user:canary@letters.example.org:8443/api/v1/contacts?search=canary#canary"
     with pytest.raises(LettersError) as caught:
         check_status(response, b"", PageRequest(LISTINGS["contacts"], 7, 100), TOKENS)
-    assert str(caught.value).endswith(" URL: https://letters.example.org:8443/api/v1/contacts")
+    begin = "contacts page 7 (https://letters.example.org:8443/api/v1/contacts): the service refused the request"
+    assert str(caught.value).startswith(f"{begin} ({status}).")
     assert "canary" not in str(caught.value)
 
 
