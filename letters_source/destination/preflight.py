@@ -1,6 +1,7 @@
 """Checks that a destination can be used, before the first request to the service."""
 
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,16 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         place = pipeline.staging if is_bucket else pipeline.destination
         keys = ", ".join(setting(place, field) for field in error.fields)
         raise DestinationError(f"The destination {name} is not configured: set {keys}.", key=keys) from error
-    except ValueError as error:
-        advice = ANOTHER_PATH if is_files(pipeline) else f"set {setting(pipeline.destination)}."
+    except and_of_s3(ValueError) as error:
+        is_path = is_files(pipeline) and isinstance(error, ValueError)
+        advice = ANOTHER_PATH if is_path else f"set {setting(pipeline.destination)}."
         raise DestinationError(f"The destination cannot be used: {reason(error)}", advice=advice) from error
+
+
+def and_of_s3(error: type[Exception]) -> tuple[type[Exception], ...]:
+    """Return a class of errors and that of S3's library, if it is in use; one is for profiles that do not exist."""
+    library = sys.modules.get("botocore.exceptions")
+    return (error, library.BotoCoreError) if library else (error,)
 
 
 def check_server(pipeline: dlt.Pipeline) -> None:
@@ -168,7 +176,7 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
     try:
         client.fs_client.pipe_file(probe, b"")
         client.fs_client.rm_file(probe)
-    except (OSError, import_module("botocore.exceptions").BotoCoreError) as error:
+    except and_of_s3(OSError) as error:
         kind = DestinationUnreachable if is_unanswered(error) else DestinationError
         raise kind(
             f"{client.config.bucket_url} cannot be written: {reason(error)}",

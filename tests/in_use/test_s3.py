@@ -250,6 +250,18 @@ def test_a_bucket_that_is_not_there_is_a_line(
     assert world.emulator.hits == []
 
 
+def test_a_profile_that_is_not_there_is_a_line(world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile of AWS that does not exist ends the command with one line, before any request."""
+    monkeypatch.setenv("AWS_PROFILE", "nope")
+    assert letters("load", "--destination", "parquet", "--to", "s3://nowhere-at-all/x") == Outcome(
+        2,
+        "",
+        "letters: The destination cannot be used: The config profile (nope) could not be found; "
+        "set DESTINATION__FILESYSTEM__CREDENTIALS.\n",
+    )
+    assert world.emulator.hits == []
+
+
 def test_a_server_that_is_not_there_is_a_line(
     world: World, place: str, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
