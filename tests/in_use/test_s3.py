@@ -253,6 +253,9 @@ def test_a_bucket_that_is_not_there_is_a_line(
 def test_a_profile_that_is_not_there_is_a_line(world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile of AWS that does not exist ends the command with one line, before any request."""
     monkeypatch.setenv("AWS_PROFILE", "nope")
+    # with keys of its own, dlt needs no profile
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(f"DESTINATION__FILESYSTEM__CREDENTIALS__{name}", raising=False)
     assert letters("load", "--destination", "parquet", "--to", "s3://nowhere-at-all/x") == Outcome(
         2,
         "",
