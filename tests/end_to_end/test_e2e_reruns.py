@@ -8,7 +8,6 @@ from worlds import Begin, World
 
 from letters_source import NotAuthorized, SettingsError
 from letters_source.destination.pipeline import Kind
-from letters_source.pagination.spool import BATCH_ROWS
 from programmable_emulator import Emulator
 
 
@@ -39,20 +38,23 @@ def test_rows_that_dlt_is_told_to_write_into_several_files_are_all_loaded(
 ) -> None:
     """Rows in several files are all loaded, straight into a new file and then through staging."""
     monkeypatch.setenv("DATA_WRITER__FILE_MAX_ITEMS", "1")
-    world = begin(Emulator(BATCH_ROWS + 1, 7))
+    world = begin(Emulator(30, 7))
+    # the service is asked for each status, and its rows become a file
+    table = "contacts__address_statuses"
+    statuses = [row.traits.address_status for row in world.emulator.contacts.rows() if row.traits.address_status]
     for _ in range(2):
-        result = world.load(page_size=5000)
+        result = world.load(facets=True)
         trace: Any = world.pipeline.last_trace
         files = [file for part in trace.last_extract_info.metrics[result.load_id] for file in part["job_metrics"]]
-        assert sum(file.startswith("contacts.") for file in files) == 2
-        assert result.tables["contacts"] == BATCH_ROWS + 1
+        assert sum(file.startswith(f"{table}.") for file in files) == len(set(statuses)) > 1
+        assert result.tables[table] == len(statuses)
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_changed_new_and_deleted_rows_are_seen(begin: Begin, kind: Kind) -> None:
     """A second load applies changed, new and deleted rows, in child tables too."""
-    world = begin(Emulator(120, 7), kind)
-    world.load()
+    world = begin(Emulator(30, 7), kind)
+    world.start_loaded()
     contacts, templates = world.emulator.contacts, world.emulator.templates
     moved = contacts.delete("5").document | {"city": "Elsewhere", "ContactLabels": [{"id": "99", "title": "moved"}]}
     contacts.insert(moved)
@@ -68,10 +70,10 @@ def test_changed_new_and_deleted_rows_are_seen(begin: Begin, kind: Kind) -> None
     assert not any(row["template_id"] == "3" for row in tables["templates__product"])
 
 
-def test_all_rows_gone_are_gone_from_duckdb(begin: Begin) -> None:
-    """A second load empties the table of labels if no contact has a label anymore."""
+def test_all_rows_gone_are_gone_from_duckdb_and_from_staging(begin: Begin) -> None:
+    """A second load empties the table of labels if no contact has a label anymore, and leaves no row in staging."""
     world = begin(Emulator(30, 7))
-    world.load()
+    world.start_loaded()
     for row in world.emulator.contacts.rows():
         world.emulator.contacts.delete(row.id)
         world.emulator.contacts.insert(row.document | {"ContactLabels": []})
@@ -79,13 +81,17 @@ def test_all_rows_gone_are_gone_from_duckdb(begin: Begin) -> None:
     tables = world.tables()
     assert tables["contacts__contact_labels"] == []
     assert len(tables["contacts"]) == 30
+    staged = {name for schema, name in table_names(world.place) if schema == "letters_data_staging"}
+    assert staged - {"_dlt_version"} == set(LISTED)
+    counts = {name: query(world.place, f"select count(*) from letters_data_staging.{name}") for name in LISTED}
+    assert counts == {name: [(0,)] for name in LISTED}
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 def test_only_contacts_leaves_templates_as_they_are(begin: Begin, kind: Kind) -> None:
     """A load of contacts alone neither requests nor changes templates, and has no audit of them."""
     world = begin(Emulator(30, 7), kind)
-    world.load()
+    world.start_loaded()
     before = world.tables()
     world.emulator.templates.delete("1")
     world.emulator.contacts.delete("1")
@@ -104,7 +110,7 @@ def test_only_contacts_leaves_templates_as_they_are(begin: Begin, kind: Kind) ->
 def test_a_first_load_of_one_listing_makes_the_tables_of_that_listing(begin: Begin) -> None:
     """A first load of one listing makes the tables of that listing only."""
     world = begin(Emulator(30, 7))
-    world.load(only=("templates",))
+    world.start_loaded(only=("templates",))
     own = {"templates", "templates__creator", "templates__product"}
     assert set(world.tables()) == own | {"rejected_rows", "listing_audit"}
     world.load(only=("contacts",))
@@ -122,21 +128,10 @@ def test_an_unknown_listing_is_refused(begin: Begin) -> None:
     assert not world.place.exists()
 
 
-def test_a_later_load_leaves_nothing_in_staging(begin: Begin) -> None:
-    """The staging tables of replaced rows are empty after a load."""
-    world = begin(Emulator(30, 7))
-    world.load()
-    world.load()
-    staged = {name for schema, name in table_names(world.place) if schema == "letters_data_staging"}
-    assert staged - {"_dlt_version"} == set(LISTED)
-    counts = {name: query(world.place, f"select count(*) from letters_data_staging.{name}") for name in LISTED}
-    assert counts == {name: [(0,)] for name in LISTED}
-
-
 def test_a_comment_that_somebody_changed_is_written_again(begin: Begin) -> None:
     """A load restores comments of tables and columns that somebody has changed."""
-    world = begin(Emulator(3, 1))
-    world.load()
+    world = begin(Emulator(30, 7))
+    world.start_loaded()
     found = comments(world)
     change(world.place, "comment on table letters_data.contacts is 'mine'")
     change(world.place, "comment on column letters_data.contacts.id is null")

@@ -56,7 +56,7 @@ def refused(world: World, **changes: Any) -> str:
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A file with all of one environment, which no test here may change."""
     with serve_world(tmp_path_factory.mktemp("full"), emulator=Emulator(30, 7)) as world:
-        world.load(environment="demo")
+        world.start_loaded(environment="demo")
         yield world
 
 
@@ -142,32 +142,46 @@ def test_rows_may_be_looked_at_whatever_the_dataset_holds(full: World) -> None:
     assert sum(table.num_rows for table in resource) > 0
 
 
-@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-def test_the_same_again_is_loaded(begin: Begin, kind: Kind) -> None:
+CHOSEN: dict[str, Any] = {
+    "account_id": "501",
+    "environment": "demo",
+    "template_filters": TemplateFilters(
+        product_types=("Professional Letters", "Personal Letters"), creator="", search=1
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=["duckdb", "parquet"])
+def chosen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A dataset of one account that was loaded with filters, and once more with those in another order."""
+    with serve_world(tmp_path_factory.mktemp("chosen"), request.param, Emulator(30, 7)) as world:
+        turned = TemplateFilters(product_types=("Personal Letters", "Professional Letters"), creator="", search=1)
+        world.load(**CHOSEN, contact_filters=VARIED)
+        world.load(**{**CHOSEN, "template_filters": turned}, contact_filters=REORDERED)
+        yield world
+
+
+def test_the_same_again_is_loaded(chosen: World) -> None:
     """A load with the same filters, in any order of their lists, account and environment is accepted."""
-    world = begin(Emulator(30, 7), kind)
-    templates = TemplateFilters(product_types=("Professional Letters", "Personal Letters"), creator="", search=1)
-    turned = TemplateFilters(product_types=("Personal Letters", "Professional Letters"), creator="", search=1)
-    for contact_filters, template_filters in ((VARIED, templates), (REORDERED, turned)):
-        world.load(
-            account_id="501",
-            environment="demo",
-            contact_filters=contact_filters,
-            template_filters=template_filters,
-        )
-    assert len(read_tables(world.place)["listing_audit"]) == 4
-    message = refused(world, account_id="501", environment="demo", template_filters=templates, only=("contacts",))
-    assert message == (
+    assert len(read_tables(chosen.place)["listing_audit"]) == 4
+    assert refused(chosen, **CHOSEN, only=("contacts",)) == (
         'contacts: the dataset letters_data was loaded with address_status=["Failed", "Verified"], '
         'last_mailed_status=["Mailed"], search="a", tags=["4", "house"], and this load is without address_status and '
         "last_mailed_status and search and tags; to keep both, choose another dataset."
     )
 
 
+def test_a_lost_working_folder_forgets_nothing(chosen: World) -> None:
+    """The dataset itself remembers the account, so that dlt's working folder may be lost."""
+    chosen.pipeline.drop()
+    message = refused(chosen, **{**CHOSEN, "account_id": None}, contact_filters=VARIED)
+    assert "for account_id 501, and this load is without account_id" in message
+
+
 def test_files_refuse_too(begin: Begin) -> None:
     """A folder of Parquet files refuses other filters, accounts, environments and modes before any request."""
     world = begin(Emulator(30, 7), "parquet")
-    world.load(environment="demo")
+    world.start_loaded(environment="demo")
     asked = len(world.emulator.hits)
     for changes in (
         {"contact_filters": ContactFilters(search="smith"), "only": ("contacts",)},
@@ -196,27 +210,25 @@ def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "other"),
+    ("settings", "others"),
     [
-        ({"history": True}, {"contact_filters": ContactFilters(address_status=("Failed",))}),
-        ({"history": True}, {"pii": "drop"}),
-        (MAILED, {"contact_filters": ContactFilters(address_status=("Failed",))}),
-        (MAILED, {"account_id": "501"}),
+        ({"history": True}, [{"contact_filters": ContactFilters(address_status=("Failed",))}, {"pii": "drop"}]),
+        (MAILED, [{"contact_filters": ContactFilters(address_status=("Failed",))}, {"account_id": "501"}]),
     ],
+    ids=["history", "mailings"],
 )
 def test_what_stays_of_a_first_load_that_was_killed_is_not_mixed_with_others(
-    begin: Begin, settings: dict[str, Any], other: dict[str, Any]
+    begin: Begin, settings: dict[str, Any], others: list[dict[str, Any]]
 ) -> None:
     """Kept rows of a killed first load refuse loads with other filters, policies or accounts."""
     world = begin(Emulator(30, 3))
     world.start_loaded(**{"only": ("contacts",), **settings})
     change(world.place, "delete from letters_data._dlt_loads")
-    before = contents(world.place)
-    message = refused(world, **{"only": ("contacts",), **settings, **other})
-    assert "the dataset letters_data was loaded " in message
-    assert contents(world.place) == before
+    for other in others:
+        assert "the dataset letters_data was loaded " in refused(world, **{"only": ("contacts",), **settings, **other})
     world.load(only=("templates",), history="history" in settings)
-    assert "the dataset letters_data was loaded " in refused(world, **{"only": ("contacts",), **settings, **other})
+    for other in others:
+        assert "the dataset letters_data was loaded " in refused(world, **{"only": ("contacts",), **settings, **other})
     world.load(**{"only": ("contacts",), **settings})
 
 
@@ -271,15 +283,6 @@ def test_another_dataset_takes_the_other_choice(begin: Begin) -> None:
     assert 0 < found < full == 30
 
 
-def test_a_lost_working_folder_forgets_nothing(begin: Begin) -> None:
-    """The dataset itself remembers the account, so that dlt's working folder may be lost."""
-    for kind in ("duckdb", "parquet"):
-        world = begin(Emulator(3, 2), kind)
-        world.load(account_id="501")
-        world.pipeline.drop()
-        assert "for account_id 501, and this load is without account_id" in refused(world)
-
-
 def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -> None:
     """A load refused as incomplete has no effect on what later loads may choose."""
     world = begin(Emulator(9, 2))
@@ -313,8 +316,8 @@ def test_a_load_that_broke_off_is_not_remembered(begin: Begin) -> None:
 
 def test_an_audit_of_an_unfinished_load_does_not_count(begin: Begin) -> None:
     """The audit of a load that dlt does not list as finished has no effect on later loads."""
-    world = begin(Emulator(9, 2))
-    world.load(environment="demo")
+    world = begin(Emulator(30, 7))
+    world.start_loaded(environment="demo")
     change(world.place, "update letters_data._dlt_loads set status = 1")
     world.load(environment="production")
     assert "for environment production, and this load" in refused(world, environment="demo")

@@ -39,13 +39,20 @@ class World:
         return run(self.pipeline, **{**self.settings, **changes})
 
     def start_loaded(self, **changes: Any) -> None:
-        """Put the DuckDB file of a first load in place; a copy takes a tenth of the time of a load.
+        """Put the files of a first load in place, but for Iceberg; a copy takes a tenth of the time of a load.
 
         The emulator still has the rows that it was made with. dlt's working folder is empty, as in a new container.
         """
+        [kind] = [kind for kind, name in DEFAULT_PLACES.items() if name == self.place.name]
         contacts, templates = len(self.emulator.contacts.ids()), len(self.emulator.templates.ids())
-        self.place.write_bytes(first_load(contacts, templates, **changes))
-        change(self.place, f"update {DATASET}.listing_audit set service = '{self.settings['base_url']}'")
+        for path, content in first_load(kind, contacts, templates, **changes).items():
+            file = self.place.parent / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        if kind == "duckdb":
+            change(self.place, f"update {DATASET}.listing_audit set service = '{self.settings['base_url']}'")
+        else:
+            self.settings["allow_other_service"] = True
 
     def variables(self, **changes: Any) -> dict[str, str]:
         """The settings, some of them changed, as variables of the environment."""
@@ -99,12 +106,13 @@ def serve_world(folder: Path, kind: Kind = "duckdb", emulator: Emulator | None =
 
 
 @cache
-def first_load(contacts: int, templates: int, **changes: Any) -> bytes:
-    """The DuckDB file after a first load of that many contacts and templates, which each process makes once."""
+def first_load(kind: Kind, contacts: int, templates: int, **changes: Any) -> dict[Path, bytes]:
+    """The files after a first load of that many contacts and templates, which each process makes once."""
     emulator = Emulator(contacts, templates)
-    with TemporaryDirectory() as folder, serve_world(Path(folder), emulator=emulator) as world:
+    with TemporaryDirectory() as folder, serve_world(Path(folder), kind, emulator) as world:
         world.load(**changes)
-        return world.place.read_bytes()
+        files = [world.place] if world.place.is_file() else filter(Path.is_file, world.place.rglob("*"))
+        return {file.relative_to(folder): file.read_bytes() for file in files}
 
 
 def verify(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tuple[Mapping[str, Any], ...]:
