@@ -16,7 +16,6 @@ from worlds import Begin, World, serve_world
 
 import letters_source
 from letters_source import IncompleteListing, LoadFailed, SettingsError
-from letters_source.destination.pipeline import Kind
 from letters_source.service.listings import ContactFilters, TemplateFilters
 from letters_source.wording import causes
 from programmable_emulator import Behavior, Emulator
