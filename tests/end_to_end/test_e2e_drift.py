@@ -91,9 +91,9 @@ def test_a_listing_that_changes_all_the_time_is_loaded_with_every_row_that_staye
     held: list[frozenset[str]] = [frozenset(emulator.contacts.ids())]
     emulator.before_answer = lambda served, _: held.append(frozenset(served.contacts.ids()))
     world = begin(emulator)
-    [audit] = world.load(only=("contacts",), page_size=100).audits
+    tables = world.read("contacts", page_size=100)
+    [audit] = tables["listing_audit"]
     held.append(frozenset(emulator.contacts.ids()))
-    tables = world.tables()
     loaded = [row["id"] for row in tables["contacts"]]
     assert audit["verdict"] == "continuous"
     assert len(loaded) == len(set(loaded)) == audit["rows_yielded"]
@@ -127,9 +127,10 @@ def test_inserts_at_the_end_are_always_overcome(begin: Begin, seed: int) -> None
     """A listing that grows only at its end is exact, even with an insert in every third request."""
     emulator, moments = drifting("insert", "end", 0.3, seed)
     world = begin(emulator)
-    [audit] = world.load(only=("contacts",), page_size=10).audits
+    tables = world.read("contacts", page_size=10)
+    [audit] = tables["listing_audit"]
     moments.add(frozenset(emulator.contacts.ids()))
-    loaded = [row["id"] for row in world.tables()["contacts"]]
+    loaded = [row["id"] for row in tables["contacts"]]
     assert audit["verdict"] == "exact"
     assert frozenset(loaded) in moments
     assert len(loaded) == len(set(loaded)) == audit["rows_yielded"]
@@ -147,9 +148,9 @@ def test_a_row_that_changes_while_it_is_read_is_loaded_as_it_was_read_last(begin
             emulator.contacts.insert(emulator.contacts.delete("1").document | {"city": "Newtown"}, at=0)
 
     world.emulator.before_answer = change
-    [audit] = world.load(only=("contacts",), page_size=10).audits
+    tables = world.read("contacts", page_size=10)
+    [audit] = tables["listing_audit"]
     assert (audit["verdict"], audit["walks"]) == ("stable", 1)
-    tables = world.tables()
     assert tables["contacts"] == held_tables(world.emulator)["contacts"]
     assert {row["id"]: row["city"] for row in tables["contacts"]}["1"] == "Newtown"
 
@@ -164,8 +165,8 @@ def test_a_row_deleted_before_the_recheck_calls_for_another_walk(begin: Begin) -
             emulator.contacts.delete("11")
 
     world.emulator.before_answer = change
-    [audit] = world.load(only=("contacts",), page_size=10).audits
-    tables = world.tables()
+    tables = world.read("contacts", page_size=10)
+    [audit] = tables["listing_audit"]
     held = held_tables(world.emulator)
     assert audit["walks"] == 2
     assert tables["contacts"] == held["contacts"]

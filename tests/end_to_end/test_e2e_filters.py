@@ -338,10 +338,10 @@ def test_a_filter_is_sent_as_documented_and_its_rows_are_read(world: World, name
 def test_a_value_that_chooses_all_rows_is_sent_too(world: World, name: str) -> None:
     """A filter value that matches all rows is sent and audited too."""
     case = NO_CHOICE[name]
-    world.load(only=(case.listing,), **case.settings)
+    tables = world.read(case.listing, **case.settings)
     assert queries(world)[0] == f"2000&{case.query}"
-    assert world.tables()[case.listing] == held_tables(world.emulator)[case.listing]
-    assert world.tables()["listing_audit"][0]["filters"] == audited(case.filters)[0]
+    assert tables[case.listing] == held_tables(world.emulator)[case.listing]
+    assert tables["listing_audit"][0]["filters"] == audited(case.filters)[0]
 
 
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ def test_every_filter_of_both_listings_is_tested_here() -> None:
 def test_every_page_is_asked_for_with_the_filters(world: World) -> None:
     """Every request for a page has the filters, also when a page is read again."""
     case = CASES["both address statuses"]
-    world.load(only=("contacts",), **{**case.settings, "page_size": 500})
+    read(world, case, page_size=500)
     pages = -(-len(chosen(world, case)) // 500)
     asked = Counter(hit.query for hit in world.emulator.hits)
     assert asked.pop("page=0&pageSize=1") == 1
@@ -398,10 +398,10 @@ def test_filters_that_no_row_matches_leave_empty_tables(world: World) -> None:
 def test_filters_of_one_listing_leave_the_other_whole(world: World) -> None:
     """A filter selects rows of its own listing only; an account selects rows of both."""
     case = CASES["is_shared"]
-    world.load(**case.settings, account_id="502")
+    tables = world.read("templates", "contacts", **case.settings, account_id="502")
     own = ids_of(world, "502")
-    assert {row["id"] for row in world.tables()["templates"]} == chosen(world, case) & own["templates"]
-    assert {row["id"] for row in world.tables()["contacts"]} == own["contacts"]
+    assert {row["id"] for row in tables["templates"]} == chosen(world, case) & own["templates"]
+    assert {row["id"] for row in tables["contacts"]} == own["contacts"]
     assert sorted(queries(world)) == [
         "1&meta.account_id=502",
         "2000&isShared=true&meta.account_id=502",
@@ -555,7 +555,12 @@ def ids_of(world: World, account: str) -> dict[str, set[str]]:
     }
 
 
-def held_ids(dataset: str = "letters_data") -> dict[str, set[str]]:
+def ids_in(tables: dict[str, Rows]) -> dict[str, set[str]]:
+    """The ids of the rows in each listing's table."""
+    return {listing: {row["id"] for row in tables[listing]} for listing in LISTINGS}
+
+
+def held_ids(dataset: str) -> dict[str, set[str]]:
     """The ids of the rows in each listing's table of a dataset."""
     file = Path("letters.duckdb")
     return {listing: {name for [name] in query(file, f"select id from {dataset}.{listing}")} for listing in LISTINGS}
@@ -563,16 +568,15 @@ def held_ids(dataset: str = "letters_data") -> dict[str, set[str]]:
 
 def test_an_account_as_an_argument_goes_before_those_of_the_sections(elsewhere: World) -> None:
     """The argument `account_id` outranks the accounts in sections, in requests and in the audit."""
-    elsewhere.load(account_id="501")
-    assert held_ids() == ids_of(elsewhere, "501")
+    tables = elsewhere.read(*LISTINGS, account_id="501")
+    assert ids_in(tables) == ids_of(elsewhere, "501")
     assert sorted(queries(elsewhere)) == ["2000&meta.account_id=501"] * 2
-    assert {row["account_id"] for row in elsewhere.tables()["listing_audit"]} == {"501"}
+    assert {row["account_id"] for row in tables["listing_audit"]} == {"501"}
 
 
 def test_without_the_argument_the_sections_accounts_are_loaded(elsewhere: World) -> None:
     """Without an argument, the sections' accounts are loaded."""
-    elsewhere.load()
-    assert held_ids() == ids_of(elsewhere, "502")
+    assert ids_in(elsewhere.read(*LISTINGS)) == ids_of(elsewhere, "502")
 
 
 def test_the_command_s_account_goes_before_those_of_the_sections(elsewhere: World, letters: Letters) -> None:
@@ -697,8 +701,7 @@ def test_a_service_that_refuses_to_be_asked_without_filters_is_loaded(
 ) -> None:
     """A service that refuses requests without filters is loaded without a warning."""
     world.emulator.canned.once(When("templates", number=2), Reply.of({"message": "productTypes is required"}, 400))
-    result = world.load(only=("templates",), template_filters=TemplateFilters(product_types=("Personal Letters",)))
-    assert result.tables["templates"] > 0
+    assert read(world, CASES["product_types"])
     assert [hit.status for hit in world.emulator.hits] == [200, 400]
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 

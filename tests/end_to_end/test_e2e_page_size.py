@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from holdings import query
+from holdings import Rows
 from shelves import amend
 from worlds import Begin, World
 
@@ -23,14 +23,15 @@ def sizes_asked(world: World, listing: str) -> list[int]:
     return [int(parse_qs(hit.query)["pageSize"][0]) for hit in hits]
 
 
-def audited(world: World, columns: str) -> list[tuple[Any, ...]]:
+def audited(tables: dict[str, Rows], columns: str) -> list[tuple[Any, ...]]:
     """Columns of the audit of contacts."""
-    return query(world.place, f"select {columns} from letters_data.listing_audit where listing = 'contacts'")
+    audits = (audit for audit in tables["listing_audit"] if audit["listing"] == "contacts")
+    return [tuple(audit[column] for column in columns.split(", ")) for audit in audits]
 
 
-def loaded_ids(world: World) -> list[str]:
-    """The ids of the contacts that were loaded."""
-    return [row for (row,) in query(world.place, "select id from letters_data.contacts")]
+def ids_in(tables: dict[str, Rows]) -> list[str]:
+    """The ids of the contacts."""
+    return [row["id"] for row in tables["contacts"]]
 
 
 def read_mailings(world: World, **settings: Any) -> None:
@@ -42,31 +43,31 @@ def read_mailings(world: World, **settings: Any) -> None:
 def test_large_pages_are_requested_first(begin: Begin) -> None:
     """A load without settings requests large pages first, so a small listing takes one request."""
     world = begin(Emulator(950, 7))
-    world.load(**AUTO)
+    tables = world.read("templates", "contacts", **AUTO)
     assert (sizes_asked(world, "templates"), sizes_asked(world, "contacts")) == ([1000], [1000])
-    assert audited(world, "verdict, page_size_asked, requests") == [("exact", 1000, 1)]
-    assert world.is_exact()
+    assert audited(tables, "verdict, page_size_asked, requests") == [("exact", 1000, 1)]
+    assert world.is_exact(tables)
 
 
 def test_a_service_that_gives_fewer_rows_is_read_in_its_pages(begin: Begin) -> None:
     """A service that returns fewer rows than requested is read in pages of the size of its page 0."""
     world = begin(Emulator(450, 7, behavior=Behavior(max_page_size=100)))
-    world.load(**AUTO)
-    assert audited(world, "verdict, page_size_asked, page_size_given, requests") == [("stable", 1000, 100, 7)]
-    assert world.is_exact()
+    tables = world.read("templates", "contacts", **AUTO)
+    assert audited(tables, "verdict, page_size_asked, page_size_given, requests") == [("stable", 1000, 100, 7)]
+    assert world.is_exact(tables)
 
 
 def test_a_service_that_fails_at_large_pages_is_asked_for_less(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """A load continues with smaller pages and logs a line; facets of contacts use the size that works."""
     world = begin(Emulator(450, 7))
     world.emulator.canned.once(When("contacts"), *[Reply(504)] * 2)
-    world.load(facets=True, **AUTO)
+    tables = world.read("templates", "contacts", facets=True, **AUTO)
     asked = sizes_asked(world, "contacts")
     assert (asked[:2], set(asked[2:]) - {1}) == ([1000] * 2, {100})
     assert set(sizes_asked(world, "templates")) == {1000}
     assert caplog.messages.count(FALLBACK) == 1
-    assert audited(world, "page_size_asked, page_size_given") == [(100, 100)]
-    assert set(loaded_ids(world)) == set(world.emulator.contacts.ids())
+    assert audited(tables, "page_size_asked, page_size_given") == [(100, 100)]
+    assert set(ids_in(tables)) == set(world.emulator.contacts.ids())
 
 
 @pytest.mark.parametrize(
@@ -128,9 +129,9 @@ def test_heavy_pages_are_requested_smaller(begin: Begin) -> None:
     world = begin(Emulator(210, 7))
     for contact in world.emulator.contacts.ids():
         amend(world.emulator.contacts, contact, address2="x" * 50_000)
-    world.load(**AUTO)
-    assert audited(world, "verdict, page_size_asked, page_size_given") == [("stable", 100, 100)]
-    assert world.is_exact()
+    tables = world.read("templates", "contacts", **AUTO)
+    assert audited(tables, "verdict, page_size_asked, page_size_given") == [("stable", 100, 100)]
+    assert world.is_exact(tables)
 
 
 def test_a_size_refused_again_is_an_error(begin: Begin) -> None:
@@ -155,9 +156,9 @@ def test_a_number_means_that_number(begin: Begin) -> None:
 def test_pages_that_take_too_long_are_requested_smaller(begin: Begin) -> None:
     """A page of 1,000 rows that takes too long is requested again with 100 rows."""
     world = begin(Emulator(450, 7, behavior=Behavior(row_ms=1.5)))
-    world.load(retry_budget=1.0, **AUTO)
-    assert audited(world, "verdict, page_size_asked, page_size_given") == [("stable", 100, 100)]
-    assert world.is_exact()
+    tables = world.read("templates", "contacts", retry_budget=1.0, **AUTO)
+    assert audited(tables, "verdict, page_size_asked, page_size_given") == [("stable", 100, 100)]
+    assert world.is_exact(tables)
 
 
 def test_a_service_that_never_answers_in_time_is_unreachable(begin: Begin) -> None:
@@ -170,11 +171,11 @@ def test_a_service_that_never_answers_in_time_is_unreachable(begin: Begin) -> No
 def test_large_pages_overlap_from_the_start(begin: Begin) -> None:
     """A listing that stood still is proven stable with hardly more requests than it has pages."""
     world = begin(Emulator(11_500, 7))
-    world.load(**AUTO)
-    [(verdict, walks, pages, requests, mended)] = audited(world, "verdict, walks, pages, requests, links_mended")
+    tables = world.read("templates", "contacts", **AUTO)
+    [(verdict, walks, pages, requests, mended)] = audited(tables, "verdict, walks, pages, requests, links_mended")
     assert (verdict, walks, pages, mended) == ("stable", 1, requests - 3, 0)
     assert requests <= 12 * 1.1 + 3
-    assert world.is_exact()
+    assert world.is_exact(tables)
 
 
 @pytest.mark.parametrize(("kind", "limit"), [("insert", {}), ("delete", {"max_walks": 1})])
@@ -182,14 +183,14 @@ def test_a_long_listing_that_changes_is_read_in_one_pass(begin: Begin, kind: Any
     """A long listing that changes is continuous after one pass, and needs no second one where none is allowed."""
     world = begin(Emulator(11_500, 7, behavior=Behavior(drift=[Drift(kind, "anywhere", 0.9)])))
     stayed = set(world.emulator.contacts.ids())
-    world.load(only=("contacts",), **limit, **AUTO)
+    tables = world.read("contacts", **limit, **AUTO)
     stayed &= set(world.emulator.contacts.ids())
-    [(verdict, walks, requests)] = audited(world, "verdict, walks, requests")
+    [(verdict, walks, requests)] = audited(tables, "verdict, walks, requests")
     assert (verdict, walks) == ("continuous", 1)
     assert requests <= 12 * 1.1 + 4
-    loaded = loaded_ids(world)
-    assert len(loaded) == len(set(loaded))
-    assert stayed <= set(loaded)
+    found = ids_in(tables)
+    assert len(found) == len(set(found))
+    assert stayed <= set(found)
 
 
 @pytest.mark.parametrize("off", [1, -1])
@@ -207,5 +208,5 @@ def test_ids_listed_twice_in_a_long_listing_are_told_and_dropped(begin: Begin) -
     world.emulator.contacts.insert(twice, 9_000)
     with pytest.raises(RepeatedIds):
         world.load(only=("contacts",), max_walks=2, **AUTO)
-    world.load(only=("contacts",), max_walks=2, duplicates="drop", **AUTO)
-    assert len(loaded_ids(world)) == 11_500
+    tables = world.read("contacts", max_walks=2, duplicates="drop", **AUTO)
+    assert len(ids_in(tables)) == 11_500

@@ -80,9 +80,9 @@ class World:
             rows[BY_COLUMNS[tuple(table.column_names)]] += table.to_pylist()
         return {name: in_order(name, map(parsed, found)) for name, found in rows.items()}
 
-    def is_exact(self) -> bool:
-        """Return whether the tables hold what the emulator holds."""
-        tables = self.tables()
+    def is_exact(self, tables: Mapping[str, Rows] | None = None) -> bool:
+        """Return whether these tables, or else those of the place, hold what the emulator holds."""
+        tables = tables or self.tables()
         return {name: tables[name] for name in LISTED} == held_tables(self.emulator)
 
 
