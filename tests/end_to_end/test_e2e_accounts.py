@@ -257,9 +257,6 @@ def test_accounts_with_one_id_in_common_are_refused(world: World) -> None:
         load_accounts(world, "A", "B")
     assert (caught.value.listing, caught.value.accounts, caught.value.shared) == ("contacts", ("A", "B"), 1)
     load_accounts(world, "A", "B", only=("templates",))
-    load_accounts(world, "A", "B", only=("contacts",), allow_shared_ids=True)
-    counts = "select account_id, count(*) from letters_data_all.contacts group by all order by all"
-    assert query(world.place, counts) == [("A", 2), ("B", 3)]
 
 
 def test_shared_ids_that_are_allowed_are_counted_by_account(letters: Letters, world: World) -> None:

@@ -36,14 +36,14 @@ def answer(reply: Reply) -> Callable[[World], None]:
 
 def shrink(world: World) -> None:
     """Load all contacts, and let the service lose them."""
-    world.load()
+    world.start_loaded()
     for number in world.emulator.contacts.ids():
         world.emulator.contacts.delete(number)
 
 
 def occupy(world: World) -> None:
     """Put a view into the file where a load would write a table."""
-    world.load()
+    world.start_loaded()
     with duckdb.connect(str(world.place)) as connection:
         connection.execute("DROP TABLE letters_data.contacts; CREATE VIEW letters_data.contacts AS SELECT 1 AS id")
 
@@ -83,7 +83,7 @@ FAILURES: dict[type[LettersError], tuple[Callable[[World], Any], dict[str, Any]]
     RepeatedIds: (repeat, {}),
     ServiceRejected: (answer(Reply(404)), {}),
     ServiceUnreachable: (answer(Reply(500)), {"retry_budget": 0.1}),
-    SettingsError: (World.load, {"account_id": "502"}),
+    SettingsError: (World.start_loaded, {"account_id": "502"}),
     WrongCount: (answer(Reply.of({"data": {"count": 9, "rows": []}})), {}),
 }
 

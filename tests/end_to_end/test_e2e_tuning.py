@@ -49,7 +49,9 @@ def test_large_rows_get_more_memory(world: World) -> None:
     """A load of large rows raises DuckDB's memory limit, and succeeds."""
     assert memory(world.pipeline, world.place, **world.settings) == USUAL
     for number, template in enumerate(world.emulator.templates.ids()[:6]):
-        amend(world.emulator.templates, template, product={"id": "1", "meta": {"design": f"{number} " * 2_000_000}})
+        amend(
+            world.emulator.templates, template, product={"id": "1", "meta": {"design": f"{number}" + "x" * 4_000_000}}
+        )
     [limit, unit] = memory(world.pipeline, world.place, **{**world.settings, "page_size": 1}).split()
     assert (float(limit) > 250, unit) == (True, "MiB")
     assert world.is_exact()

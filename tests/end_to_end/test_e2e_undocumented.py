@@ -1,16 +1,16 @@
 """Where undocumented fields and values end up."""
 
-import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pytest
-from holdings import held_tables, query
-from worlds import Begin, World
+from holdings import Rows, held_tables, query
+from worlds import Begin, World, serve_world
 
 from letters_source.decode.row_schema import MOST_NAMES
-from letters_source.destination.pipeline import Kind
 from letters_source.errors import UndocumentedFields
+from letters_source.results import Audit
 from programmable_emulator import Behavior, Emulator
 
 
@@ -53,13 +53,12 @@ def test_undocumented_fields_are_counted_and_warned_of_once_each(
 ) -> None:
     """Each undocumented field has one warning per listing, and its count of rows in the audit."""
     world = begin(Emulator(30, 7, behavior=Behavior(extra_fields={"x": "7", "score": 1.5})))
-    world.load(page_size=10)
+    audits = world.read("templates", "contacts", page_size=10)["listing_audit"]
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
         f"{listing}: new field {field} in {rows} rows, kept in the column undocumented"
         for listing, rows in (("templates", 7), ("contacts", 30))
         for field in ("score", "x")
     ]
-    audits = world.tables()["listing_audit"]
     assert [(audit["undocumented_fields"], audit["misfit_values"]) for audit in audits] == [
         ({"score": 7, "x": 7}, 0),
         ({"score": 30, "x": 30}, 0),
@@ -69,7 +68,7 @@ def test_undocumented_fields_are_counted_and_warned_of_once_each(
 def test_a_contract_that_the_service_breaks_stops_the_load(begin: Begin) -> None:
     """With `on_undocumented` fail, a new field fails the load and keeps the tables, unless it is a known field."""
     world = begin(Emulator(30, 7))
-    world.load()
+    world.start_loaded()
     before = world.tables()
     world.emulator.behavior = Behavior(extra_fields={"x": "7"})
     with pytest.raises(UndocumentedFields) as caught:
@@ -79,22 +78,22 @@ def test_a_contract_that_the_service_breaks_stops_the_load(begin: Begin) -> None
         "Add the names to sources.letters.known_fields, or set sources.letters.on_undocumented to warn."
     )
     assert world.tables() == before
-    world.load(on_undocumented="fail", known_fields=["x"])
-    assert [row["undocumented"] for row in world.tables()["templates"]] == [{"x": "7"}] * 7
+    tables = world.read("templates", on_undocumented="fail", known_fields=["x"])
+    assert [row["undocumented"] for row in tables["templates"]] == [{"x": "7"}] * 7
 
 
 def test_names_that_no_field_has_are_not_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """Warnings and audit leave out names that may be values or control characters; the rows keep them."""
     fields = {"someone@example.org": 1, "a\nletters: all good": 2, "x": 3}
     world = begin(Emulator(30, 0, behavior=Behavior(extra_fields=fields)))
-    world.load(only=("contacts",))
+    tables = world.read("contacts")
     assert [record.getMessage().partition(",")[0] for record in caplog.records if record.levelno >= 30] == [
         "contacts: other fields in 60 rows",
         "contacts: new field x in 30 rows",
     ]
-    [audit] = world.tables()["listing_audit"]
+    [audit] = tables["listing_audit"]
     assert audit["undocumented_fields"] == {"other fields": 60, "x": 30}
-    assert world.tables()["contacts"][0]["undocumented"] == fields
+    assert tables["contacts"][0]["undocumented"] == fields
 
 
 def test_of_many_names_a_few_are_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
@@ -102,22 +101,35 @@ def test_of_many_names_a_few_are_told(begin: Begin, caplog: pytest.LogCaptureFix
     world = begin(Emulator(0, 0))
     for number in range(60):
         world.emulator.contacts.insert({"id": str(number), **{f"f{number}_{field}": field for field in range(10)}})
-    world.load(only=("contacts",), page_size=20)
-    [audit] = world.tables()["listing_audit"]
+    tables = world.read("contacts", page_size=20)
+    [audit] = tables["listing_audit"]
     assert len(audit["undocumented_fields"]) == MOST_NAMES + 1
     assert sum(audit["undocumented_fields"].values()) == 600
     assert len([record for record in caplog.records if "kept in the column" in record.getMessage()]) == MOST_NAMES + 1
-    for row in world.tables()["contacts"]:
+    for row in tables["contacts"]:
         assert row["undocumented"] == {f"f{row['id']}_{field}": field for field in range(10)}
 
 
-@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-def test_values_that_do_not_fit_are_kept_beside_a_null(begin: Begin, kind: Kind) -> None:
+@dataclass(frozen=True)
+class Surprised:
+    """The tables and the audits of a load of surprising rows."""
+
+    tables: dict[str, Rows]
+    audits: Sequence[Audit]
+
+
+@pytest.fixture(scope="module", params=["duckdb", "parquet"])
+def surprised(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Surprised:
+    """Surprising rows among others, loaded once for the tests that only look."""
+    with serve_world(tmp_path_factory.mktemp("surprised"), request.param, Emulator(3, 1)) as world:
+        surprising(world.emulator)
+        result = world.load()
+        return Surprised(world.tables(), result.audits)
+
+
+def test_values_that_do_not_fit_are_kept_beside_a_null(surprised: Surprised) -> None:
     """Values of another type are null in their column and kept in `undocumented`; numbers become text."""
-    world = begin(Emulator(3, 1), kind)
-    surprising(world.emulator)
-    world.load()
-    tables = world.tables()
+    tables = surprised.tables
     contacts = {row["id"]: row for row in tables["contacts"]}
     one, other = contacts["good-1"], contacts["good-2"]
     assert (one["is_verified"], one["created_at"], one["zip"]) == (None, None, "7030")
@@ -138,13 +150,9 @@ def test_values_that_do_not_fit_are_kept_beside_a_null(begin: Begin, kind: Kind)
     assert not any(row["template_id"] == "t-1" for row in tables["templates__product"])
 
 
-@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-def test_rows_without_a_usable_id_are_kept_whole(begin: Begin, kind: Kind) -> None:
+def test_rows_without_a_usable_id_are_kept_whole(surprised: Surprised) -> None:
     """Rows without a usable id are in `rejected_rows` and nowhere else, and the audit counts them."""
-    world = begin(Emulator(3, 1), kind)
-    surprising(world.emulator)
-    result = world.load()
-    tables = world.tables()
+    tables = surprised.tables
     assert [(row["listing"], row["page"], row["position"], row["row"]) for row in tables["rejected_rows"]] == [
         ("contacts", 0, 5, {"firstName": "No id"}),
         ("contacts", 0, 6, {"id": None}),
@@ -154,7 +162,7 @@ def test_rows_without_a_usable_id_are_kept_whole(begin: Begin, kind: Kind) -> No
     ]
     assert all(row["reason"] for row in tables["rejected_rows"])
     assert {row["id"] for row in tables["contacts"]} == {"1", "2", "3", "good-1", "good-2"}
-    templates, contacts = result.audits
+    templates, contacts = surprised.audits
     assert (templates["rows_rejected"], contacts["rows_rejected"]) == (0, 5)
     assert (contacts["rows_received"], contacts["rows_yielded"], contacts["count_last"]) == (10, 5, 10)
     assert (templates["misfit_values"], contacts["misfit_values"]) == (1, 3)
@@ -174,8 +182,8 @@ def test_rejected_rows_of_several_pages_are_kept_where_they_lay(begin: Begin) ->
     world = begin(Emulator(8, 1))
     world.emulator.contacts.insert({"firstName": "No id"}, at=2)
     world.emulator.contacts.insert({"firstName": "No id"}, at=6)
-    [audit] = world.load(only=("contacts",), page_size=5).audits
-    rows = world.tables()["rejected_rows"]
+    tables = world.read("contacts", page_size=5)
+    [audit], rows = tables["listing_audit"], tables["rejected_rows"]
     assert [(row["page"], row["position"]) for row in rows] == [(0, 2), (1, 1)]
     assert (audit["rows_yielded"], audit["rows_rejected"], audit["count_last"]) == (8, 2, 10)
 
@@ -184,7 +192,7 @@ def test_numbers_for_texts_are_warned_of(begin: Begin, caplog: pytest.LogCapture
     """A number in place of a text, such as a zip code, causes a warning."""
     world: World = begin(Emulator(0, 1))
     world.emulator.contacts.insert({"id": "1", "zip": 7030})
-    world.load(only=("contacts",))
+    assert world.read("contacts")["contacts"][0]["zip"] == "7030"
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
         "contacts: zip was a number in 1 row and was kept as text"
     ]
@@ -195,7 +203,7 @@ def test_rows_without_a_usable_id_are_warned_of(begin: Begin, caplog: pytest.Log
     world = begin(Emulator(3, 1))
     surprising(world.emulator)
     with caplog.at_level(logging.INFO, "letters_source"):
-        world.load()
+        world.read("templates", "contacts")
     told = [record.getMessage() for record in caplog.records]
     assert [line for line in told if "rejected_rows" in line] == [
         "contacts: 5 rows without a usable id, sent to rejected_rows"
@@ -211,15 +219,17 @@ def test_what_undocumented_labels_hold_is_kept_in_the_label(begin: Begin) -> Non
     world = begin(Emulator(0, 1))
     labels = [{"id": "4", "title": ["office"], "colour": "red"}, {"id": "5", "title": "house"}]
     world.emulator.contacts.insert({"id": "1", "ContactLabels": labels})
-    [audit] = world.load(only=("contacts",)).audits
-    tables = world.tables()
+    tables = world.read("contacts")
+    [audit] = tables["listing_audit"]
     assert [row["undocumented"] for row in tables["contacts"]] == [None]
     assert [tuple(row.values()) for row in tables["contacts__contact_labels"]] == [
         ("1", 0, "4", None, {"colour": "red", "title": ["office"]}),
         ("1", 1, "5", "house", None),
     ]
-    kept = json.loads(audit["undocumented_fields"])
-    assert (kept, audit["misfit_values"]) == ({"ContactLabels.colour": 1, "ContactLabels.title": 1}, 1)
+    assert (audit["undocumented_fields"], audit["misfit_values"]) == (
+        {"ContactLabels.colour": 1, "ContactLabels.title": 1},
+        1,
+    )
 
 
 @pytest.mark.parametrize(("proof", "verdict", "walks"), [("continuous", "stable", 1), ("exact", "exact", 2)])
@@ -231,10 +241,10 @@ def test_each_value_is_counted_once_however_often_it_was_read(
     for at in (2, 15, 33):
         world.emulator.contacts.insert({"id": f"odd-{at}", "isVerified": "yes", "zip": 7030}, at=at)
     world.emulator.contacts.insert({"firstName": "No id"}, at=20)
-    [audit] = world.load(only=("contacts",), page_size=10, proof=proof).audits
+    [audit] = world.read("contacts", page_size=10, proof=proof)["listing_audit"]
     assert (audit["verdict"], audit["walks"], audit["pages"], audit["count_last"]) == (verdict, walks, 4, 40)
     assert (audit["rows_yielded"], audit["rows_rejected"], audit["misfit_values"]) == (39, 1, 3)
-    assert json.loads(audit["undocumented_fields"]) == {"isVerified": 3, "x": 39}
+    assert audit["undocumented_fields"] == {"isVerified": 3, "x": 39}
     assert [record.getMessage() for record in caplog.records] == [
         "contacts: 1 row without a usable id, sent to rejected_rows",
         "contacts: isVerified did not fit in 3 rows, kept in the column undocumented",
