@@ -6,7 +6,6 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from holdings import LISTED, held_tables
 from hostile import (
     BEGUN,
     Fault,
@@ -37,19 +36,18 @@ AT_ONCE = {"Retry-After": "0"}
 ONE = page_of({"id": "1"})
 
 
-def loads_exactly(world: World, **changes: Any) -> list[dict[str, Any]]:
-    """The audits of a load, after which the tables hold what the service holds."""
-    result = world.load(**changes)
-    tables = world.tables()
-    assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
-    return [dict(audit) for audit in result.audits]
+def reads_exactly(world: World, **changes: Any) -> list[dict[str, Any]]:
+    """The audits of what is read for a load, which is what the service holds."""
+    tables = world.read("templates", "contacts", **changes)
+    assert world.is_exact(tables)
+    return tables["listing_audit"]
 
 
 def test_f01_a_429_with_its_wish_is_obeyed(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """A page that a 429 puts off for two seconds is asked for again after them, and the load is exact."""
     world.emulator.canned.once(CONTACTS, Reply(429, b"", {"Retry-After": "2"}))
     began = monotonic()
-    audits = loads_exactly(world)
+    audits = reads_exactly(world)
     # never less, however slow the machine
     assert monotonic() - began >= 2
     [line] = [line for line in caplog.messages if "trying again" in line]
@@ -64,14 +62,14 @@ def test_f03_f06_two_failures_and_then_a_page_are_a_page(world: World) -> None:
     """Each page is asked for again after two answers of a status that passes, and the audit counts them."""
     for number, status in enumerate((408, 425, 500, 502, 503, 504)):
         world.emulator.canned.once(When("contacts", number), *[Reply(status, b"", AT_ONCE)] * 2)
-    assert [audit["retries"] for audit in loads_exactly(world, page_size=7)] == [0, 12]
+    assert [audit["retries"] for audit in reads_exactly(world, page_size=7)] == [0, 12]
 
 
 def test_f09_f10_f11_a_broken_answer_is_asked_for_again(world: World) -> None:
     """Each broken answer costs one request more, and no row."""
     broken = (cut, None, cut_without_length, None, cut_chunk, None, reset, None, hang_up)
     with hostile(world.settings["base_url"], *broken) as between:
-        audits = loads_exactly(world, base_url=between.base_url, page_size=10, max_workers=1)
+        audits = reads_exactly(world, base_url=between.base_url, page_size=10, max_workers=1)
     assert [audit["retries"] for audit in audits] == [1, 4]
 
 
@@ -136,7 +134,7 @@ def test_f22_bad_gzip_is_asked_for_again_and_then_an_error(world: World) -> None
     """A body that is no gzip is asked for again, because a broken connection may be the cause, and ends the load."""
     broken, only = answer(b"no gzip at all", Content_Encoding="gzip"), ("contacts",)
     with record(broken, broken, answer(ONE)) as recorder:
-        [audit] = world.load(base_url=recorder.base_url, only=only, max_shrink=1.0).audits
+        [audit] = world.read("contacts", base_url=recorder.base_url)["listing_audit"]
     assert (audit["rows_yielded"], audit["requests"], audit["retries"]) == (1, 3, 2)
     with record(broken) as recorder:
         error = refused(world, ServiceUnreachable, base_url=recorder.base_url, retry_budget=1, only=only)
@@ -156,7 +154,7 @@ def test_f24_a_byte_order_mark_is_passed_over(world: World) -> None:
     for number in range(4):
         body = world.emulator.contacts.page(number, 10)
         world.emulator.canned.always(When("contacts", number), Reply(200, b"\xef\xbb\xbf" + body))
-    loads_exactly(world, page_size=10)
+    reads_exactly(world, page_size=10)
 
 
 def test_f27_f29_f30_no_redirect_reaches_its_target(world: World) -> None:
@@ -223,7 +221,7 @@ def test_f33_f34_neither_a_netrc_nor_a_proxy_of_the_environment_is_used(
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         monkeypatch.setenv("no_proxy", "")
-        loads_exactly(world)
+        reads_exactly(world)
     assert proxy.sent == []
 
 

@@ -16,7 +16,7 @@ from programmable_emulator import Behavior, Drift, Emulator
 
 REPLACING = 'before execute_query DELETE FROM "letters_data"."contacts" '
 # as many as a suite has time for, at steps all over a load
-KILLS = 3
+KILLS = 2
 PAGE_SIZE = 100
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from holdings import held_tables
 from refusals import contents, page, refused
 from shelves import clear, refill
 from worlds import Begin, World
@@ -16,9 +17,9 @@ from programmable_emulator import Behavior, Emulator, Reply, Row, When
 def test_f39_a_page_size_that_the_service_clamps_loads_all(world: World) -> None:
     """A load that asks for 500 rows a page and gets 12 is exact, and its audit tells the 12."""
     world.emulator.behavior = Behavior(max_page_size=12)
-    audits = world.load(page_size=500).audits
-    assert [audit["page_size_given"] for audit in audits] == [None, 12]
-    assert world.is_exact()
+    tables = world.read("templates", "contacts", page_size=500)
+    assert [audit["page_size_given"] for audit in tables["listing_audit"]] == [None, 12]
+    assert world.is_exact(tables)
 
 
 def test_f40_no_page_past_the_end_is_asked_for(world: World) -> None:
@@ -26,8 +27,7 @@ def test_f40_no_page_past_the_end_is_asked_for(world: World) -> None:
     for number in range(4, 9):
         world.emulator.canned.always(When("contacts", number), Reply.of({"message": "No such page"}, 404))
     asked = len(world.emulator.hits)
-    world.load(page_size=10)
-    assert world.is_exact()
+    assert world.is_exact(world.read("templates", "contacts", page_size=10))
     pages = {hit.query.partition("&")[0] for hit in world.emulator.hits[asked:] if "contacts" in hit.path}
     assert pages == {"page=0", "page=1", "page=2", "page=3"}
 
@@ -70,9 +70,10 @@ def test_f44_a_certificate_sees_a_swap_that_no_count_shows(world: World) -> None
             emulator.contacts.grow()
 
     world.emulator.before_answer = swap
-    [audit] = world.load(only=("contacts",), page_size=10, max_workers=1).audits
+    tables = world.read("contacts", page_size=10, max_workers=1)
+    [audit] = tables["listing_audit"]
     assert (audit["verdict"], audit["walks"]) == ("exact", 2)
-    assert world.is_exact()
+    assert tables["contacts"] == held_tables(world.emulator)["contacts"]
 
 
 def test_f44_an_id_that_is_listed_twice_is_told_and_can_be_loaded_once(world: World) -> None:
@@ -85,9 +86,10 @@ def test_f44_an_id_that_is_listed_twice_is_told_and_can_be_loaded_once(world: Wo
         "received 41, missing 0, passes 2; nothing was loaded. "
         "Set sources.letters.duplicates to drop, to load each id once."
     )
-    [audit] = world.load(only=("contacts",), page_size=10, duplicates="drop").audits
+    tables = world.read("contacts", page_size=10, duplicates="drop")
+    [audit] = tables["listing_audit"]
     assert (audit["verdict"], audit["rows_yielded"], audit["walks"]) == ("stable", 40, 2)
-    assert [row["id"] for row in world.tables()["contacts"]].count(again.id) == 1
+    assert [row["id"] for row in tables["contacts"]].count(again.id) == 1
 
 
 def shuffle_with(dice: Random) -> Callable[[Emulator, int], None]:
@@ -226,7 +228,7 @@ def test_f46_rows_are_neither_ended_nor_deleted_where_a_listing_shrank(begin: Be
 def test_f47_one_page_is_one_request(world: World) -> None:
     """A listing of one page is proven by the one request that reads it."""
     asked = len(world.emulator.hits)
-    audits = world.load(page_size=100).audits
+    audits = world.read("templates", "contacts", page_size=100)["listing_audit"]
     assert [(audit["verdict"], audit["requests"]) for audit in audits] == [("exact", 1)] * 2
     assert len(world.emulator.hits) == asked + 2
 

@@ -84,7 +84,10 @@ def test_files_of_a_pipeline_of_dlts_own_describe_their_columns(begin: Begin) ->
 
 
 def test_delta_tables_are_described(begin: Begin) -> None:
-    """The first load describes a Delta table and each column in a version each; the next one adds none of these."""
+    """The first load describes a Delta table and each column in a version each; the next one adds none of these.
+
+    A load describes tables again whose descriptions are another version's or were cut off.
+    """
     world = begin(Emulator(9, 3), "delta")
     world.load()
     assert {table.name: delta(world, table).metadata().description for table in DESCRIBED} == DESCRIPTIONS
@@ -94,10 +97,20 @@ def test_delta_tables_are_described(begin: Begin) -> None:
         described = ["UPDATE TABLE METADATA", *["UPDATE FIELD METADATA"] * len(table.loaded)]
         assert operations(world, table) == ["WRITE", *described, "WRITE"]
     assert delta_comments(world) == COMMENTS
+    for table in DESCRIBED:
+        found = delta(world, table)
+        found.alter.set_table_description("old")
+        found.alter.set_column_metadata("_dlt_load_id", {"comment": "old"})
+    world.load()
+    assert {table.name: delta(world, table).metadata().description for table in DESCRIBED} == DESCRIPTIONS
+    assert delta_comments(world) == COMMENTS
 
 
 def test_iceberg_tables_are_described_and_know_their_keys(begin: Begin) -> None:
-    """The first load describes an Iceberg table and its key in one version; the next one adds only its rows."""
+    """The first load describes an Iceberg table and its key in one version; the next one adds only its rows.
+
+    A load describes tables again whose descriptions or keys are another version's or were cut off.
+    """
     world = begin(Emulator(9, 3), "iceberg")
     world.load()
     assert {table.name: iceberg(world, table).properties for table in DESCRIBED} == {
@@ -112,25 +125,6 @@ def test_iceberg_tables_are_described_and_know_their_keys(begin: Begin) -> None:
     assert {len(list(folder_of(world, table).glob("metadata/*.metadata.json"))) for table in DESCRIBED} == {4}
     assert {len(iceberg(world, table).schemas()) for table in DESCRIBED} == {2}
     assert iceberg_comments(world) == COMMENTS
-
-
-def test_the_next_load_describes_what_one_left_undone(begin: Begin) -> None:
-    """A load describes Delta tables again whose descriptions are another version's or were cut off."""
-    world = begin(Emulator(9, 3), "delta")
-    world.load()
-    for table in DESCRIBED:
-        found = delta(world, table)
-        found.alter.set_table_description("old")
-        found.alter.set_column_metadata("_dlt_load_id", {"comment": "old"})
-    world.load()
-    assert {table.name: delta(world, table).metadata().description for table in DESCRIBED} == DESCRIPTIONS
-    assert delta_comments(world) == COMMENTS
-
-
-def test_the_next_load_describes_iceberg_tables_that_one_left_undone(begin: Begin) -> None:
-    """A load describes Iceberg tables again whose descriptions or keys are another version's or were cut off."""
-    world = begin(Emulator(9, 3), "iceberg")
-    world.load()
     client: Any = world.pipeline.destination_client()
     for table in DESCRIBED:
         with client.load_open_table("iceberg", table.name).transaction() as transaction:
@@ -141,5 +135,4 @@ def test_the_next_load_describes_iceberg_tables_that_one_left_undone(begin: Begi
     world.load()
     assert {table.name: iceberg(world, table).properties.get("comment") for table in DESCRIBED} == DESCRIPTIONS
     assert iceberg_comments(world) == COMMENTS
-    keys = {table.name: set(table.key) for table in DESCRIBED}
     assert {table.name: iceberg(world, table).schema().identifier_field_names() for table in DESCRIBED} == keys

@@ -208,7 +208,7 @@ def test_files_of_earlier_loads_are_requested_few_times(
     begin: Begin, store: s3fs.S3FileSystem, place: str, server: tuple[str, list[str]]
 ) -> None:
     """A load requests each file of an earlier load at most six times: a HEAD and a GET for each of three reads."""
-    world, loads = begin(Emulator(9, 3)), 3
+    world, loads = begin(Emulator(9, 3)), 2
     for _ in range(loads):
         load(world, "parquet", place, only=("contacts",))
     folder = place.removeprefix("s3:/")
