@@ -205,7 +205,7 @@ def storage_version(world: World) -> str:
     return str(version)
 
 
-@pytest.mark.parametrize("version", ["v1.0.0", "v1.3.0", "latest"])
+@pytest.mark.parametrize("version", ["v1.0.0", "latest"])
 def test_files_of_any_storage_version_are_loaded(begin: Begin, version: str) -> None:
     """Files made by any version of DuckDB accept two loads and a published copy."""
     world = begin(Emulator(30, 7))

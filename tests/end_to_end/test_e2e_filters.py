@@ -16,7 +16,6 @@ from holdings import LISTED, PARENTS, Rows, held_tables, query, read_tables
 from terminals import Letters, Outcome
 from worlds import Begin, World
 
-from letters_source import account_pipelines, run_accounts
 from letters_source import letters as source
 from letters_source.service.listings import (
     LISTINGS,
@@ -599,14 +598,9 @@ def test_the_command_s_account_goes_before_those_of_the_sections(elsewhere: Worl
     assert asked == {"501", NOBODY}
 
 
-@pytest.mark.parametrize("by", ["run_accounts", "the command"])
-def test_several_accounts_go_before_those_of_the_sections(elsewhere: World, letters: Letters, by: str) -> None:
+def test_several_accounts_go_before_those_of_the_sections(elsewhere: World, letters: Letters) -> None:
     """Several accounts outrank the accounts in sections, and each dataset has its own account's rows."""
-    if by == "the command":
-        assert letters("load", "--quiet", "--account-id", "501", "--account-id", "503") == Outcome(0, "", "")
-    else:
-        pipelines = account_pipelines("duckdb", elsewhere.place, "letters_data", ("501", "503"))
-        run_accounts(pipelines, **elsewhere.settings)
+    assert letters("load", "--quiet", "--account-id", "501", "--account-id", "503") == Outcome(0, "", "")
     expected = {account: ids_of(elsewhere, account) for account in ("501", "503")}
     assert {account: held_ids(f"letters_data_{account}") for account in expected} == expected
     for listing in LISTINGS:

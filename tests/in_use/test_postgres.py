@@ -192,7 +192,7 @@ def test_readers_hold_up_no_load_and_keep_what_they_see(load: Load) -> None:
     assert load.tables() == held_tables(load.world.emulator)
 
 
-@pytest.mark.parametrize("mode", ["replace", "sync", "history"])
+@pytest.mark.parametrize("mode", ["replace", "history"])
 def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> None:
     """A load that lost its lock changes nothing, since another may share its staging, and the next load works."""
     settings: dict[str, Any] = {} if mode == "replace" else {mode: True}
@@ -214,7 +214,6 @@ def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> Non
     ("mode", "table"),
     [
         ("replace", 'letters_data_staging"."contacts'),
-        ("sync", 'letters_data_staging"."contacts'),
         ("history", 'letters_data"."listing_audit'),
     ],
 )
