@@ -17,7 +17,8 @@ STATES = "SELECT state, count(*) AS contacts FROM contacts GROUP BY state ORDER 
 @pytest.fixture
 def emulator(project: Path) -> Emulator:
     """45 contacts and 7 templates, loaded into letters.duckdb."""
-    (project / "letters.duckdb").write_bytes(first_load(45, 7))
+    [content] = first_load("duckdb", 45, 7).values()
+    (project / "letters.duckdb").write_bytes(content)
     return Emulator(45, 7)
 
 
