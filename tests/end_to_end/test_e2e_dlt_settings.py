@@ -68,15 +68,16 @@ def test_no_strategy_of_dlt_lets_tables_be_mixed(
 
 
 @pytest.mark.parametrize(
-    ("kind", "strategy"), [("parquet", TRUNCATE), ("delta", "insert-from-staging"), ("iceberg", TRUNCATE)]
+    ("kind", "strategy", "loads"),
+    [("parquet", TRUNCATE, 2), ("delta", "insert-from-staging", 1), ("iceberg", TRUNCATE, 1)],
 )
 def test_files_are_loaded_whatever_the_strategy(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch, kind: Kind, strategy: str
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, kind: Kind, strategy: str, loads: int
 ) -> None:
     """dlt itself would stop the load if the strategy is one of other destinations."""
     monkeypatch.setenv("DESTINATION__REPLACE_STRATEGY", strategy)
     world = begin(Emulator(9, 3), kind)
-    for _ in range(2):
+    for _ in range(loads):
         assert world.load(only=("contacts",)).tables["contacts"] == 9
 
 
