@@ -88,8 +88,9 @@ class LettersError(Exception):
 class SettingsError(LettersError):
     """A setting is missing or wrong, or what it names cannot be used; the message says what to change.
 
-    `key` is the full key, `sources.letters.page_size`, or the name of an argument, `dataset`; None only if the error is
-    about neither, such as a missing extra. `problem` is what is wrong with its value, without where it came from.
+    `key` is the full key, `sources.letters.page_size`, or the name of an argument, `dataset`; None if the error is
+    about neither, such as a missing extra or a right that the database does not grant. `problem` is what is wrong with
+    its value, without where it came from.
     """
 
     exit_code = 2
@@ -181,7 +182,7 @@ class IncompleteListing(LettersError):
         super().__init__(
             f"{listing}: {reason}: count {count}, received {received}, missing {self.missing}, passes {walks}; "
             "nothing was loaded.",
-            advice=self.remedy,
+            advice=self.remedy.format(count=count),
         )
 
     @property
@@ -193,7 +194,7 @@ class IncompleteListing(LettersError):
 class ListingUnpaged(IncompleteListing):
     """The service returns the same page for every page number; only a page that holds all rows could be complete."""
 
-    remedy = "Set $page_size to that count or more, or select fewer rows with filters."
+    remedy = "Set $page_size to {count} or more, or select fewer rows with filters."
 
 
 class RepeatedIds(IncompleteListing):

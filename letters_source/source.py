@@ -50,7 +50,7 @@ def letters(
     Raises:
         LettersError: a setting is invalid, or a listing cannot be shown to be complete; nothing is loaded then.
     """
-    logging.getLogger("dlt").addFilter(is_no_hint_of_ours)
+    logging.getLogger("dlt").addFilter(is_other_warning)
     report_misspelled_sections(present_providers())
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
@@ -60,8 +60,8 @@ def letters(
     return [*resources, *mailings_resources(replace(tasks[MAILINGS.listing], name=MAILINGS.name))]
 
 
-def is_no_hint_of_ours(record: logging.LogRecord) -> bool:
-    """Return False for dlt's warning about our JSON columns, which Arrow stores as text; a logging filter."""
+def is_other_warning(record: logging.LogRecord) -> bool:
+    """Filter out dlt's warning about our JSON columns, which Arrow stores as text."""
     if "several column hints were different" not in record.getMessage():
         return True
     try:

@@ -98,10 +98,7 @@ def is_secret(key: str) -> bool:
 
 
 def report_misspelled_sections(providers: "Sequence[ConfigProvider]") -> None:
-    """Warn of each section and variable that would be one of ours if its name were spelled right.
-
-    It is no error: another source may have such a name.
-    """
+    """Warn about sections and variables whose names are almost ours; another source may really have such a name."""
     for wrong, right in (*misspelled_sections(providers), *misspelled_variables()):
         logger.warning("%s is not used; did you mean %s?", wrong, right)
 

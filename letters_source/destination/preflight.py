@@ -93,11 +93,13 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         is_bucket = pipeline.staging and error.spec_name == pipeline.staging.spec.__name__
         place = pipeline.staging if is_bucket else pipeline.destination
         keys = ", ".join(setting(place, field) for field in error.fields)
-        raise DestinationError(f"The destination {name} is not configured: set {keys}.", key=keys) from error
+        key = setting(place, error.fields[0])
+        raise DestinationError(f"The destination {name} is not configured: set {keys}.", key=key) from error
     except and_of_s3(ValueError) as error:
         is_path = is_files(pipeline) and isinstance(error, ValueError)
-        advice = ANOTHER_PATH if is_path else f"set {setting(pipeline.destination)}."
-        raise DestinationError(f"The destination cannot be used: {reason(error)}", advice=advice) from error
+        key = "to" if is_path else setting(pipeline.destination)
+        advice = ANOTHER_PATH if is_path else f"set {key}."
+        raise DestinationError(f"The destination cannot be used: {reason(error)}", advice=advice, key=key) from error
 
 
 def and_of_s3(error: type[Exception]) -> tuple[type[Exception], ...]:
@@ -146,7 +148,7 @@ def check_rights(pipeline: dlt.Pipeline, client: SqlClientBase[Any]) -> None:
         "SELECT current_setting('transaction_read_only') = 'on', has_database_privilege(current_database(), 'CREATE')",
     )
     if read_only:
-        raise DestinationError(f"{shown_place(pipeline)} is read-only; set {key} to a writable server.")
+        raise DestinationError(f"{shown_place(pipeline)} is read-only; set {key} to a writable server.", key=key)
     if keys := fetch_rows(client, FOLLOWING_KEYS, client.dataset_name):
         names = ", ".join(f"{name} of {table}" for name, table in keys)
         raise DestinationError(

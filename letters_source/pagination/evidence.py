@@ -1,4 +1,7 @@
-"""Evidence about ranges of a listing, small enough for JSON, and what several ranges prove together. Pure."""
+"""Evidence about ranges of a listing, small enough for JSON, and what several ranges prove together. Pure.
+
+A row *stayed* if it was listed from the first response to the last. The *front* is the first window, read again last.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,7 +123,7 @@ class Listed:
 
 
 def find_fault(evidence: Sequence[Evidence], listed: Listed) -> str | None:
-    """Return why linked ranges, the front first, do not prove that no row that stayed was missed; None if they do."""
+    """Return why linked ranges, the front first, may lack a row that stayed; None if they have all of them."""
     front, *ranges = evidence
     if (displaced := find_displaced(evidence)) is not None:
         return f"its rows changed order or are listed twice{example(displaced)}"

@@ -29,8 +29,8 @@ DEFAULT = Wanted()
 def walk_listing(pages: Read, listing: str, wanted: Wanted = DEFAULT, *, expects_change: bool = False) -> Verdict:
     """Read a listing up to `max_walks` times, until it has the wanted proof, or raise `IncompleteListing`.
 
-    Large pages overlap from the start, smaller ones from the first sign of a change on, or from the start as well if
-    `expects_change`. If overlapping pages do not prove that no row was missed, further passes follow. They may show the
+    Large pages overlap from the start, and smaller ones if `expects_change`; otherwise small pages overlap from the
+    first sign of a change on. If overlapping pages may have missed a row, further passes follow: they may show the
     missing rows, or prove which rows the listing had at one moment.
     """
     recorder = Recorder(pages)

@@ -129,12 +129,12 @@ def moved_row(readings: Sequence[Reading]) -> str | None:
 
 
 def show_all(readings: Sequence[Reading], *, has_displaced: bool) -> bool:
-    """Return whether the readings show every row that the listing ever had, and show each of them twice on average.
+    """Return whether the readings show every row that the listing ever had, and each of them twice on average.
 
-    If each row that came or left changed the count, there never were more rows than the first count and the growth
-    since. So if as many were shown, all were, wherever they moved. More are shown where rows came while as many left.
-    Then the number proves nothing about rows that moved, so none may be known to have moved (`has_displaced`). In a
-    single pass, an added row can hide a missing one. To be missed by two passes, a row must move back in both.
+    The listing never had more rows than its first count and the growth since, if each added or deleted row changed the
+    count. So if that many rows were shown, none was missed, wherever rows moved. If more were shown, rows were added
+    while as many were deleted; then the number proves nothing about rows that moved, and none may be known to have
+    moved (`has_displaced`). Two readings are needed because in one pass an added row can hide a missing one.
     """
     counts, grown = growth(readings)
     shown, ever = distinct_keys(readings), counts[0] + grown

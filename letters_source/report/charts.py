@@ -32,7 +32,7 @@ LABEL_WIDTH, LABEL_CHARACTERS = 130, 20
 """The room for a bar's label, in pixels and in characters."""
 EXTENT = LABEL_WIDTH + 8
 COLORS = {"contacts": "#23688f", "templates": "#b4512d"}
-"""Of what a chart counts; in light mode, as in `page.css`."""
+"""The colors of charts that count contacts or templates, in light mode; the same as in `page.css`."""
 PLAIN: Any = {"title": None, "domain": False, "ticks": False}
 
 

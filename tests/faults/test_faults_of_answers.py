@@ -70,7 +70,7 @@ def test_f38_an_ignored_page_parameter_is_seen_on_the_second_page(world: World) 
     asked = len(world.emulator.hits)
     assert str(refused(world, ListingUnpaged)) == (
         "contacts: page 3 repeats page 0, so the service ignores the page parameter: count 40, received 10, "
-        "missing 30, passes 1; nothing was loaded. Set sources.letters.page_size to that count or more, "
+        "missing 30, passes 1; nothing was loaded. Set sources.letters.page_size to 40 or more, "
         "or select fewer rows with filters."
     )
     assert [hit.query[:6] for hit in world.emulator.hits[asked:] if "contacts" in hit.path] == ["page=0", "page=3"]

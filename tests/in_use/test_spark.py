@@ -59,7 +59,7 @@ SHARED = (
 )
 UNPAGED = (
     "letters_source.errors.ListingUnpaged: contacts: page 3 repeats page 0, so the service ignores the page parameter: "
-    "count 36, received 10, missing 26, passes 1; nothing was loaded. Set sources.letters.page_size to that count or "
+    "count 36, received 10, missing 26, passes 1; nothing was loaded. Set sources.letters.page_size to 36 or "
     "more, or select fewer rows with filters."
 )
 JUMPED = (

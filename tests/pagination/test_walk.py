@@ -191,7 +191,7 @@ def test_a_service_that_does_not_page_is_refused_at_the_second_page(rows: int) -
     assert str(error) == (
         f"contacts: page {last} repeats page 0, so the service ignores the page parameter: "
         f"count 50, received {rows}, missing {50 - rows}, passes 1; nothing was loaded. "
-        "Set sources.letters.page_size to that count or more, or select fewer rows with filters."
+        "Set sources.letters.page_size to 50 or more, or select fewer rows with filters."
     )
 
 
