@@ -2,9 +2,9 @@
 
     python command_server.py SOCKET
 
-The imports are the most of what a small load costs: about 2 s of CPU, which each fork saves. A message on the socket
-brings five descriptors: the request (JSON: code, arguments, environment, working folder), where to write the process id
-and the exit code, and the standard streams.
+Most of the cost of a small load is imports: about 2 s of CPU, which each fork saves. A message on the socket
+carries five descriptors: the request (JSON: code, arguments, environment, working folder), where to write the process
+id and the exit code, and the standard streams.
 """
 
 import atexit
@@ -39,7 +39,7 @@ def main() -> None:
     """Fork for each message, until the socket is closed."""
     for module in IMPORTED:
         import_module(module)
-    # garbage collections of a fork would go through all that is imported here: a tenth of the time of a load
+    # garbage collection in a fork would scan all that is imported here, which takes a tenth of a load's time
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(fileno=int(sys.argv[1])) as messages:
@@ -96,7 +96,7 @@ def run_code(code: str) -> int:
 
 
 def end_with(code: int) -> NoReturn:
-    """End the process without taking its objects apart: no fork has DuckDB's threads to join."""
+    """End the process without finalizing its objects: a fork does not have the threads that DuckDB would join."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         # Python starts without the streams that are closed

@@ -10,41 +10,41 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# until tests are collected, a third of the time would go into garbage collections
+# garbage collection would take a third of the time until tests are collected
 gc.disable()
-# a machine that is busy with other tests may take any time for an example
+# on a machine that is busy with other tests, an example may take any time
 settings.register_profile("letters", deadline=None)
 settings.load_profile("letters")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """How many tests run side by side with `-n auto`: as many as there are cores, but four need memory enough."""
+    """Return the number of workers for `-n auto`: one per core, and at most four because of their memory."""
     return min(4, os.cpu_count() or 1)
 
 
 def pytest_collection_finish() -> None:
-    """Leave what has been imported out of garbage collections, which otherwise take a tenth of the time of a load."""
+    """Exclude imported objects from garbage collection, which otherwise takes a tenth of a load's time."""
     gc.enable()
     gc.collect()
     gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--images FOLDER`: where pictures of pages go; without it they are made all the same, and forgotten."""
-    parser.addoption("--images", type=Path, help="put the pictures of pages into this folder, for the documents")
+    """Add `--images FOLDER`, where screenshots of pages go; without it they are taken and discarded."""
+    parser.addoption("--images", type=Path, help="save screenshots of pages in this folder, for the documentation")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def heeded_interrupts() -> Iterator[None]:
-    """Ctrl-C ends the programs that tests start, also where a shell started the tests in its background."""
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+def default_interrupts() -> Iterator[None]:
+    """Ctrl-C ends the programs that tests start, even if a shell started the tests in the background."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, former)
+    signal.signal(signal.SIGINT, previous)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def quiet_dlt() -> Iterator[None]:
-    """Send no telemetry, and do not look for settings in Airflow, whose import takes 10 s; fixtures of modules, too."""
+    """Disable dlt's telemetry and its search for settings in Airflow, whose import takes 10 s, for all fixtures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RUNTIME__DLTHUB_TELEMETRY", "false")
         patch.setenv("PROVIDERS__ENABLE_AIRFLOW_SECRETS", "false")

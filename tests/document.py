@@ -66,7 +66,7 @@ def exit_codes() -> str:
 
 
 def subclasses(error: type[LettersError]) -> Iterator[type[LettersError]]:
-    """Yield the errors below one, each before those below it."""
+    """Yield the subclasses of an error, each before its own subclasses."""
     for child in error.__subclasses__():
         if child.__module__ == errors.__name__:
             yield child
@@ -74,7 +74,7 @@ def subclasses(error: type[LettersError]) -> Iterator[type[LettersError]]:
 
 
 def error_cells(error: type[LettersError]) -> tuple[int, str, str, str, str]:
-    """Return what the table of exit codes says of an error."""
+    """Return the row of an error in the table of exit codes."""
     meaning = str(error.__doc__).partition("\n")[0]
     return error.exit_code, f"`{error.__name__}`", f"`{error.__bases__[0].__name__}`", meaning, "yes" * error.may_pass
 

@@ -24,7 +24,7 @@ Set = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How the contacts change before each answer, with probability `rate`, and what is asked of the walk."""
+    """How the contacts change before each answer, with probability `rate`, and the proof required of the walk."""
 
     kind: Kind
     place: Place
@@ -36,7 +36,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """How a walk ended; `wrong` tells that the rows accepted were not the service's at the moment of their proof."""
+    """How a walk ended; `wrong` is true if the rows accepted were not the service's at the moment of their proof."""
 
     ending: VerdictName | Literal["refused"]
     wrong: bool
@@ -51,7 +51,7 @@ class Record:
     held: list[Set] = field(default_factory=list)
 
     def watch(self, emulator: Emulator, _: int) -> None:
-        """Write down the answer before this one: rows change within an answer alone."""
+        """Record the previous answer: rows change only during an answer."""
         answered = len(self.held)
         if len(emulator.hits) > answered:
             asked = parse_qs(emulator.hits[answered].query)

@@ -1,4 +1,4 @@
-"""A forward proxy on loopback that keeps every byte it can read, and a front that speaks TLS for a server."""
+"""A forward proxy on loopback that keeps every byte it can read, and a proxy that adds TLS to a server."""
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
@@ -16,9 +16,9 @@ Handler = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 
 @dataclass
 class ForwardProxy:
-    """Connects to one port of this machine, whichever address is asked for; everything that clients send is in `seen`.
+    """Connects to one port of this machine, whichever address is requested; everything that clients send is in `seen`.
 
-    It asks for `credentials` if there are any, and with `status` it refuses everybody.
+    It requires `credentials` if there are any, and answers every request with `status` if there is one.
     """
 
     upstream: int
@@ -62,7 +62,7 @@ class ForwardProxy:
 
 
 def origin_form(line: str, headers: list[str]) -> bytes:
-    """A request as the server itself takes it: with a path, for one response, without what is meant for the proxy."""
+    """A request as the origin server expects it: with a path, for one response, without headers for the proxy."""
     method, url, version = line.split(" ")
     path = "/" + url.split("://", 1)[1].partition("/")[2]
     kept = [text for text in headers if not text.lower().startswith(("proxy-", "connection:"))]
@@ -117,7 +117,7 @@ def serve_streams(handle: Handler, tls: SSLContext | None = None) -> Iterator[in
         started.set_result((asyncio.get_running_loop(), stop, server.sockets[0].getsockname()[1]))
         await stop.wait()
         server.close()
-        # a connection may not have begun to be served
+        # some connections may not be served yet
         for task, writer in connections.items():
             writer.close()
             task.cancel()
@@ -145,7 +145,7 @@ def forward_proxy(
 
 @contextmanager
 def tls_front(upstream: int, tls: SSLContext) -> Iterator[int]:
-    """Serve a server that speaks plain HTTP over TLS, and yield the port."""
+    """Serve a plain HTTP server over TLS, and yield the port."""
 
     async def handle(reader: StreamReader, writer: StreamWriter) -> None:
         await relay((reader, writer), await asyncio.open_connection(HOST, upstream), bytearray())

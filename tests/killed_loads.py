@@ -1,11 +1,12 @@
-"""Loads that end by SIGKILL at a step of our choice, in processes of their own.
+"""Runs loads that SIGKILL ends at a chosen step, each in its own process.
 
     python killed_loads.py SETTINGS FILE
 
-For each line on stdin it forks and loads. A number kills the load before the step of that number, a pattern before the
-first step that it fits, `@1.5` after so many seconds, and an empty line kills nothing. Steps are the files that are
-opened to be written, closed, renamed or removed, and DuckDB's statements and commits, before and after. On stdout a
-JSON list tells the steps of a load that was not killed, if they were counted, and then a line how the load ended.
+For each line on stdin it forks and loads. A number kills the load before the step with that number, a pattern before
+the first step that it matches, `@1.5` after that many seconds, and an empty line kills nothing.  Steps are the
+files that are opened to be written, closed, renamed or removed, and DuckDB's statements and commits, before and after.
+On stdout, a JSON list has the steps of a load that was not killed, if they were counted; the next line says how the
+load ended.
 """
 
 import builtins
@@ -63,17 +64,17 @@ def watch(steps: Steps) -> None:
 
 
 def watch_files(steps: Steps) -> None:
-    """Take a step before the last that was written to a file reaches it."""
+    """Take a step before a file is closed, when its last bytes are not written yet."""
 
-    class Told(io.IOBase):
+    class Watched(io.IOBase):
         def close(self) -> None:
             if not self.closed:
                 steps.take(f"close {getattr(self, 'name', '')}")
             super().close()
 
-    class Bytes(Told, io.BufferedWriter): ...
+    class Bytes(Watched, io.BufferedWriter): ...
 
-    class Text(Told, io.TextIOWrapper): ...
+    class Text(Watched, io.TextIOWrapper): ...
 
     def open_watched(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
         if mode not in ("w", "wt", "wb"):
@@ -115,18 +116,18 @@ def load(settings: dict[str, Any], file: Path, chosen: str) -> NoReturn:
 
 
 def main() -> None:
-    """Fork for each line, and tell how it ended."""
+    """Fork for each line, and report how the load ended."""
     settings, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     for module in IMPORTED:
         import_module(module)
-    # garbage collections of a fork would go through all that is imported here: a tenth of the time of a load
+    # garbage collection in a fork would scan all that is imported here, which takes a tenth of a load's time
     gc.freeze()
     for line in sys.stdin:
         chosen, _, moment = line.strip().partition("@")
         child = os.fork()
         if not child:
             load(settings, file, chosen)
-        # for the benchmark, which kills at moments that dice choose; tests kill at steps
+        # for the benchmark, which kills at random moments; tests kill at steps
         killer = threading.Timer(float(moment or LONGEST), os.kill, (child, signal.SIGKILL))
         killer.start()
         _, status = os.waitpid(child, 0)

@@ -26,5 +26,5 @@ def golden(name: str, number: int = 0) -> Page:
 
 
 def filled(row: dict[str, Any]) -> dict[str, Any]:
-    """What is not null in a decoded row, its page and position left out."""
+    """The values of a decoded row that are not null, without its page and position."""
     return {key: value for key, value in row.items() if value is not None and key not in ("page", "position")}

@@ -26,7 +26,7 @@ CA_USAGE = x509.KeyUsage(
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """A private key, of a kind that is made at once."""
+    """A private key, of a kind that is fast to generate."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
@@ -43,7 +43,7 @@ def pem_of(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None = None) -> 
 
 @dataclass(frozen=True)
 class Authority:
-    """Issues certificates into a folder; `bundle` is its own, for those who trust it."""
+    """Issues certificates into a folder; `bundle` is its own certificate, for clients that trust it."""
 
     folder: Path
     key: ec.EllipticCurvePrivateKey = field(default_factory=new_key)
@@ -74,13 +74,13 @@ class Authority:
         return path
 
     def server(self, name: str, host: str = "127.0.0.1", *, lasts: timedelta = DAY) -> ssl.SSLContext:
-        """The TLS of a server with such a certificate."""
+        """The TLS context of a server with such a certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.issue(name, host, lasts=lasts))
         return context
 
     def demanding_server(self, name: str) -> ssl.SSLContext:
-        """The TLS of a server that talks only to those who have a certificate of this authority."""
+        """The TLS context of a server that requires a client certificate of this authority."""
         context = self.server(name)
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(self.bundle)

@@ -26,7 +26,7 @@ class Sent:
 
 @dataclass
 class Recorder:
-    """What was sent, and what is answered: one answer after another, the last one for ever."""
+    """The requests received, and the answers to send: one after another, the last one repeatedly."""
 
     answers: list[bytes]
     sent: list[Sent] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Recorder:
 
     @property
     def base_url(self) -> str:
-        """Where it listens."""
+        """The address of the server."""
         return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}/api/v1"
 
     def answer(self, sent: Sent) -> bytes:
@@ -48,7 +48,7 @@ class Recorder:
 
 
 def answer(body: bytes = b"", status: str = "200 OK", **headers: str) -> bytes:
-    """A whole answer; header names with underscores for hyphens, and a length unless told otherwise."""
+    """A whole answer; header names have underscores for hyphens, and Content-Length is added unless it is chunked."""
     lines = {"Connection": "close", "Content-Length": str(len(body)), **headers}
     if "Transfer_Encoding" in headers:
         del lines["Content-Length"]
@@ -68,7 +68,7 @@ class Handler(StreamRequestHandler):
     rfile: BufferedReader
 
     def setup(self) -> None:
-        """Count the connection, and speak TLS where that is wanted."""
+        """Count the connection, and speak TLS if configured."""
         recorder = self.server.recorder
         with recorder.lock:
             recorder.connections += 1
@@ -78,7 +78,7 @@ class Handler(StreamRequestHandler):
         super().setup()
 
     def shake_hands(self) -> None:
-        """Begin TLS; if it fails, wait until the client has read why and leaves, as a reset would lose it."""
+        """Start TLS; if it fails, wait until the client has read why and left, as a reset would lose the reason."""
         try:
             self.request.do_handshake()
         except ssl.SSLError:
@@ -124,7 +124,7 @@ class Server(ThreadingTCPServer):
         self.close_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away, or that speaks TLS, is no matter."""
+        """Ignore a client that disconnected, or that speaks TLS."""
 
 
 @contextmanager

@@ -27,7 +27,7 @@ PARTS = {"mixed": ("insert", "delete"), "mixture": ("insert", "delete", "swap", 
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class Drift:
     """How a listing changes: before each answer, with probability `rate`.
 
     Rows leave anywhere and enter at `place`; mixed is one or the other. A swap is one leaving and one entering at once,
@@ -43,7 +43,7 @@ class Weather:
 class Scenario:
     """One walk to simulate; the same scenario always ends the same way."""
 
-    weather: Weather
+    drift: Drift
     proof: Proof
     seed: int
     window: int = 4
@@ -54,7 +54,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a walk ended; `wrong` tells that the accepted rows are not what the verdict says.
+    """How a walk ended; `wrong` is true if the accepted rows are not what the verdict says.
 
     For stable and exact that is the service's set at an answer; for continuous each row once that was listed all the
     time, and none that never was.
@@ -79,23 +79,23 @@ class SimulatedService:
     requests: int = 0
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
-        """The count and the rows of a page, after what may have changed."""
-        if self.rng.random() < self.scenario.weather.rate:
-            self.change(self.scenario.weather)
+        """The count and the rows of a page, after a possible change."""
+        if self.rng.random() < self.scenario.drift.rate:
+            self.change(self.scenario.drift)
         self.requests += 1
         self.moments.add(self.held)
         size = window.size or self.scenario.page_size
         return len(self.rows), self.rows[window.page * size : (window.page + 1) * size]
 
     def fill(self, rows: int) -> None:
-        """Rows that are there from the beginning."""
+        """Add the rows that exist from the start."""
         self.rows = [str(next(self.entered)) for _ in range(rows)]
         self.stayed = set(self.rows)
         self.held = hash_set(self.rows)
 
-    def change(self, weather: Weather) -> None:
-        """One row leaves, enters, or both."""
-        kind = self.rng.choice(PARTS[weather.kind]) if weather.kind in PARTS else weather.kind
+    def change(self, drift: Drift) -> None:
+        """Remove a row, add one, or both."""
+        kind = self.rng.choice(PARTS[drift.kind]) if drift.kind in PARTS else drift.kind
         row = str(next(self.entered)) if kind != "move" else None
         if kind != "insert" and self.rows:
             left = self.rows.pop(self.rng.randrange(len(self.rows)))
@@ -106,7 +106,7 @@ class SimulatedService:
                 self.stayed.discard(left)
         if kind != "delete" and row is not None:
             end = len(self.rows)
-            index = {"front": 0, "end": end, "anywhere": self.rng.randint(0, end)}[weather.place]
+            index = {"front": 0, "end": end, "anywhere": self.rng.randint(0, end)}[drift.place]
             self.rows.insert(index, row)
             self.held ^= hash(row)
 
@@ -122,7 +122,7 @@ class Request:
 
 @dataclass(slots=True)
 class ConcurrentReader:
-    """Reads pages with up to `window` requests in flight, each served and answered when chance has it."""
+    """Reads pages with up to `window` requests in flight, each served and answered at a random moment."""
 
     service: SimulatedService
     window: int

@@ -23,9 +23,9 @@ from letters_source.service.pacing import ConcurrencyLimit, RequestRate
 from letters_source.service.retries import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from programmable_emulator import Behavior
 from programmable_emulator.rate_limits import Limiter, build_limiter
-from simulated_service import Scenario, SimulatedService, Weather
+from simulated_service import Drift, Scenario, SimulatedService
 
-QUIET = Weather("insert", "end", 0)
+QUIET = Drift("insert", "end", 0)
 # what a page and its rows take of one core, to be requested, decoded and kept; measured with the emulator
 PAGE_SECONDS, ROW_SECONDS = 0.0012, 0.000004
 REFUSAL_SECONDS = 0.002
@@ -42,7 +42,7 @@ class Profile:
         row_seconds: further seconds for each row of a page.
         max_page_size, rate_limit, rate_style, retry_after: as in `programmable_emulator.Behavior`.
         rows: the length of the listing.
-        weather: how it changes, before each response.
+        drift: how it changes, before each response.
     """
 
     latency: float
@@ -54,7 +54,7 @@ class Profile:
     rate_style: Literal["bucket", "windows"] = "bucket"
     retry_after: int | None = None
     rows: int = 300_000
-    weather: Weather = QUIET
+    drift: Drift = QUIET
 
     def seconds(self, rows: int, rng: random.Random) -> float:
         """How long one response takes."""
@@ -97,12 +97,12 @@ Answer = tuple[int, Sequence[object]]
 
 
 class GaveUp(Exception):
-    """A page was refused for as long as a reader may retry it."""
+    """A page was refused until its reader's retry budget was spent."""
 
 
 @dataclass(slots=True, eq=False)
 class Page:
-    """A page on its way."""
+    """A page in flight."""
 
     window: Window
     walk: int
@@ -124,7 +124,7 @@ class VirtualService:
     answer: Callable[[Window], Answer]
     now: float = 0
     requests: int = 0
-    served: float = 0  # seconds that its places were taken, added up
+    served: float = 0  # total seconds that its places were taken
     _limiter: Limiter = field(init=False)
     _ticks: Iterator[int] = field(default_factory=count)
     _events: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -135,19 +135,19 @@ class VirtualService:
         self._limiter = self.profile.limiter(lambda: self.now)
 
     def tick(self) -> int:
-        """The next number, for what happens in order."""
+        """Return the next number, by which simultaneous events are ordered."""
         return next(self._ticks)
 
-    def at(self, moment: float, happen: Callable[[], None]) -> None:
-        """Let something happen at a moment."""
-        heapq.heappush(self._events, (moment, self.tick(), happen))
+    def at(self, moment: float, callback: Callable[[], None]) -> None:
+        """Schedule a callback at a moment."""
+        heapq.heappush(self._events, (moment, self.tick(), callback))
 
     def step(self) -> bool:
-        """Go on to what happens next; return whether anything did."""
+        """Advance to the next event; return whether there was one."""
         if not self._events:
             return False
-        self.now, _, happen = heapq.heappop(self._events)
-        happen()
+        self.now, _, callback = heapq.heappop(self._events)
+        callback()
         return True
 
     def request(self, page: Page) -> None:
@@ -160,7 +160,7 @@ class VirtualService:
             self.at(self.now + REFUSAL_SECONDS, partial(page.reader.refuse, page))
 
     def _serve(self) -> None:
-        """Begin with the next request, if there is a place for it."""
+        """Start serving the next request, if there is a place for it."""
         if self._queue and self._being_served < self.profile.at_once:
             page = self._queue.popleft()
             self._being_served += 1
@@ -194,7 +194,7 @@ class VirtualReader:
     def read(self, windows: Iterable[Window], walk: int) -> Iterator[Reading]:
         """The responses as they come; see `letters_source.pagination.chain.Read`."""
         waiting, under_way = iter(windows), 0
-        # what an earlier read has abandoned still comes, and is nothing to this one
+        # responses to an abandoned read still arrive, and are ignored
         decoded: deque[Page] = deque()
         while True:
             under_way += self.ask(waiting, under_way, walk, decoded.append)
@@ -218,7 +218,7 @@ class VirtualReader:
         return len(pages)
 
     def finish(self, page: Page, under_way: int) -> None:
-        """Learn from a page that was decoded, one of so many under way."""
+        """Adjust the pace to a page that was decoded, one of `under_way` pages."""
         self.pace.limit.finished(page.began, self.service.now, under_way)
 
     def reading(self, page: Page) -> Reading:
@@ -247,16 +247,18 @@ class VirtualReader:
         page.tries += 1
         if now - page.began >= self.budget:
             raise GaveUp(f"gave up after {self.budget:g} s")
-        wish = self.service.profile.retry_after
-        if self.pace.rate.push_back(page.sent, now, FIRST_WAIT_SECONDS if wish is None else wish, learn=True):
+        retry_after = self.service.profile.retry_after
+        wait = FIRST_WAIT_SECONDS if retry_after is None else retry_after
+        if self.pace.rate.push_back(page.sent, now, wait, learn=True):
             self.pace.limit.refused()
         rng = self.service.rng
         backoff = rng.uniform(0, min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2**page.tries))
-        self.service.at(now + (backoff if wish is None else wish + rng.uniform(0, 0.1)), partial(self._retry, page))
+        delay = backoff if retry_after is None else retry_after + rng.uniform(0, 0.1)
+        self.service.at(now + delay, partial(self._retry, page))
         self._send()
 
     def _send(self) -> None:
-        """Send what may be sent, and come back when more may be."""
+        """Send what the pace allows, and resume when it allows more."""
         while self._waiting and self._in_flight < int(self.pace.limit.pages):
             delay = self.pace.rate.delay(self.service.now)
             if delay > 0:
@@ -283,7 +285,7 @@ def time_walk(profile: Profile, pace: Pace, seed: int = 1) -> Timed:
     """Walk a listing in virtual time, until it is proven complete."""
     rng = random.Random(seed)
     given = min(pace.page_size, profile.max_page_size or pace.page_size)
-    listing = SimulatedService(Scenario(profile.weather, "continuous", seed, 1, profile.rows, given), rng)
+    listing = SimulatedService(Scenario(profile.drift, "continuous", seed, 1, profile.rows, given), rng)
     listing.fill(profile.rows)
     reader = VirtualReader(VirtualService(profile, rng, listing.answer), pace)
     verdict = walk_listing(reader.read, "contacts")

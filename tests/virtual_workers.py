@@ -48,10 +48,10 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Workers that read a listing, each a range, and what they take.
+    """Workers that read a listing, each a range, and what they cost.
 
     Args:
-        profile: the service, and its `weather` the kind and place of changes.
+        profile: the service, and its `drift` the kind and place of changes.
         changes: how many rows change a second.
         at_once, rate: the settings `max_workers` and `requests_per_second` of each worker.
         costs: seconds of one core.
@@ -154,7 +154,7 @@ class Worker:
 
 @dataclass(slots=True)
 class Changing:
-    """A listing that changes as time passes; between two changes the time is exponentially distributed."""
+    """A listing that changes over time; the time between two changes is exponentially distributed."""
 
     listing: SimulatedService
     rate: float
@@ -165,14 +165,14 @@ class Changing:
         """A page after the changes until now."""
         while self.rate and self._next <= self.service.now:
             if self._next:
-                self.listing.change(self.listing.scenario.weather)
+                self.listing.change(self.listing.scenario.drift)
             self._next += self.listing.rng.expovariate(self.rate)
         return self.listing.answer(window)
 
 
 @dataclass(slots=True)
 class Simulation:
-    """A fleet at work; `shown` holds the readings behind each piece of evidence."""
+    """A running fleet; `shown` holds the readings behind each piece of evidence."""
 
     fleet: Fleet
     service: VirtualService
@@ -181,7 +181,7 @@ class Simulation:
 
     @classmethod
     def of(cls, fleet: Fleet, service: VirtualService) -> "Simulation":
-        """A fleet of workers that know nothing of each other."""
+        """A fleet of independent workers."""
         simulation = cls(fleet, service)
         for _ in range(fleet.workers):
             pace = Pace(fleet.page_size, ConcurrencyLimit(fleet.at_once), RequestRate(fleet.rate))
@@ -236,7 +236,7 @@ def count_pages(fleet: Fleet, seed: int = 1) -> Run:
 def read_rows(fleet: Fleet, seed: int = 1) -> Run:
     """Read a listing row by row while it changes, and judge it."""
     rng = random.Random(seed)
-    scenario = Scenario(fleet.profile.weather, "continuous", seed, rows=fleet.profile.rows, page_size=fleet.page_size)
+    scenario = Scenario(fleet.profile.drift, "continuous", seed, rows=fleet.profile.rows, page_size=fleet.page_size)
     listing = SimulatedService(scenario, rng)
     listing.fill(fleet.profile.rows)
     changing = Changing(listing, fleet.changes)

@@ -1,9 +1,9 @@
-"""How fast is a load, beside those one would write otherwise, and what do a service's faults cost it?
+"""How fast is a load, compared with other ways to write one, and how much do a service's faults slow it down?
 
     python tests/benchmarks/compare.py [--only NAME ...] [--runs N] [--contacts N] [--write]
 
-`--write` puts the tables between the markers of README.md beside this file; then `python tests/document.py` updates the
-figures in README.md of the project.
+`--write` puts the tables between the markers of the README.md next to this file; then `python tests/document.py`
+updates the figures in the project's README.md.
 """
 
 import argparse
@@ -27,16 +27,16 @@ NAMES = (*(scenario.name for scenario in SCENARIOS), DECODE)
 
 
 def main() -> None:
-    """Run the scenarios, print their tables, and write them if asked."""
-    asked = read_arguments()
+    """Run the scenarios, print their tables, and write them if requested."""
+    arguments = read_arguments()
     byte_compile()
     machine = describe_machine()
     print(machine)
     sections: dict[str, str] = {}
-    for name, text in run_scenarios(asked.only, asked.runs, asked.contacts):
+    for name, text in run_scenarios(arguments.only, arguments.runs, arguments.contacts):
         print(f"\n{text}", flush=True)
         sections[name] = text
-    if asked.write:
+    if arguments.write:
         write(machine, sections)
 
 
@@ -46,15 +46,15 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--runs", type=int, default=3, help="runs that count, of each contestant (default %(default)s)")
     parser.add_argument("--contacts", type=int, help="another number of contacts, to try things out")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md beside this file")
-    asked = parser.parse_args()
-    if asked.write and asked.contacts:
+    parser.add_argument("--write", action="store_true", help="put the tables into the README.md next to this file")
+    arguments = parser.parse_args()
+    if arguments.write and arguments.contacts:
         parser.error("--write is for the full number of contacts")
-    return asked
+    return arguments
 
 
 def byte_compile() -> None:
-    """Compile all that children may import, which otherwise the first run alone would pay for, or each of them."""
+    """Compile all that children may import, which would otherwise slow down the first run, or each run."""
     places = [place for place in sys.path if place.endswith("site-packages")]
     command = [sys.executable, "-m", "compileall", "-q", "-j", "0", *places, str(PROJECT / "letters_source"), str(HERE)]
     # some packages ship files for other versions of Python, which do not compile
@@ -62,7 +62,7 @@ def byte_compile() -> None:
 
 
 def run_scenarios(names: tuple[str, ...], runs: int, contacts: int | None) -> Iterator[tuple[str, str]]:
-    """The name and the text of each scenario asked for."""
+    """The name and the text of each requested scenario."""
     for scenario in SCENARIOS:
         if scenario.name in names:
             with serve(contacts or scenario.contacts, scenario.templates) as service:
@@ -72,13 +72,13 @@ def run_scenarios(names: tuple[str, ...], runs: int, contacts: int | None) -> It
 
 
 def run_scenario(scenario: Scenario, service: Service, runs: int) -> dict[str, Line]:
-    """Run all contestants in turn, again and again, so that all of them share good and bad moments; warm up first."""
+    """Run all contestants in turn, repeatedly, so that the machine's variations affect all of them; warm up first."""
     found: dict[Entry, list[Run]] = {entry: [] for entry in scenario.entries}
     for number, entry in product(range(runs + 1), scenario.entries):
         if not is_due(entry, number):
             continue
         run = measure(entry, service)
-        tell(scenario, entry, number, run)
+        print_progress(scenario, entry, number, run)
         if number:
             found[entry].append(run)
     return {entry.name: Line(entry, tuple(made)) for entry, made in found.items()}
@@ -91,7 +91,7 @@ def is_due(entry: Entry, number: int) -> bool:
     return entry.runs is None or number <= entry.runs
 
 
-def tell(scenario: Scenario, entry: Entry, number: int, run: Run) -> None:
+def print_progress(scenario: Scenario, entry: Entry, number: int, run: Run) -> None:
     """A line on stderr for each run."""
     which = f"run {number}" if number else "warm-up"
     print(f"{scenario.name}, {entry.name}, {which}: {run.wall:.2f} s {run.trouble}", file=sys.stderr, flush=True)
@@ -107,7 +107,7 @@ def time_decoding() -> dict[str, float]:
 
 
 def write(machine: str, sections: dict[str, str]) -> None:
-    """Put the sections into the README beside this file."""
+    """Put the sections into the README next to this file."""
     if not write_sections(HERE / "README.md", machine, sections):
         print("README.md has no markers to write between", file=sys.stderr)
 

@@ -29,7 +29,7 @@ SURPRISES: dict[str, Callable[[int], object]] = {
 
 
 def main() -> None:
-    """Decode the pages in turn, so that all of them share good and bad moments."""
+    """Decode the pages in turn, so that the machine's variations affect all of them."""
     pages = build_pages()
     taken: dict[str, list[float]] = {name: [] for name in pages}
     for _ in range(ROUNDS):

@@ -1,6 +1,6 @@
-"""Does a DuckDB file hold just what the emulator holds? Both are told by a number for each table, which DuckDB makes.
+"""Does a DuckDB file hold exactly what the emulator holds? Each table has a fingerprint, which DuckDB computes.
 
-The emulator's rows are read as the JSON that it sends, by DuckDB alone: nothing of ours has a part in it.
+The emulator's rows are read as the JSON that it sends, by DuckDB alone: none of our code is involved.
 """
 
 from collections.abc import Iterable, Mapping

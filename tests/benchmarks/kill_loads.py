@@ -2,9 +2,9 @@
 
     python tests/benchmarks/kill_loads.py [--kills N] [--contacts N] [--write]
 
-Each load into a DuckDB file, with `publish=`, is killed at a moment that dice choose between its start and the end of
-one that nothing stops. A reader then opens the file that was loaded, and the published one; a load that nothing stops
-follows, and both files are compared with the emulator's own rows. `--write` puts the table into README.md beside this
+Each load into a DuckDB file, with `publish=`, is killed at a random moment between its start and the end of an
+uninterrupted one. A reader then opens the file that was loaded, and the published one; an uninterrupted load follows,
+and both files are compared with the emulator's own rows. `--write` puts the table into the README.md next to this
 file.
 """
 
@@ -38,7 +38,7 @@ class Kill:
     """A killed load.
 
     Args:
-        moment: when, as a share of the time that the load before took.
+        moment: when it was killed, as a share of the previous load's time.
         loaded: what a reader found in the file that was loaded, one of `LOOKS`.
         published: what a reader found in the published file.
         is_exact: whether both files held what the emulator held, after the next load.
@@ -53,16 +53,16 @@ class Kill:
 
 
 def main() -> None:
-    """Kill loads, print what was found, and write it if asked."""
+    """Kill loads, print what was found, and write it if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100, help="loads to kill (default %(default)s)")
     parser.add_argument("--contacts", type=int, default=50_000, help="rows of each (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into README.md beside this file")
-    asked = parser.parse_args()
+    parser.add_argument("--write", action="store_true", help="put the table into the README.md next to this file")
+    arguments = parser.parse_args()
     with TemporaryDirectory(prefix="letters-benchmark-") as name:
-        text = kill_loads(Path(name), asked.kills, asked.contacts)
+        text = kill_loads(Path(name), arguments.kills, arguments.contacts)
     print(text)
-    if asked.write:
+    if arguments.write:
         write_block("kills", text)
 
 
@@ -86,21 +86,21 @@ class Target:
     Args:
         killer: runs loads.
         published: the file for readers.
-        dice: choose the moments of kills.
+        rng: chooses the moments of kills.
         held: what both files hold since the last load.
-        seconds: how long that took, which nothing stopped.
+        seconds: how long that load took.
     """
 
     killer: Killer
     published: Path
-    dice: Random = field(default_factory=lambda: Random(SEED))
+    rng: Random = field(default_factory=lambda: Random(SEED))
     held: State = ()
     seconds: float = 0
 
     def kill(self) -> Iterator[Kill]:
-        """Kill a load, look, and load again; nothing where the load ended before it could be killed."""
+        """Kill a load, look, and load again; yield nothing if the load ended before it could be killed."""
         old, new = self.held, self.change()
-        share = self.dice.random()
+        share = self.rng.random()
         code = self.killer.load(f"@{share * self.seconds}")
         loaded, published = (look(state_of(file), old, new) for file in (self.killer.file, self.published))
         is_exact, clean = self.load(), is_clean(self.killer)
@@ -108,7 +108,7 @@ class Target:
             yield Kill(share, loaded, published, is_exact, clean)
 
     def load(self) -> bool:
-        """Load what nothing stops; whether both files hold afterwards what the emulator holds, and nothing else."""
+        """Load without a kill; return whether both files then hold exactly what the emulator holds."""
         self.held = self.change()
         start = perf_counter()
         code = self.killer.load()
@@ -116,7 +116,7 @@ class Target:
         return code == 0 and state_of(self.killer.file) == state_of(self.published) == self.held
 
     def change(self) -> State:
-        """Rows come, go and change; what the emulator holds then."""
+        """Add, delete and change rows; return what the emulator holds then."""
         self.killer.change()
         emulator = self.killer.emulator
         return state_held({"contacts": emulator.contacts.rows(), "templates": emulator.templates.rows()})
@@ -140,7 +140,7 @@ def is_clean(killer: Killer) -> bool:
 
 
 def section(found: list[Kill], contacts: int) -> str:
-    """The table, and what it says in words."""
+    """The table and its summary."""
     loaded, published = Counter(kill.loaded for kill in found), Counter(kill.published for kill in found)
     mixed = sorted(kill.moment for kill in found if kill.loaded == LOOKS[2])
     summary = (
@@ -154,7 +154,7 @@ def section(found: list[Kill], contacts: int) -> str:
     if not mixed:
         return text
     span = f"between {mixed[0]:.0%} and {mixed[-1]:.0%} of a load's time"
-    return f"{text}\n\nOld tables beside new ones were found after {len(mixed)} kills, {span}."
+    return f"{text}\n\nA mix of old and new tables was found after {len(mixed)} kills, {span}."
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs a contestant as a process of its own, and measures it.
 
-Standard library only, and little of it: Linux counts what a parent holds when it starts a child into the child's peak.
+Standard library only, and little of it: Linux includes a parent's memory at the start of a child in the child's peak.
 """
 
 import json
@@ -44,9 +44,9 @@ class Entry:
 
     Args:
         contestant: which one, as `COMMANDS` names it.
-        label: what the line is called, when not as its contestant.
-        runs: the most runs worth their time; as many as asked for when None.
-        warm_up: whether a run goes before that does not count.
+        label: the name of the line, unless it is that of its contestant.
+        runs: the most runs worth their time; as many as requested when None.
+        warm_up: whether a run that does not count comes first.
         options: further options of our command.
         again: whether the load is measured into a file that an equal load has filled.
     """
@@ -62,19 +62,19 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """What the line is called."""
+        """The name of the line."""
         return self.label or self.contestant
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a contestant: its time and memory, what it left in its tables, and what it asked the service for.
+    """One run of a contestant: its time and memory, what it left in its tables, and its requests.
 
     Args:
         wall: seconds from start to end of the process.
         cpu: seconds of all its threads and processes, user and system.
         peak: the largest resident size of any one of its processes, in MB.
-        trouble: why it is not a complete load, empty when it is one.
+        trouble: why the load is incomplete; empty if it is complete.
         traffic: requests made, in all, by listing and by status.
     """
 
@@ -86,7 +86,7 @@ class Run:
 
 
 def child_environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child: nothing of dlt's from outside, byte code kept, no telemetry, folders of its own."""
+    """The environment of a child: no settings of dlt from outside, byte code kept, no telemetry, its own folders."""
     kept = {key: value for key, value in os.environ.items() if "__" not in key and key != "PYTHONDONTWRITEBYTECODE"}
     given = {f"SOURCES__LETTERS__{key}".upper(): value for key, value in {**settings, "pii_key": PII_KEY}.items()}
     return {**kept, **given, "DLT_DATA_DIR": str(folder / "dlt"), "RUNTIME__DLTHUB_TELEMETRY": "false"}
@@ -114,7 +114,7 @@ def measure(entry: Entry, service: Service) -> Run:
 
 
 def find_trouble(code: int, output: Path, file: Path, rows: Mapping[str, int]) -> str:
-    """Why a run is not a complete load; empty when it is one."""
+    """Why a run's load is incomplete; empty if it is complete."""
     if code:
         lines = output.read_text().strip().splitlines() or [""]
         return f"exit {code}: {lines[-1][:200]}"

@@ -20,14 +20,14 @@ class Record:
     moments: dict[str, list[frozenset[str]]] = field(default_factory=dict)
 
     def begin(self, emulator: Emulator) -> None:
-        """Forget the moments of the load before."""
+        """Clear the moments of the previous load."""
         self.moments = {name: [frozenset()] for name in LISTINGS}
         self.note(emulator)
         for moments in self.moments.values():
             del moments[0]
 
     def note(self, emulator: Emulator) -> None:
-        """Write down what is held now, where that is not what was held last."""
+        """Record what the emulator holds now, if it changed."""
         for name in LISTINGS:
             rows = getattr(emulator, name).rows()
             ids = frozenset(row.id for row in rows)

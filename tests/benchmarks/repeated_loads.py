@@ -1,8 +1,8 @@
-"""Loads in a row in one process, each told by a line of JSON: what it took, and how it ended.
+"""Loads repeatedly in one process, and prints what each load cost and how it ended, as a line of JSON.
 
     python repeated_loads.py FILE PUBLISHED
 
-Loads once for each line on stdin. Where rows are, and what may be asked, comes from dlt's configuration.
+Loads once for each line on stdin. The service and the tokens come from dlt's configuration.
 """
 
 import json
@@ -15,15 +15,15 @@ from letters_source import LettersError, make_pipeline, run
 
 
 def main() -> None:
-    """Load for each line."""
+    """Load once for each line."""
     file, published = map(Path, sys.argv[1:])
     for _ in sys.stdin:
-        # Linux begins to count the peak anew
+        # Linux resets its count of the peak
         Path("/proc/self/clear_refs").write_text("5")
         start = perf_counter()
-        told = load(file, published)
+        figures = load(file, published)
         seconds = perf_counter() - start
-        print(json.dumps({**told, "seconds": seconds, "peak": peak_megabytes()}), flush=True)
+        print(json.dumps({**figures, "seconds": seconds, "peak": peak_megabytes()}), flush=True)
 
 
 def load(file: Path, published: Path) -> dict[str, Any]:
@@ -32,12 +32,12 @@ def load(file: Path, published: Path) -> dict[str, Any]:
         result = run(make_pipeline("duckdb", file), publish=published)
     except LettersError as error:
         return {"error": f"{type(error).__name__}: {error}"}
-    told = ("verdict", "walks", "requests", "retries")
-    return {"audits": [{name: value for name, value in audit.items() if name in told} for audit in result.audits]}
+    kept = ("verdict", "walks", "requests", "retries")
+    return {"audits": [{name: value for name, value in audit.items() if name in kept} for audit in result.audits]}
 
 
 def peak_megabytes() -> float:
-    """The largest resident size of this process since it was last asked to begin anew."""
+    """The largest resident size of this process since the last reset."""
     [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) / 1024
 

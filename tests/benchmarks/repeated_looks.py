@@ -1,4 +1,4 @@
-"""Looks at a published file without pause until stdin ends; then a line of JSON tells what was seen, and which errors.
+"""Reads a published file without pause until stdin ends; then prints what it saw, and the errors, as a line of JSON.
 
 python repeated_looks.py PUBLISHED
 """
@@ -17,7 +17,7 @@ from fingerprints import state_of
 
 
 def main() -> None:
-    """Look, again and again."""
+    """Read the file repeatedly."""
     file = Path(sys.argv[1])
     seen, errors = Counter[str](), Counter[str]()
     while not select.select([sys.stdin], [], [], 0)[0]:

@@ -26,7 +26,7 @@ def section_of(scenario: Scenario, lines: Mapping[str, Line], rows: Rows) -> str
 def cells(line: Line, first: float) -> list[str]:
     """The cells of one line."""
     walls = sorted(run.wall for run in line.complete)
-    requests = line.asked("requests")
+    requests = line.requested("requests")
     return [
         line.entry.name,
         f"{line.wall:.2f}",
@@ -36,7 +36,7 @@ def cells(line: Line, first: float) -> list[str]:
         f"{line.middle(lambda run: run.cpu):.2f}",
         f"{line.middle(lambda run: run.peak):.0f}",
         f"{requests:.0f}",
-        f"{requests - line.asked('200'):.0f}",
+        f"{requests - line.requested('200'):.0f}",
         "; ".join(line.troubles) or "all",
     ]
 
@@ -54,7 +54,7 @@ def table_of(head: str, lines: Sequence[Sequence[str]]) -> str:
 
 
 def describe_machine() -> str:
-    """The machine and the versions that figures are of."""
+    """The machine and the versions with which figures were measured."""
     model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
@@ -64,7 +64,7 @@ def describe_machine() -> str:
 
 
 def write_sections(file: Path, machine: str, sections: Mapping[str, str]) -> bool:
-    """Put sections between a file's markers, beside those that are there from the same machine.
+    """Put sections between a file's markers, and keep those from the same machine.
 
     Returns whether the file has markers.
     """
@@ -86,7 +86,7 @@ def read_sections(text: str) -> dict[str, str]:
 
 
 def show_blocks(texts: Mapping[str, str], *, write: bool) -> None:
-    """Print texts, and put each between the markers of its name if asked."""
+    """Print texts, and put each between the markers of its name if requested."""
     for name, text in texts.items():
         print(text)
         if write:
@@ -94,7 +94,7 @@ def show_blocks(texts: Mapping[str, str], *, write: bool) -> None:
 
 
 def write_block(name: str, text: str) -> None:
-    """Put a text between the markers of its name in README.md beside this file."""
+    """Put a text between the markers of its name in the README.md next to this file."""
     file = Path(__file__).with_name("README.md")
     start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     before, rest = file.read_text().split(f"{start}\n")

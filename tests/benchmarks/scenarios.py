@@ -17,7 +17,7 @@ LISTINGS = ("contacts", "templates")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An entry and its runs; those that were no complete load count for nothing but `troubles`."""
+    """An entry and its runs; incomplete loads count only for `troubles`."""
 
     entry: Entry
     runs: tuple[Run, ...]
@@ -41,7 +41,7 @@ class Line:
         """The median of the seconds from start to end."""
         return self.middle(lambda run: run.wall)
 
-    def asked(self, what: str) -> float:
+    def requested(self, what: str) -> float:
         """The median number of requests: in all, to a listing, or answered with a status."""
         return self.middle(lambda run: run.traffic.get(what, 0))
 
@@ -74,7 +74,7 @@ def requests_needed(rows: int, page_size: int) -> int:
 
 
 def compare_with_peers(lines: Lines, rows: Rows) -> str:
-    """How ours stands to each of the others."""
+    """Our speed compared with each of the others."""
     ours, floor = lines["ours"].wall, lines["floor"].wall
     peers = {name: line.wall for name, line in lines.items() if name not in ("ours", "floor")}
     faster = ", ".join(f"{wall / ours:.1f} times as fast as {name}" for name, wall in peers.items())
@@ -82,7 +82,7 @@ def compare_with_peers(lines: Lines, rows: Rows) -> str:
 
 
 def compare_with_ideal(lines: Lines, rows: Rows) -> str:
-    """How ours stands to what latency leaves possible, and to a peer that asks for one page after the other."""
+    """Our speed compared with what latency allows, and with a peer that requests one page after the other."""
     slow, quick, sequential = lines["ours"].wall, lines["ours, no latency"].wall, lines["rest_api parquet"].wall
     number = pages(rows["contacts"], lines["ours"].entry.page_size)
     ideal = number * LATENCY_MS / 1000 / WORKERS + quick
@@ -94,28 +94,28 @@ def compare_with_ideal(lines: Lines, rows: Rows) -> str:
 
 
 def count_clamped(lines: Lines, rows: Rows) -> str:
-    """Whether a clamped page size cost more requests than it must."""
-    told = [
-        f"{listing} {lines['ours'].asked(listing):.0f} of {requests_needed(rows[listing], CLAMP)}"
+    """Whether a clamped page size takes more requests than needed."""
+    figures = [
+        f"{listing} {lines['ours'].requested(listing):.0f} of {requests_needed(rows[listing], CLAMP)}"
         for listing in LISTINGS
     ]
-    return f"Requests made, of those needed (ceil(count / {CLAMP}) + 2): {', '.join(told)}."
+    return f"Requests made, of those needed (ceil(count / {CLAMP}) + 2): {', '.join(figures)}."
 
 
 def weigh_faults(lines: Lines, rows: Rows) -> str:
-    """What faults cost."""
+    """How much time faults cost."""
     clean, faulty = lines["clean"], lines[f"one 500 in {FAULT_EVERY}"]
     times = faulty.wall / clean.wall
-    return f"With faults it takes {times:.2f} times as long; {faulty.asked('500'):.0f} answers were a 500."
+    return f"With faults it takes {times:.2f} times as long; {faulty.requested('500'):.0f} responses were a 500."
 
 
 def weigh_limits(lines: Lines, rows: Rows) -> str:
-    """How near the rate allowed ours comes, and how often it runs into the limit."""
+    """How close we come to the rate limit, and how often we exceed it."""
     return " ".join(weigh_limit(line, rows) for line in lines.values())
 
 
 def weigh_limit(line: Line, rows: Rows) -> str:
-    """Say how near ours comes to a style of limit; the ideal load gets its first second's requests at once."""
+    """How close we come to a kind of rate limit; the ideal load gets its first second's requests at once."""
     needed = sum(requests_needed(rows[listing], line.entry.page_size) for listing in LISTINGS)
     best = (needed - RATE) / RATE
     refused = max((run.traffic.get("429", 0) / run.traffic["requests"] for run in line.complete), default=float("nan"))
@@ -127,14 +127,14 @@ def weigh_limit(line: Line, rows: Rows) -> str:
 
 
 def weigh_modes(lines: Lines, rows: Rows) -> str:
-    """What each way of writing takes beside a plain load."""
+    """What each way of writing takes compared with a plain load."""
     first, again = lines["replace"].wall, lines["replace, again"].wall
-    told = [
+    figures = [
         f"{name} {line.wall / (again if line.entry.again else first):.2f}"
         for name, line in lines.items()
         if not name.startswith("replace")
     ]
-    return f"Times as long as a plain load, into a new file or again: {', '.join(told)}."
+    return f"Times as long as a plain load, into a new file or again: {', '.join(figures)}."
 
 
 PEERS = ("ours", "rest_api", "rest_api parquet", "hand-tuned", "floor")
@@ -168,7 +168,7 @@ SCENARIOS = (
     ),
     Scenario(
         "clamp",
-        f"{{contacts:,}} contacts, pages of 1,000 asked for, pages of {CLAMP} given",
+        f"{{contacts:,}} contacts, pages of 1,000 requested, pages of {CLAMP} returned",
         5_000,
         (Entry("ours", behavior={"max_page_size": CLAMP}),),
         count_clamped,

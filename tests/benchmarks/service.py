@@ -12,22 +12,22 @@ SCRIPT = Path(__file__).with_name("serve_emulator.py")
 
 
 class Service:
-    """The emulator in a process of its own: `settings` tells how to reach it, `rows` what it holds."""
+    """The emulator in a process of its own: `settings` says how to reach it, `rows` what it holds."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
-        self.settings: dict[str, str] = self._hear()
-        self.rows: dict[str, int] = self._hear()
+        self.settings: dict[str, str] = self._receive()
+        self.rows: dict[str, int] = self._receive()
 
     def behave(self, **behavior: Any) -> dict[str, int]:
-        """Take on a behavior from now on; returns what was asked for until now, by listing and by status."""
+        """Change the behavior; return the number of requests until now, by listing and by status."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(behavior) + "\n")
         self._process.stdin.flush()
-        asked: dict[str, int] = self._hear()
-        return asked
+        traffic: dict[str, int] = self._receive()
+        return traffic
 
-    def _hear(self) -> Any:
+    def _receive(self) -> Any:
         assert self._process.stdout
         return json.loads(self._process.stdout.readline())
 

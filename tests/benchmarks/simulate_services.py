@@ -3,8 +3,8 @@
     python tests/benchmarks/simulate_services.py [--processes N] [--http] [--write]
 
 A walk over the contacts is simulated in virtual time with each page size, number of workers and rate of a grid, with
-the former defaults, and without settings. `--http` also reads four of the services over HTTP without settings, from the
-emulator in a process of its own. `--write` puts the tables between the markers of README.md beside this file.
+the previous defaults, and without settings. `--http` also reads four of the services over HTTP without settings, from
+the emulator in its own process. `--write` puts the tables between the markers of the README.md next to this file.
 """
 
 import argparse
@@ -24,21 +24,21 @@ from letters_source.extract.listing import read_until_whole
 from letters_source.service.pacing import ConcurrencyLimit, PageSize, RequestRate
 from report import show_blocks, table_of
 from service import serve
-from simulated_service import Weather
+from simulated_service import Drift
 from tasks import contacts_task
 from virtual_service import QUIET, Pace, Profile, Timed, fixed_pace, time_walk
 
 CEILING = Settings(base_url="", access_token="", refresh_token="").max_workers
 PAGE_SIZES, WORKERS = (10, 100, 1_000), (1, 2, 4, 8, 16)
-# what a load had without settings before it found them out
-FORMER = 100, 8
+# what a load without settings used before it chose them itself
+PREVIOUS = 100, 8
 # a heavy tail makes one walk a matter of chance
 WALKS_WITH_TAIL = 5
 
 PROFILES = (
     Profile(latency=0.005),
     Profile(latency=0.005, at_once=2),
-    Profile(latency=0.05, at_once=4, weather=Weather("mixed", "anywhere", 0.03)),
+    Profile(latency=0.05, at_once=4, drift=Drift("mixed", "anywhere", 0.03)),
     Profile(latency=0.05, at_once=16, max_page_size=1_000, tail=1),
     Profile(latency=0.1, at_once=64, max_page_size=1_000, tail=1),
     Profile(latency=0.2, at_once=8, max_page_size=100, rows=100_000),
@@ -54,19 +54,19 @@ OVER_HTTP = (2, 5, 6, 10)
 
 HEAD = (
     "| latency ms | tail | served at once | largest page | limit a second | rows | best fixed settings | s "
-    "| former defaults | no settings | requests refused |"
+    "| previous defaults | no settings | requests refused |"
 )
 HTTP_HEAD = "| latency ms | served at once | largest page | limit a second | rows | simulated s | over HTTP s | ratio |"
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A service, and the seconds of walks with the best fixed settings, the former defaults, and none."""
+    """A service, and the seconds of walks with the best fixed settings, the previous defaults, and none."""
 
     profile: Profile
     settings: tuple[int, int, float | None]
     best: float
-    former: float
+    previous: float
     own: float
     refused: float
 
@@ -74,7 +74,7 @@ class Compared:
         """The service's line of the table."""
         size, workers, rate = self.settings
         chosen = f"{size:,} rows, {workers} workers" + (f", {rate:g} a second" if rate else "")
-        shares = f"{self.former / self.best:.2f}", f"{self.own / self.best:.2f}", f"{self.refused:.1%}"
+        shares = f"{self.previous / self.best:.2f}", f"{self.own / self.best:.2f}", f"{self.refused:.1%}"
         return [*traits(self.profile), chosen, f"{self.best:.2f}", *shares]
 
 
@@ -92,7 +92,7 @@ def compare(profile: Profile) -> Compared:
     chosen = min(grid, key=lambda each: grid[each])
     own = [time_walk(profile, own_pace(), seed) for seed in seeds(profile)]
     refused = max(walk.refused / walk.requests for walk in own)
-    return Compared(profile, chosen, grid[chosen], seconds(profile, *FORMER), mean(w.seconds for w in own), refused)
+    return Compared(profile, chosen, grid[chosen], seconds(profile, *PREVIOUS), mean(w.seconds for w in own), refused)
 
 
 def settings_for(profile: Profile) -> Iterator[tuple[int, int, float | None]]:
@@ -140,7 +140,7 @@ def read_over_http(profile: Profile) -> float:
 
 def http_line(profile: Profile) -> list[str]:
     """A service's line of the table of walks over HTTP, where its rows stay as they are."""
-    still = replace(profile, weather=QUIET)
+    still = replace(profile, drift=QUIET)
     simulated: Timed = time_walk(still, own_pace())
     measured = read_over_http(still)
     latency, _, *others = traits(still)
@@ -150,18 +150,18 @@ def http_line(profile: Profile) -> list[str]:
 
 
 def main() -> None:
-    """Simulate, measure if asked, print the tables, and write them if asked."""
+    """Simulate, measure if requested, print the tables, and write them if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", type=int, default=2, help="processes to simulate in (default %(default)s)")
     parser.add_argument("--http", action="store_true", help="also read four services over HTTP")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md beside this file")
-    asked = parser.parse_args()
-    with ProcessPoolExecutor(asked.processes) as pool:
+    parser.add_argument("--write", action="store_true", help="put the tables into the README.md next to this file")
+    arguments = parser.parse_args()
+    with ProcessPoolExecutor(arguments.processes) as pool:
         compared = list(pool.map(compare, PROFILES))
     texts = {"services": table_of(HEAD, [one.line() for one in compared])}
-    if asked.http:
+    if arguments.http:
         texts["services_http"] = table_of(HTTP_HEAD, [http_line(PROFILES[place]) for place in OVER_HTTP])
-    show_blocks(texts, write=asked.write)
+    show_blocks(texts, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/simulate_walks.py [--walks N] [--processes N] [--write]
 
-A wrong continuous or exact verdict is told on stderr at once, with its scenario. `--write` puts the table between the
-markers of README.md beside this file. The same number of walks always gives the same table.
+A wrong continuous or exact verdict is printed on stderr at once, with its scenario. `--write` puts the table between
+the markers of the README.md next to this file. The same number of walks always gives the same table.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from letters_source.pagination.passes import pages_of
 from letters_source.pagination.verdicts import VerdictName
 from letters_source.pagination.wanted import Proof
 from report import write_block
-from simulated_service import Kind, Outcome, Place, Scenario, Weather, simulate
+from simulated_service import Drift, Kind, Outcome, Place, Scenario, simulate
 
 CHANGES = (0, 1, 3, 10)
 """Changes while as many responses come as there are pages."""
@@ -33,19 +33,19 @@ SHAPES = (
     *((1, 100), (2, 50), (4, 100), (8, 30), (11, 500), (16, 50), (24, 500), (32, 100), (48, 500)),
     *((100, 30), (100, 50), (100, 100), (100, 500), (160, 50), (240, 100), (350, 30), (500, 50), (1_000, 30)),
 )
-SHAPES_TOLD = "Listings have 1 to 1,000 pages of 30 to 500 rows; half of them have 100 pages or more."
+SHAPES_IN_WORDS = "Listings have 1 to 1,000 pages of 30 to 500 rows; half of them have 100 pages or more."
 LONG = 100
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 
 HEAD = (
-    "| proof asked | kind | place | changes | walks | stable | continuous | exact | refused "
+    "| requested proof | kind | place | changes | walks | stable | continuous | exact | refused "
     "| wrong stable | wrong continuous | wrong exact | requests / n | after a change |\n" + "|---" * 14 + "|"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A line of the table: what is asked of its walks, and how the listing changes.
+    """A line of the table: the proof requested of its walks, and how the listing changes.
 
     That is `changes` times while n responses come, or `rate` times before each.
     """
@@ -58,7 +58,7 @@ class Cell:
     rate: float = 0
 
     @property
-    def weather(self) -> str:
+    def frequency(self) -> str:
         """The changes, as the table shows them."""
         return f"{self.rate:g} per response" if self.changes is None else f"{self.changes} in n"
 
@@ -71,10 +71,10 @@ class Cell:
             # the last page is short, as most are
             rows = pages * page_size - page_size // 3
             window = WINDOWS[index % len(WINDOWS)]
-            # in every other round, the load before saw the listing change, if it does
+            # in every other round, the previous load saw a change, if the listing changes
             expects_change = rate > 0 and index // len(SHAPES) % 2 == 1
-            weather = Weather(self.kind, self.place, rate)
-            yield Scenario(weather, self.proof, seed, window, rows, page_size, expects_change)
+            drift = Drift(self.kind, self.place, rate)
+            yield Scenario(drift, self.proof, seed, window, rows, page_size, expects_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Tally:
         requests = [
             requests_a_page(one for one in self.walked if one.scenario.expects_change is past) for past in (False, True)
         ]
-        words = [cell.proof, cell.kind, cell.place, cell.weather, len(self.walked), *endings, *wrong, *requests]
+        words = [cell.proof, cell.kind, cell.place, cell.frequency, len(self.walked), *endings, *wrong, *requests]
         return "| " + " | ".join(map(str, words)) + " |"
 
 
@@ -117,7 +117,7 @@ def requests_a_page(walked: Iterable[Walked]) -> str:
 
 
 def count(walked: Iterable[Walked], ending: str, *, wrong: bool | None = None) -> int:
-    """How many walks ended so; only the wrong or the right ones if asked."""
+    """How many walks ended so; only the wrong or the right ones if requested."""
     return sum(one.outcome.ending == ending and wrong in (None, one.outcome.wrong) for one in walked)
 
 
@@ -148,7 +148,7 @@ def summary(tallies: list[Tally]) -> str:
     walked = [one for tally in tallies for one in tally.walked]
     wrong = {ending: count(walked, ending, wrong=True) for ending in VERDICTS}
     swapped, moved, mixed, missed = (
-        count((one for one in walked if one.scenario.weather.kind == kind), ending, wrong=True)
+        count((one for one in walked if one.scenario.drift.kind == kind), ending, wrong=True)
         for kind, ending in (("swap", "stable"), ("move", "stable"), ("mixture", "stable"), ("mixture", "continuous"))
     )
     return (
@@ -159,12 +159,12 @@ def summary(tallies: list[Tally]) -> str:
         f"moved, {mixed} in a mixture, and {wrong['stable'] - swapped - moved - mixed} elsewhere. "
         f"Refused of the listings of {LONG} pages or more with proof continuous, at 10 changes: "
         f"{refused_shares(tallies, changes=10)}; at a change in four responses: {refused_shares(tallies, rate=0.25)}. "
-        f"{SHAPES_TOLD}"
+        f"{SHAPES_IN_WORDS}"
     )
 
 
 def refused_shares(tallies: list[Tally], *, changes: int | None = None, rate: float = 0) -> str:
-    """The shares of long listings refused in one kind of weather, if they need not be exact, by kind of change."""
+    """The shares of long listings refused at one frequency of changes, without proof exact, by kind of change."""
     found = []
     for kind in get_args(Kind):
         cells = [tally for tally in tallies if (tally.cell.proof, tally.cell.kind) == ("continuous", kind)]
@@ -175,19 +175,19 @@ def refused_shares(tallies: list[Tally], *, changes: int | None = None, rate: fl
 
 
 def main() -> None:
-    """Simulate, print the table, and write it if asked."""
+    """Simulate, print the table, and write it if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--walks", type=int, default=50_000, help="walks in all (default %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="processes to simulate in (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into README.md beside this file")
-    asked = parser.parse_args()
+    parser.add_argument("--write", action="store_true", help="put the table into the README.md next to this file")
+    arguments = parser.parse_args()
     cells = plan_cells()
-    each = -(-asked.walks // len(cells))
-    with ProcessPoolExecutor(asked.processes) as pool:
+    each = -(-arguments.walks // len(cells))
+    with ProcessPoolExecutor(arguments.processes) as pool:
         tallies = list(pool.map(walk_cell, cells, [each] * len(cells)))
     text = "\n".join([summary(tallies), "", HEAD, *(tally.line() for tally in tallies)])
     print(text)
-    if asked.write:
+    if arguments.write:
         write_block("simulation", text)
 
 

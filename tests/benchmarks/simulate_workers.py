@@ -4,7 +4,7 @@
 
 Workers that read ranges of the contacts are simulated in virtual time: pages without keys where rows do not change,
 and rows where they do. `--check` also reads six cases over HTTP, each three times, in processes of their own, and
-`--only-check` does nothing else. `--write` puts the tables between the markers of README.md beside this file.
+`--only-check` does nothing else. `--write` puts the tables between the markers of the README.md next to this file.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from read_ranges import Measured, read_ranges
 
 from report import show_blocks, table_of
 from service import Service, serve
-from simulated_service import Kind, Place, Weather
+from simulated_service import Drift, Kind, Place
 from virtual_service import Profile
 from virtual_workers import Costs, Fleet, Run, count_pages, read_rows, rows_added
 
@@ -63,14 +63,14 @@ class Line:
     def cells(self) -> list[str]:
         """The line of the table."""
         last, limit = self.runs[-1], self.profile.rate_limit
-        hours = [told(run, unit) for run, unit in zip(self.runs, (1, 60, 3_600), strict=True)]
+        hours = [duration_of(run, unit) for run, unit in zip(self.runs, (1, 60, 3_600), strict=True)]
         service = f"{1000 * self.profile.latency:g}", f"{self.profile.at_once:,}", f"{limit:,g}" if limit else "none"
         memory = (WORKER_MB * 1e6 + WORKER_BYTES * ROWS[-1] / self.workers) / 1e9
         end = "" if last.fault else last.bottleneck, f"{last.requests:,}"
         return [*service, f"{self.workers:,}", *hours, *end, f"{memory:,.1f}"]
 
 
-def told(run: Run, unit: float) -> str:
+def duration_of(run: Run, unit: float) -> str:
     """How long a run took, or why it ended."""
     length = run.seconds / unit
     return run.fault or (f"{length:,.1f}" if length >= 1 else f"{length:.2f}")
@@ -92,7 +92,7 @@ def refusals(kind: Kind, place: Place) -> list[str]:
     still = count_pages(DRIFTING)
     cells = []
     for pages in SHIFTS:
-        profile = replace(DRIFTING.profile, weather=Weather(kind, place, 0))
+        profile = replace(DRIFTING.profile, drift=Drift(kind, place, 0))
         fleet = replace(DRIFTING, profile=profile, changes=pages * DRIFTING.page_size / still.seconds)
         runs = [read_rows(fleet, seed) for seed in range(WALKS)]
         cells.append(f"{sum(bool(run.fault) for run in runs)} of {WALKS}")
@@ -112,7 +112,7 @@ class Case:
         return not self.fleet.changes
 
     def simulate(self, costs: Costs) -> Run:
-        """Simulate it with costs of just now."""
+        """Simulate it with costs measured just before."""
         fleet = replace(self.fleet, costs=costs)
         return count_pages(fleet) if self.is_still else read_rows(fleet)
 
@@ -120,13 +120,13 @@ class Case:
         """Read it over HTTP; rows change as often as in the run simulated."""
         profile, fleet = self.fleet.profile, self.fleet
         rate = 0 if self.is_still else fleet.changes * run.seconds / run.requests
-        weather = profile.weather
+        drift = profile.drift
         service.behave(
             latency_ms=1000 * profile.latency,
             at_once=profile.at_once,
             rate_limit=profile.rate_limit,
             retry_after=profile.retry_after,
-            drift=[{"kind": weather.kind, "place": weather.place, "rate": rate}] if rate else [],
+            drift=[{"kind": drift.kind, "place": drift.place, "rate": rate}] if rate else [],
         )
         own = {"page_size": fleet.page_size, "max_workers": fleet.at_once, "requests_per_second": fleet.rate}
         return read_ranges({**service.settings, **own}, fleet.workers)
@@ -146,20 +146,20 @@ CASES = (
     Case(
         "20 changes a second",
         Fleet(
-            profile=replace(AT_ONCE, latency=0.2, weather=Weather("swap", "end", 0)),
+            profile=replace(AT_ONCE, latency=0.2, drift=Drift("swap", "end", 0)),
             page_size=200,
             workers=2,
             at_once=2,
             changes=20,
         ),
     ),
-    # a tenth of the rows takes half a second, much of it what each process does once
+    # a tenth of the rows takes half a second, much of it start-up costs of each process
     Case("one worker, CPU", Fleet(profile=replace(AT_ONCE, rows=10 * HELD), page_size=300)),
 )
 
 
 def calibrate(service: Service, held: int) -> Costs:
-    """What a page and a row take just now, without latency, with pages of two sizes."""
+    """What a page and a row cost at the moment, without latency, with pages of two sizes."""
     cases = [Case("", Fleet(profile=replace(AT_ONCE, rows=held), page_size=size)) for size in (1_000, 100)]
     large, small = (case.measure(service, case.simulate(Costs())) for case in cases)
     pages = [round(held / rows_added(case.fleet.page_size)) for case in cases]
@@ -194,22 +194,22 @@ def check_line(case: Case, runs: Sequence[tuple[float, float]]) -> list[str]:
 
 
 def main() -> None:
-    """Simulate, measure if asked, print the tables, and write them if asked."""
+    """Simulate, measure if requested, print the tables, and write them if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", type=int, default=2, help="processes to simulate in (default %(default)s)")
     parser.add_argument("--check", action="store_true", help="also read six cases over HTTP")
     parser.add_argument("--only-check", action="store_true", help="simulate nothing else")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md beside this file")
-    asked = parser.parse_args()
+    parser.add_argument("--write", action="store_true", help="put the tables into the README.md next to this file")
+    arguments = parser.parse_args()
     texts = {}
-    if asked.check or asked.only_check:
+    if arguments.check or arguments.only_check:
         texts["workers_http"] = table_of(CHECK_HEAD, check(3))
-    if not asked.only_check:
-        with ProcessPoolExecutor(asked.processes) as pool:
+    if not arguments.only_check:
+        with ProcessPoolExecutor(arguments.processes) as pool:
             lines = pool.map(line_of, product(SERVICES, WORKERS))
             texts["refusals"] = table_of(DRIFT_HEAD, list(pool.map(refusals, *zip(*DRIFT, strict=True))))
             texts["workers"] = table_of(HEAD, [line.cells() for line in lines])
-    show_blocks(texts, write=asked.write)
+    show_blocks(texts, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Do thirty loads in a row, in one process, lose a row, a reader or memory, whatever the service does meanwhile?
+"""Do thirty loads in a row, in one process, lose rows, break a reader or leak memory, while the service misbehaves?
 
     python tests/benchmarks/soak.py [--loads N] [--contacts N] [--write]
 
-The service's answers break on their way in every manner, rows come and go between loads and while they are read, and
-tokens change in the midst of each load. After each load the published file is compared with the emulator's own record,
-while a reader looks at it without pause. `--write` puts the table into README.md beside this file.
+The service's responses fail in every way, rows come and go between loads and while they are read, and the tokens
+change during each load. After each load the published file is compared with the emulator's own record,
+while a reader opens it without pause. `--write` puts the table into the README.md next to this file.
 """
 
 import argparse
@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 from fingerprints import State, state_of
 from hostile import standing
 from measure import child_environment
+from random_faults import SHARES, RandomFaults
 from records import Record
-from weather import SHARES, Weather
 
 from letters_source.pagination.verdicts import VerdictName
 from programmable_emulator import Behavior, Drift, Emulator
@@ -39,41 +39,41 @@ SEED = 5
 TEMPLATES = 200
 PAGE_SIZE = 200
 DRIFT = (Drift("insert", "end", 0.04), Drift("delete", "anywhere", 0.01))
-# tokens change at one of a load's first requests, of which there are some twenty-five
+# tokens change at one of a load's first requests, of about twenty-five
 EARLY = 15
-# rows that come, and as many that go, between two loads
+# rows that are added, and as many that are deleted, between two loads
 CHANGES = {"contacts": 50, "templates": 2}
 
 
 @dataclass
 class Service:
-    """The emulator, whose tokens change in the midst of each load; the secrets hold the new ones first."""
+    """The emulator, whose tokens change during each load; the secrets hold the new ones first."""
 
     emulator: Emulator
     secrets: Path
     record: Record = field(default_factory=Record)
-    dice: Random = field(default_factory=lambda: Random(SEED))
+    rng: Random = field(default_factory=lambda: Random(SEED))
     rotations: int = 0
     rotate_at: int = 0
 
     def begin_load(self) -> None:
-        """Rows come and go; a moment for new tokens is chosen."""
+        """Change rows, and choose the request at which tokens change."""
         for name, changes in CHANGES.items():
-            shelf = getattr(self.emulator, name)
+            listing = getattr(self.emulator, name)
             for _ in range(changes):
-                shelf.delete(self.dice.randrange(shelf.count))
-                shelf.grow()
-        self.rotate_at = len(self.emulator.hits) + self.dice.randint(2, EARLY)
+                listing.delete(self.rng.randrange(listing.count))
+                listing.grow()
+        self.rotate_at = len(self.emulator.hits) + self.rng.randint(2, EARLY)
         self.record.begin(self.emulator)
 
     def before_answer(self, emulator: Emulator, number: int) -> None:
-        """Note what is held, and change the tokens when it is time."""
+        """Record the rows, and change the tokens at the chosen request."""
         self.record.note(emulator)
         if number == self.rotate_at:
             self.rotate()
 
     def rotate(self) -> None:
-        """New tokens, in the secrets and at the service."""
+        """Change the tokens, in the secrets and of the service."""
         self.rotations += 1
         access, refresh = f"access-{self.rotations}", f"refresh-{self.rotations}"
         new = self.secrets.with_suffix(".new")
@@ -86,7 +86,7 @@ class Service:
 class Load:
     """A load that ended, and how the published file compares with the emulator's record of it."""
 
-    told: dict[str, Any]
+    report: dict[str, Any]
     state: State
     lost: int
     extra: int
@@ -94,7 +94,7 @@ class Load:
 
 
 class Child:
-    """A script of ours in a process of its own, which answers lines with lines of JSON."""
+    """A script in its own process, which answers each line with a line of JSON."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -119,21 +119,21 @@ def child(script: str, *arguments: Path, folder: Path, **settings: str) -> Itera
 
 
 def main() -> None:
-    """Load, print what was found, and write it if asked."""
+    """Load, print the figures, and write them if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--loads", type=int, default=30, help="loads that must end well (default %(default)s)")
+    parser.add_argument("--loads", type=int, default=30, help="loads that must succeed (default %(default)s)")
     parser.add_argument("--contacts", type=int, default=4_000, help="rows of each (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into README.md beside this file")
-    asked = parser.parse_args()
+    parser.add_argument("--write", action="store_true", help="put the table into the README.md next to this file")
+    arguments = parser.parse_args()
     with TemporaryDirectory(prefix="letters-benchmark-") as name:
-        text = soak(Path(name), asked.loads, asked.contacts)
+        text = soak(Path(name), arguments.loads, arguments.contacts)
     print(text)
-    if asked.write:
+    if arguments.write:
         write_block("soak", text)
 
 
 def soak(folder: Path, wanted: int, contacts: int) -> str:
-    """The tables of so many loads that ended well, and of what happened to them."""
+    """The table of figures of that many successful loads."""
     emulator = Emulator(contacts, TEMPLATES, behavior=Behavior(drift=DRIFT))
     (folder / ".dlt").mkdir()
     service = Service(emulator, folder / ".dlt/secrets.toml")
@@ -141,60 +141,60 @@ def soak(folder: Path, wanted: int, contacts: int) -> str:
     emulator.before_answer = service.before_answer
     file, published = folder / "letters.duckdb", folder / "readers.duckdb"
     with ExitStack() as stack:
-        weather = stack.enter_context(standing(Weather(stack.enter_context(emulator.serve()), [], stays=False)))
-        settings = {"base_url": weather.base_url, "page_size": str(PAGE_SIZE)}
+        faults = stack.enter_context(standing(RandomFaults(stack.enter_context(emulator.serve()), [], stays=False)))
+        settings = {"base_url": faults.base_url, "page_size": str(PAGE_SIZE)}
         loader = stack.enter_context(child("repeated_loads.py", file, published, folder=folder, **settings))
         loads = [load_once(loader, service, published)]
         reader = stack.enter_context(child("repeated_looks.py", published, folder=folder))
-        while sum("error" not in load.told for load in loads) < wanted:
+        while sum("error" not in load.report for load in loads) < wanted:
             loads.append(load_once(loader, service, published))
-        return section(loads, weather, service, reader.ask())
+        return section(loads, faults, service, reader.ask())
 
 
 def load_once(loader: Child, service: Service, published: Path) -> Load:
-    """Let rows come and go, load, and compare."""
+    """Change rows, load, and compare."""
     service.begin_load()
-    told = loader.ask()
+    report = loader.ask()
     service.record.note(service.emulator)
-    lost, extra, is_right = (0, 0, True) if "error" in told else service.record.compare(published)
-    print(told, lost, extra, is_right, file=sys.stderr, flush=True)
-    return Load(told, state_of(published), lost, extra, is_right)
+    lost, extra, is_right = (0, 0, True) if "error" in report else service.record.compare(published)
+    print(report, lost, extra, is_right, file=sys.stderr, flush=True)
+    return Load(report, state_of(published), lost, extra, is_right)
 
 
-def section(loads: list[Load], weather: Weather, service: Service, seen: dict[str, Any]) -> str:
-    """All figures."""
+def section(loads: list[Load], faults: RandomFaults, service: Service, seen: dict[str, Any]) -> str:
+    """The text of the section."""
     whole = {load.state for load in loads}
     states = {tuple(map(tuple, json.loads(text))): looks for text, looks in seen["states"].items()}
-    half = sum(looks for state, looks in states.items() if state not in whole)
-    well = [load for load in loads if "error" not in load.told]
-    errors = Counter(load.told["error"].partition(":")[0] for load in loads if "error" in load.told)
-    audits = [audit for load in well for audit in load.told["audits"]]
+    partial = sum(looks for state, looks in states.items() if state not in whole)
+    succeeded = [load for load in loads if "error" not in load.report]
+    errors = Counter(load.report["error"].partition(":")[0] for load in loads if "error" in load.report)
+    audits = [audit for load in succeeded for audit in load.report["audits"]]
     verdicts = Counter(audit["verdict"] for audit in audits)
-    peaks = [load.told["peak"] for load in well]
-    seconds = [load.told["seconds"] for load in well]
+    peaks = [load.report["peak"] for load in succeeded]
+    seconds = [load.report["seconds"] for load in succeeded]
     figures = {
-        "loads that ended well": len(well),
-        "loads that ended in an error, and were run again": len(loads) - len(well),
+        "successful loads": len(succeeded),
+        "loads that failed and were run again": len(loads) - len(succeeded),
         "listings stable, continuous, and exact": ", ".join(str(verdicts[name]) for name in get_args(VerdictName)),
         **{f"- {error}": times for error, times in errors.most_common()},
-        "requests, without those of loads that ended in an error": sum(audit["requests"] for audit in audits),
-        "answers spoiled on their way": sum(weather.met.values()),
-        **{f"- {kind}": met for kind, met in weather.met.most_common()},
-        "new tokens in the midst of a load": service.rotations - 1,
+        "requests, without those of failed loads": sum(audit["requests"] for audit in audits),
+        "injected faults": sum(faults.injected.values()),
+        **{f"- {kind}": times for kind, times in faults.injected.most_common()},
+        "new tokens during a load": service.rotations - 1,
         "rows lost": sum(load.lost for load in loads),
-        "rows too many": sum(load.extra for load in loads),
+        "extra rows": sum(load.extra for load in loads),
         "loads with a wrong value": sum(not load.is_right for load in loads),
-        "looks of the reader": sum(states.values()),
+        "reads by the reader": sum(states.values()),
         "loads that the reader saw": len(states),
-        "half states that it saw": half,
-        "errors that it met": sum(seen["errors"].values()),
+        "partial states that it saw": partial,
+        "errors that it got": sum(seen["errors"].values()),
         "seconds of a load": f"{min(seconds):.1f} to {max(seconds):.1f}",
         "peak MB of a load, in order": ", ".join(f"{peak:.0f}" for peak in peaks),
-        "the last peak, of the fifth": f"{peaks[-1] / peaks[4]:.3f}" if len(peaks) > 4 else "",
+        "last peak / fifth peak": f"{peaks[-1] / peaks[4]:.3f}" if len(peaks) > 4 else "",
     }
     intro = (
         f"{service.emulator.contacts.count:,} contacts and {service.emulator.templates.count} templates, pages of "
-        f"{PAGE_SIZE}; {sum(SHARES):.0%} of the answers spoiled."
+        f"{PAGE_SIZE}; {sum(SHARES):.0%} of the responses had an injected fault."
     )
     table = table_of("| figure | |", [[name, str(value)] for name, value in figures.items()])
     return f"{describe_machine()}\n\n{intro}\n\n{table}"

@@ -3,7 +3,7 @@
     python tests/benchmarks/walk_over_http.py [--walks N] [--processes N] [--write]
 
 Each accepted walk is compared with the emulator's own record of its rows: at the moment that it is proven for, or,
-if it is continuous, throughout the walk. `--write` puts the table between the markers of README.md beside this file.
+if it is continuous, throughout the walk. `--write` puts the table between the markers of the README.md in this folder.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from drifting_walks import Case, Kind, Place, Walked, walk_over_http
 from report import write_block
 
 RATES = (0.01, 0.05, 0.1)
-# rows swapped anywhere under an unchanged count are what `stable` cannot see, so exact is asked for
+# rows swapped anywhere under an unchanged count are what `stable` cannot see, so exact is requested
 WEATHERS: tuple[tuple[Kind, Place, Any], ...] = (
     ("insert", "end", "continuous"),
     ("insert", "front", "continuous"),
@@ -30,9 +30,8 @@ WEATHERS: tuple[tuple[Kind, Place, Any], ...] = (
     ("swap", "anywhere", "exact"),
 )
 HEAD = (
-    "| kind | place | proof asked | rate | walks | stable | continuous | exact | refused | wrong | mean requests |\n"
-    + "|---" * 11
-    + "|"
+    "| kind | place | requested proof | rate | walks | stable | continuous | exact | refused | wrong "
+    "| mean requests |\n" + "|---" * 11 + "|"
 )
 ROWS, PAGE_SIZE = 1_600, 50
 
@@ -67,20 +66,20 @@ def summary(walked: list[Walked]) -> str:
 
 
 def main() -> None:
-    """Walk, print the table, and write it if asked."""
+    """Walk, print the table, and write it if requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--walks", type=int, default=360, help="walks in all (default %(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="processes to walk in (default %(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into README.md beside this file")
-    asked = parser.parse_args()
+    parser.add_argument("--write", action="store_true", help="put the table into the README.md next to this file")
+    arguments = parser.parse_args()
     cases = plan_cases()
-    each = -(-asked.walks // len(cases))
-    with ProcessPoolExecutor(asked.processes) as pool:
+    each = -(-arguments.walks // len(cases))
+    with ProcessPoolExecutor(arguments.processes) as pool:
         walked = list(pool.map(walk_case, cases, [each] * len(cases)))
     lines = [line(case, walks) for case, walks in zip(cases, walked, strict=True)]
     text = "\n".join([summary([one for walks in walked for one in walks]), "", HEAD, *lines])
     print(text)
-    if asked.write:
+    if arguments.write:
         write_block("http walks", text)
 
 

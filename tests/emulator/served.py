@@ -11,7 +11,7 @@ from programmable_emulator import Emulator
 
 @dataclass(frozen=True)
 class Client:
-    """Asks a served emulator over one keep-alive connection, with its tokens unless told otherwise."""
+    """Sends requests to a served emulator over one keep-alive connection, by default with its tokens."""
 
     emulator: Emulator
     base_url: str
@@ -23,7 +23,7 @@ class Client:
         return self.session.get(f"{self.base_url}/{path}", params=params, headers=sent, timeout=10)
 
     def tokens(self) -> dict[str, str]:
-        """The two headers that the emulator wants at this moment."""
+        """The two headers that the emulator requires at the moment."""
         return {
             "Authorization": f"Bearer {self.emulator.access_token}",
             "refreshtoken": self.emulator.refresh_token,

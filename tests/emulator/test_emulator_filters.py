@@ -24,15 +24,15 @@ def templates(serve: Serve) -> Client:
     return serve(Emulator(contacts=0, templates=200))
 
 
-def expected(shelf: ChangingListing, chosen: Callable[[Row], object]) -> list[str]:
+def expected(listing: ChangingListing, chosen: Callable[[Row], object]) -> list[str]:
     """The ids of the rows that a plain comparison chooses; some, but not all."""
-    found = [row.id for row in shelf.rows() if chosen(row)]
-    assert 0 < len(found) < shelf.count
+    found = [row.id for row in listing.rows() if chosen(row)]
+    assert 0 < len(found) < listing.count
     return found
 
 
 def found(client: Client, listing: str, params: Query) -> list[str]:
-    """The ids that the service gives, the count agreeing with them."""
+    """The ids that the service returns, whose number must be its count."""
     query = params if isinstance(params, str) else urlencode(params, doseq=True)
     data = client.data(listing, f"{query}&pageSize=1000")
     assert data["count"] == len(data["rows"])
@@ -158,7 +158,7 @@ def test_filters_add_up(contacts: Client) -> None:
 
 
 def test_filtered_pages_follow_changes_of_the_rows(serve: Serve) -> None:
-    """A filtered view is made anew when a row comes or goes."""
+    """A filtered view is rebuilt when a row is added or removed."""
     emulator = Emulator(contacts=0)
     client = serve(emulator)
     for row in ("a", "b", "c"):

@@ -93,7 +93,7 @@ def test_a_row_of_any_shape_is_served_as_it_was_given(serve: Serve) -> None:
 def test_a_row_that_is_not_there_cannot_be_deleted() -> None:
     """Deleting an unknown id or position says so."""
     emulator = Emulator(contacts=1)
-    with pytest.raises(LookupError, match=r"^nobody$"):
-        emulator.contacts.delete("nobody")
+    with pytest.raises(LookupError, match=r"^unknown$"):
+        emulator.contacts.delete("unknown")
     with pytest.raises(LookupError, match="out of range"):
         emulator.contacts.delete(1)

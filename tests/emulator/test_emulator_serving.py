@@ -53,7 +53,7 @@ def test_no_thread_outlives_the_block() -> None:
 
 
 def test_an_emulator_can_be_served_again() -> None:
-    """Rows and log go on where they were, and the port may be the same."""
+    """Rows and log continue from where they were, and the port may be the same."""
     emulator = Emulator(1, 1)
     with emulator.serve() as first:
         requests.get(f"{first}/templates", timeout=10)
@@ -81,7 +81,7 @@ def test_a_taken_port_is_an_error() -> None:
         pass
 
 
-def test_stopping_cuts_off_an_answer_under_way() -> None:
+def test_stopping_cancels_a_response_in_progress() -> None:
     """A request that waits for a minute does not hold up the end of the block."""
     emulator = Emulator(behavior=Behavior(latency_ms=60_000))
     arrived = threading.Event()
@@ -94,7 +94,7 @@ def test_stopping_cuts_off_an_answer_under_way() -> None:
 
 
 def test_stopping_cuts_off_a_client_that_does_not_read() -> None:
-    """A large answer that nobody takes does not hold up the end of the block."""
+    """A large response that no client reads does not hold up the end of the block."""
     emulator = Emulator()
     emulator.canned.always(When(), Reply(body=b"x" * 20_000_000))
     with socket.socket() as idler:
@@ -121,7 +121,7 @@ def one_page(client: Client, page: int) -> list[str]:
 
 
 def test_an_application_that_does_not_load_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    """When uvicorn cannot start, the caller is told instead of left waiting."""
+    """If uvicorn cannot start, the caller gets an error instead of waiting."""
     nowhere: Any = "letters_source.nowhere:app"
     with pytest.raises(RuntimeError, match="could not start"), serve_in_background(nowhere, 0):
         pass
@@ -129,7 +129,7 @@ def test_an_application_that_does_not_load_is_an_error(caplog: pytest.LogCapture
 
 
 def test_ctrl_c_ends_the_foreground(capfd: pytest.CaptureFixture[str]) -> None:
-    """run_forever announces its address, answers, and returns at SIGINT without a word."""
+    """run_forever announces its address, answers, and returns at SIGINT without output."""
     emulator = Emulator(1, 1)
     announced = []
     with ThreadPoolExecutor(1) as pool:
@@ -163,7 +163,7 @@ def test_ctrl_c_before_the_start_ends_the_foreground() -> None:
     assert len(announced) == 1
 
 
-def test_a_client_that_has_only_just_connected_is_let_go() -> None:
+def test_a_client_that_has_only_just_connected_is_disconnected() -> None:
     """Stopping while connections are being accepted leaves none of them open."""
     for _ in range(20):
         with socket.socket() as caller:

@@ -1,4 +1,4 @@
-"""The emulator misbehaves as a test tells it to."""
+"""The emulator misbehaves as a test configures it."""
 
 import pytest
 from served import Serve
@@ -8,7 +8,7 @@ from programmable_emulator.rate_limits import FixedWindows, TokenBucket, Unlimit
 
 
 class Clock:
-    """A clock that a test turns by hand."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 100.25
@@ -33,7 +33,7 @@ def test_latency_changes_no_answer(serve: Serve) -> None:
 
 
 def test_a_page_size_above_the_largest_is_clamped(serve: Serve) -> None:
-    """Pages are those of the largest size, and smaller ones stay as asked."""
+    """Pages are those of the largest size, and smaller ones stay as requested."""
     client = serve(Emulator(behavior=Behavior(max_page_size=3)))
     assert client.ids("contacts", {"page": 1, "pageSize": 100}) == ["4", "5", "6"]
     assert client.ids("templates", {"page": 1, "pageSize": 2}) == ["3", "4"]
@@ -121,7 +121,7 @@ def test_a_fault_is_a_500_with_a_message(serve: Serve) -> None:
     ],
 )
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_rows_drift_at_the_place_told(serve: Serve, listing: str, drift: Drift, ids: list[str]) -> None:
+def test_rows_drift_at_the_given_place(serve: Serve, listing: str, drift: Drift, ids: list[str]) -> None:
     """Each answer changes the rows of its listing at the place of the drift; the other listing stays."""
     client = serve(Emulator(contacts=5, templates=5, behavior=Behavior(drift=(drift,))))
     client.get(listing)
@@ -131,7 +131,7 @@ def test_rows_drift_at_the_place_told(serve: Serve, listing: str, drift: Drift, 
 
 
 def test_a_swap_keeps_the_count(serve: Serve) -> None:
-    """Each swap takes one row away and puts a new one at the place told."""
+    """Each swap takes one row away and puts a new one at the given place."""
     client = serve(Emulator(contacts=20, behavior=Behavior(drift=(Drift("swap", "end"),))))
     assert [client.data("contacts")["count"] for _ in range(4)] == [20, 20, 20, 20]
     assert client.emulator.contacts.ids()[-1] == "24"
@@ -170,6 +170,6 @@ def test_extra_fields_end_every_row(serve: Serve) -> None:
     extra = {"countryCode": "US", "customFields": {"Age": 20}}
     emulator = Emulator(contacts=3, templates=3, behavior=Behavior(extra_fields=extra))
     client = serve(emulator)
-    for listing, shelf in (("contacts", emulator.contacts), ("templates", emulator.templates)):
-        rows = client.data(listing)["rows"]
-        assert [list(row.items()) for row in rows] == [list({**row.document, **extra}.items()) for row in shelf.rows()]
+    for name, listing in (("contacts", emulator.contacts), ("templates", emulator.templates)):
+        expected = [list({**row.document, **extra}.items()) for row in listing.rows()]
+        assert [list(row.items()) for row in client.data(name)["rows"]] == expected

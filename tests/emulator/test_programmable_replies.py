@@ -55,7 +55,7 @@ def test_a_page_that_is_no_number_fits_no_page(serve: Serve) -> None:
     assert client.get("contacts", "page=zero").status_code == 400
 
 
-def test_replies_are_json_unless_told(serve: Serve) -> None:
+def test_replies_are_json_by_default(serve: Serve) -> None:
     """The content type of a canned reply is JSON, unless the reply sets another."""
     client = serve(Emulator())
     page = Reply(200, b"<html>", {"Content-Type": "text/html"})

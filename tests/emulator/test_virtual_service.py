@@ -40,8 +40,8 @@ def test_a_limit_of_requests_is_kept() -> None:
     assert walk.requests == 102 + walk.refused
 
 
-def test_responses_to_an_abandoned_read_are_nothing_to_the_next() -> None:
-    """A walk gives a read up when it has seen enough; its requests are answered all the same."""
+def test_responses_to_an_abandoned_read_are_ignored_by_the_next() -> None:
+    """A walk abandons a read when it has seen enough; its requests are answered all the same."""
     listing = SimulatedService(Scenario(QUIET, "continuous", 1, 1, 1_000, 100), random.Random(1))
     listing.fill(1_000)
     service = VirtualService(Profile(latency=1, rows=1_000), random.Random(1), listing.answer)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulated_service import Weather
+from simulated_service import Drift
 from virtual_service import Profile
 from virtual_workers import Costs, Fleet, count_pages, read_rows
 
@@ -41,9 +41,9 @@ def test_pages_without_keys_take_as_long_as_rows() -> None:
     assert rows.fault is None
 
 
-def test_few_changes_are_mended_and_many_refused() -> None:
+def test_few_changes_are_repaired_and_many_refused() -> None:
     """Ranges with few shifted rows are linked by further requests, and those with many are refused."""
-    profile = Profile(latency=0.1, rows=3_000, weather=Weather("swap", "end", 0))
+    profile = Profile(latency=0.1, rows=3_000, drift=Drift("swap", "end", 0))
     still, few, many = (
         read_rows(Fleet(profile=profile, workers=2, page_size=50, at_once=1, changes=changes))
         for changes in (0, 5, 1_000)

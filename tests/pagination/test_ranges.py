@@ -1,4 +1,4 @@
-"""Ranges are planned to overlap, linked and mended, and judged by their evidence."""
+"""Ranges are planned to overlap, linked and repaired, and judged by their evidence."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from letters_source.pagination.evidence import Evidence, Listed, Range, find_fau
 from letters_source.pagination.ranges import mend, plan_ranges
 from letters_source.pagination.readings import NUL, Reading, Window, count_displaced
 from letters_source.pagination.windows import NotContinuous
-from simulated_service import ConcurrentReader, Scenario, SimulatedService, Weather
+from simulated_service import ConcurrentReader, Drift, Scenario, SimulatedService
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_plan_has_ranges_of_whole_pages_that_overlap(
 
 def test_plans_and_evidence_are_json() -> None:
     """Plans and evidence are the same after they were encoded as JSON and decoded."""
-    scenario = Scenario(Weather("insert", "front", 0.2), "continuous", 1, rows=1_997, page_size=50)
+    scenario = Scenario(Drift("insert", "front", 0.2), "continuous", 1, rows=1_997, page_size=50)
     rng = random.Random(scenario.seed)
     service = SimulatedService(scenario, rng)
     service.fill(scenario.rows)
@@ -114,7 +114,7 @@ def test_a_row_that_is_in_ranges_far_apart_has_moved() -> None:
     assert find_fault([one("abcd"), one("abcd"), one("def", 1, 3)], Listed(6, 1)) == MOVED
 
 
-def test_ranges_without_shared_rows_are_mended() -> None:
+def test_ranges_without_shared_rows_are_repaired() -> None:
     """Ranges that share no rows are linked by reading the rows between them, and as far as rows may have moved."""
     asked: list[Range] = []
 

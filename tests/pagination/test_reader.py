@@ -43,11 +43,11 @@ def reader(
     fetch_page: Callable[[int], Page], workers: int, seen: Seen | None = None, treat: Treat = leave
 ) -> Iterator[PageReader]:
     """A reader with a spool and workers of its own."""
-    told: Seen = [] if seen is None else seen
+    figures: Seen = [] if seen is None else seen
 
     def watch(listing: str, walk: int, rows: int, count: int) -> None:
         assert listing == "contacts"
-        told.append((walk, rows, count))
+        figures.append((walk, rows, count))
 
     with Spool(row_schema("contacts")) as spool, ThreadPoolExecutor(workers) as pool:
         yield PageReader(
@@ -67,7 +67,7 @@ def spool_of(read: PageReader) -> Spool:
     return read.spool
 
 
-def test_readings_notes_and_spool_keep_step() -> None:
+def test_readings_notes_and_spool_stay_aligned() -> None:
     """The n-th reading, note and batch belong to the same response, whichever page came first."""
     late = Event()
 
@@ -102,7 +102,7 @@ def test_a_page_is_made_ready_for_the_spool_by_its_worker() -> None:
     assert read.notes == []
 
 
-def test_what_must_not_be_written_never_reaches_the_spool() -> None:
+def test_rows_are_treated_before_they_reach_the_spool() -> None:
     """Rows in the spool are treated; keys, counts and notes are of the page as it came."""
 
     def without_ids(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -137,7 +137,7 @@ def test_a_reader_without_a_spool_keeps_no_rows() -> None:
     assert read.notes == [Notes(Counter(["x"]))]
 
 
-def test_a_reading_tells_what_the_page_proves() -> None:
+def test_a_reading_has_what_the_page_proves() -> None:
     """A reading has the page, walk, count, keys, rejected rows, and the ticks of request and answer."""
     seen: Seen = []
     with reader(fetch, 1, seen) as read:
@@ -151,7 +151,7 @@ def test_a_reading_tells_what_the_page_proves() -> None:
 
 
 def test_no_pages_are_no_readings() -> None:
-    """A reader that is asked for no pages returns no readings."""
+    """A reader without pages to read returns no readings."""
     with reader(fetch, 3) as read:
         assert list(read.read(pages(), 1)) == []
 
@@ -212,7 +212,7 @@ def test_a_failing_page_ends_the_reading() -> None:
     assert len(read.notes) == 2
 
 
-def test_rows_are_told_apart_by_id_or_by_their_whole_text() -> None:
+def test_rows_are_distinguished_by_id_or_by_their_whole_text() -> None:
     """The key of a row without a usable id is NUL and its text, which cannot be an id."""
     rows = decode_page(page_of({"id": "1"}, {"id": None}, None, {"id": 2}), "contacts", 0).rows
     assert row_keys(rows).to_pylist() == ["1", '\x00{"id": null}', "\x00null", "2"]

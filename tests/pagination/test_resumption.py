@@ -12,11 +12,11 @@ from letters_source.pagination.resumption import EARLIER, ReadAgain, continue_pa
 from letters_source.pagination.walk import walk_listing
 from simulated_service import (
     ConcurrentReader,
+    Drift,
     Kind,
     Place,
     Scenario,
     SimulatedService,
-    Weather,
     accepted_rows,
 )
 
@@ -38,7 +38,7 @@ class Load:
 
     def __post_init__(self) -> None:
         self.rng = Random(self.scenario.seed)
-        self.service = SimulatedService(replace(self.scenario, weather=Weather("insert", "end", 0)), self.rng)
+        self.service = SimulatedService(replace(self.scenario, drift=Drift("insert", "end", 0)), self.rng)
         self.service.fill(self.scenario.rows)
 
     def kill(self, requests: int) -> None:
@@ -77,7 +77,7 @@ class Load:
 
 def load(kind: Kind = "insert", place: Place = "end", rate: float = 0, seed: int = 1, pages: int = PAGES) -> Load:
     """A load of so many pages, with four requests in flight."""
-    return Load(Scenario(Weather(kind, place, rate), "continuous", seed, 4, pages * PAGE_SIZE - 9, PAGE_SIZE))
+    return Load(Scenario(Drift(kind, place, rate), "continuous", seed, 4, pages * PAGE_SIZE - 9, PAGE_SIZE))
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_listing_whose_count_changed_is_read_again(kind: Kind, place: Place) -
     """Saved windows are not used if the count has changed, wherever a row came or left."""
     killed = load(kind, place, pages=20)
     killed.kill(15)
-    killed.service.change(killed.scenario.weather)
+    killed.service.change(killed.scenario.drift)
     with pytest.raises(ReadAgain, match="the listing changed since"):
         killed.resume()
 
@@ -131,7 +131,7 @@ def test_a_listing_that_is_short_by_now_is_read_again() -> None:
 
 
 def test_a_listing_whose_pages_became_too_small_to_overlap_is_read_again() -> None:
-    """Saved windows are not used if the service, asked for its usual pages, returns too few rows for an overlap."""
+    """Saved windows are not used if the service, for a page of the usual size, returns too few rows for an overlap."""
     killed = load(pages=20)
     killed.kill(15)
     killed.scenario = replace(killed.scenario, page_size=20)
@@ -172,7 +172,7 @@ def test_a_listing_that_changes_after_the_sample_is_read_again() -> None:
     def read(windows: Iterable[Window], number: int) -> Iterator[Reading]:
         yield from reader.read(windows, number)
         if number == EARLIER:
-            killed.service.change(killed.scenario.weather)
+            killed.service.change(killed.scenario.drift)
 
     with pytest.raises(ReadAgain, match=r"^the listing changed while the rest was read$"):
         continue_pass(read, "contacts", killed)
@@ -186,7 +186,7 @@ def test_no_row_that_stayed_is_missed_across_a_gap(kind: Kind) -> None:
         killed = load(kind, "anywhere", 0.1, seed, pages=12)
         killed.kill(10)
         for _ in range(seed % 4):
-            killed.service.change(killed.scenario.weather)
+            killed.service.change(killed.scenario.drift)
         try:
             rows = killed.resume()
         except ReadAgain:

@@ -21,19 +21,19 @@ from letters_source.pagination.wanted import Proof, Wanted
 from letters_source.pagination.windows import NotContinuous
 from simulated_service import (
     ConcurrentReader,
+    Drift,
     Kind,
     Outcome,
     Place,
     Scenario,
     SimulatedService,
-    Weather,
     accepted_rows,
     simulate,
 )
 
 pytestmark = pytest.mark.slow
 
-STILL = Weather("insert", "end", 0)
+STILL = Drift("insert", "end", 0)
 ORDERED: list[tuple[Kind, Place]] = [
     ("delete", "anywhere"),
     *((kind, place) for kind in ("insert", "mixed", "swap") for place in get_args(Place)),
@@ -43,7 +43,7 @@ ORDERED: list[tuple[Kind, Place]] = [
 def scenarios(kind: Kind, place: Place, proof: Proof) -> list[Scenario]:
     """Two dozen simulated walks over 32 pages, changed before every twentieth or every tenth answer."""
     return [
-        Scenario(Weather(kind, place, rate), proof, seed, window)
+        Scenario(Drift(kind, place, rate), proof, seed, window)
         for seed in range(4)
         for rate in (0.05, 0.1)
         for window in (1, 4, 8)
@@ -79,7 +79,7 @@ def test_the_simulation_finds_wrong_acceptances() -> None:
 
 def test_a_simulation_ends_the_same_way_each_time() -> None:
     """A scenario determines its walk completely."""
-    scenario = Scenario(Weather("swap", "end", 0.1), "continuous", seed=7)
+    scenario = Scenario(Drift("swap", "end", 0.1), "continuous", seed=7)
     assert simulate(scenario) == simulate(scenario)
 
 
@@ -107,7 +107,7 @@ def test_an_unstable_order_is_refused(proof: Proof, seed: int) -> None:
 def outcomes(kind: Kind, place: Place, rates: Iterable[float]) -> list[Outcome]:
     """Walks over 40 pages of 50 rows, with 1 to 8 requests in flight."""
     return [
-        simulate(Scenario(Weather(kind, place, rate), "continuous", seed, window, 40 * 50 - 3, 50))
+        simulate(Scenario(Drift(kind, place, rate), "continuous", seed, window, 40 * 50 - 3, 50))
         for rate in rates
         for window in (1, 4, 8)
         for seed in range(3)
@@ -135,10 +135,10 @@ def test_a_listing_that_changes_ten_times_is_not_refused(kind: Kind, place: Plac
 def test_pages_of_a_listing_that_is_expected_to_change_overlap_from_the_start(
     kind: Kind, place: Place, changes: int
 ) -> None:
-    """A change makes no load begin again then: pages of 100 rows take at most three requests more for ten pages."""
-    weather = Weather(kind, place, changes / 100)
+    """A change makes no load start over then: pages of 100 rows take at most three requests more for ten pages."""
+    drift = Drift(kind, place, changes / 100)
     ended = [
-        simulate(Scenario(weather, "continuous", seed, window, 10_000, 100, expects_change=True))
+        simulate(Scenario(drift, "continuous", seed, window, 10_000, 100, expects_change=True))
         for seed, window in enumerate((1, 4, 16))
     ]
     assert [one for one in ended if one.wrong or one.ending == "refused"] == []
@@ -148,14 +148,14 @@ def test_pages_of_a_listing_that_is_expected_to_change_overlap_from_the_start(
 @pytest.mark.parametrize(("seed", "rows"), [(83000177, 10_490), (910037, 8_990)])
 def test_a_row_that_moved_to_the_front_does_not_stand_for_those_that_followed_it(seed: int, rows: int) -> None:
     """In these walks, the front shares one row with the pages that were read first: it moved, as many others did."""
-    weather = Weather("mixture", "front", 1)
-    ended = simulate(Scenario(weather, "continuous", seed, 4, rows, 30, expects_change=True))
+    drift = Drift("mixture", "front", 1)
+    ended = simulate(Scenario(drift, "continuous", seed, 4, rows, 30, expects_change=True))
     assert not ended.wrong
 
 
 def test_pages_of_a_listing_that_is_not_expected_to_change_do_not_overlap() -> None:
     """Without a change, they take two requests more than there are pages."""
-    ended = simulate(Scenario(Weather("insert", "end", 0), "continuous", 1, 4, 10_000, 100))
+    ended = simulate(Scenario(Drift("insert", "end", 0), "continuous", 1, 4, 10_000, 100))
     assert ended.ending == "stable"
     assert ended.requests == 102
 
@@ -173,33 +173,33 @@ def test_changes_that_no_count_shows_take_another_reading(kind: Kind, place: Pla
 @pytest.mark.parametrize("page_size", [50, 500])
 def test_a_listing_whose_rows_only_move_is_loaded_whole(place: Place, page_size: int) -> None:
     """Each row once, though no windows showed all of them."""
-    service, verdict = walk(SimulatedService, Weather("move", place, 0.5), 4, page_size, 20)
+    service, verdict = walk(SimulatedService, Drift("move", place, 0.5), 4, page_size, 20)
     assert verdict.name == "continuous"
     assert sorted(accepted_rows(verdict)) == sorted(service.rows)
 
 
-class Touched(SimulatedService):
+class SortedByChange(SimulatedService):
     """A listing sorted by its last change: rows move to its front, and others leave or are added at its end."""
 
-    def change(self, weather: Weather) -> None:
-        """Move a row to the front, or change the listing as the weather says."""
+    def change(self, drift: Drift) -> None:
+        """Move a row to the front, or change the listing as the drift says."""
         moving = self.rng.random() < 0.4
-        super().change(Weather("move", "front", 1) if moving else weather)
+        super().change(Drift("move", "front", 1) if moving else drift)
 
 
 @pytest.mark.parametrize("kind", ["delete", "insert"])
 def test_rows_that_move_to_the_front_are_not_missed_while_others_come_or_go(kind: Kind) -> None:
     """The first window is read again at the end, and contains them."""
     for seed in range(20):
-        scenario, rng = Scenario(Weather(kind, "end", 0.1), "continuous", seed, 4, 1_997, 50), random.Random(seed)
-        service = Touched(scenario, rng)
+        scenario, rng = Scenario(Drift(kind, "end", 0.1), "continuous", seed, 4, 1_997, 50), random.Random(seed)
+        service = SortedByChange(scenario, rng)
         service.fill(scenario.rows)
         with suppress(IncompleteListing):
             verdict = walk_listing(ConcurrentReader(service, 4, rng).read, "contacts")
             assert service.stayed <= set(accepted_rows(verdict))
 
 
-class Rounding(SimulatedService):
+class FixedPageSize(SimulatedService):
     """A service whose pages always have the same size."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
@@ -207,17 +207,17 @@ class Rounding(SimulatedService):
         return super().answer(Window(window.page))
 
 
-class Racing(SimulatedService):
+class GrowingInFront(SimulatedService):
     """A service with a page of new rows in front at each answer."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
         """Add a page of rows in front, then answer."""
         for _ in range(self.scenario.page_size):
-            self.change(Weather("insert", "front", 1))
+            self.change(Drift("insert", "front", 1))
         return super().answer(window)
 
 
-class Boasting(SimulatedService):
+class Overcounting(SimulatedService):
     """A service that counts more and more rows, and lists none of them."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
@@ -226,7 +226,7 @@ class Boasting(SimulatedService):
         return listed + 500 + self.requests, rows
 
 
-class Forgetful(SimulatedService):
+class CountingOnPage0(SimulatedService):
     """A service that counts the rows of page 0 alone."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
@@ -235,7 +235,7 @@ class Forgetful(SimulatedService):
         return 0 if window.page else listed, rows
 
 
-class Modest(SimulatedService):
+class Undercounting(SimulatedService):
     """A service that counts a row less than it lists."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
@@ -244,7 +244,7 @@ class Modest(SimulatedService):
         return listed - 1, rows
 
 
-class Picky(SimulatedService):
+class RejectingPageSizes(SimulatedService):
     """A service that rejects page sizes it does not know."""
 
     def answer(self, window: Window) -> tuple[int, list[str]]:
@@ -255,51 +255,51 @@ class Picky(SimulatedService):
 
 
 def walk(
-    kind: type[SimulatedService], weather: Weather = STILL, max_walks: int = 2, page_size: int = 50, pages: int = 10
+    kind: type[SimulatedService], drift: Drift = STILL, max_walks: int = 2, page_size: int = 50, pages: int = 10
 ) -> tuple[SimulatedService, Verdict]:
     """The verdict on ten pages of such a service."""
-    scenario, rng = Scenario(weather, "continuous", 1, 4, pages * page_size, page_size), random.Random(1)
+    scenario, rng = Scenario(drift, "continuous", 1, 4, pages * page_size, page_size), random.Random(1)
     service = kind(scenario, rng)
     service.fill(scenario.rows)
     return service, walk_listing(ConcurrentReader(service, 4, rng).read, "contacts", Wanted(max_walks=max_walks))
 
 
 @pytest.mark.parametrize(
-    ("kind", "weather", "reason"),
+    ("kind", "drift", "reason"),
     [
         (
-            Rounding,
-            Weather("insert", "end", 0.3),
+            FixedPageSize,
+            Drift("insert", "end", 0.3),
             r": page \d+ \(page size \d+\) returned 50 rows, and its count implies \d+: ",
         ),
-        (Racing, STILL, "its rows shifted faster than overlapping pages could follow"),
-        (Forgetful, STILL, "its rows|it lists|returned"),
-        (Boasting, STILL, r": page \d+ \(page size \d+\) returned 20 rows, and its count implies \d+: "),
+        (GrowingInFront, STILL, "its rows shifted faster than overlapping pages could follow"),
+        (CountingOnPage0, STILL, "its rows|it lists|returned"),
+        (Overcounting, STILL, r": page \d+ \(page size \d+\) returned 20 rows, and its count implies \d+: "),
     ],
 )
-def test_what_windows_cannot_prove_is_refused(kind: type[SimulatedService], weather: Weather, reason: str) -> None:
+def test_what_windows_cannot_prove_is_refused(kind: type[SimulatedService], drift: Drift, reason: str) -> None:
     """A listing that windows cannot prove is refused with the reason."""
     with pytest.raises(IncompleteListing, match=reason):
-        walk(kind, weather)
+        walk(kind, drift)
 
 
 def test_a_count_that_is_too_low_is_refused_with_large_pages() -> None:
     """Windows show all rows, but nothing came or went that could explain one more than is counted."""
     with pytest.raises(WrongCount, match="it counts 7499 rows and lists 7500"):
-        walk(Modest, max_walks=4, page_size=500, pages=15)
+        walk(Undercounting, max_walks=4, page_size=500, pages=15)
 
 
-@pytest.mark.parametrize("kind", [Rounding, Picky])
-def test_fixed_page_sizes_are_read_as_ever(kind: type[SimulatedService]) -> None:
+@pytest.mark.parametrize("kind", [FixedPageSize, RejectingPageSizes])
+def test_fixed_page_sizes_are_read_in_whole_passes(kind: type[SimulatedService]) -> None:
     """A service with fixed page sizes is read in whole passes, because it returns no windows."""
-    service, verdict = walk(kind, Weather("insert", "end", 0.1), max_walks=6)
+    service, verdict = walk(kind, Drift("insert", "end", 0.1), max_walks=6)
     assert verdict.name != "continuous"
     assert service.stayed <= set(accepted_rows(verdict))
 
 
 @dataclass(slots=True)
 class Apart:
-    """Reads each range with a clock of its own, in a random order, while the listing goes on changing."""
+    """Reads each range with a clock of its own, in a random order, while the listing keeps changing."""
 
     service: SimulatedService
     rng: random.Random
@@ -346,7 +346,7 @@ def test_ranges_read_in_any_order_hold_every_row_that_stayed(kind: Kind, place: 
     accepted = 0
     for rate, seeds in ((0, 1), (0.02, 2), (0.1, 2), (0.25, 2)):
         for seed in range(seeds):
-            scenario = Scenario(Weather(kind, place, rate), "continuous", seed, rows=1_997, page_size=50)
+            scenario = Scenario(Drift(kind, place, rate), "continuous", seed, rows=1_997, page_size=50)
             service = SimulatedService(scenario, random.Random(seed))
             service.fill(scenario.rows)
             apart = Apart(service, random.Random(seed))

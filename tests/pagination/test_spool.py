@@ -26,8 +26,8 @@ def spooled(batches: Sequence[pa.RecordBatch], wanted: Sequence[tuple[int, Any]]
         return list(spool.tables(wanted))
 
 
-def test_wanted_rows_come_back_in_the_order_asked_for() -> None:
-    """A spool returns the wanted rows of the named batches, in the order asked for."""
+def test_wanted_rows_come_back_in_the_requested_order() -> None:
+    """A spool returns the wanted rows of the named batches, in the requested order."""
     wanted = [(2, True), (0, np.array([False, True, True]))]
     (table,) = spooled([batch(1, 2, 3), batch(4), batch(5, 6)], wanted)
     assert table.schema == SCHEMA

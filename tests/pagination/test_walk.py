@@ -18,16 +18,16 @@ from letters_source.pagination.walk import walk_listing
 from letters_source.pagination.wanted import Proof, Wanted
 from simulated_service import (
     ConcurrentReader,
+    Drift,
     Scenario,
     SimulatedService,
-    Weather,
     accepted_rows,
 )
 
 Answer = Callable[[int, int], tuple[int, list[str]]]
 """The count and the rows of a page, given the page and how many requests came before."""
 ADVICE = "nothing was loaded. Run again when the listing is quieter, or raise sources.letters.max_walks."
-STILL = Weather("swap", "end", 0)
+STILL = Drift("swap", "end", 0)
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ UNREAD = Reader(lambda _page, _asked: (0, [])).read
 
 
 @dataclass(slots=True)
-class BoastfulService(SimulatedService):
+class OvercountingService(SimulatedService):
     """A service that counts far more rows than it returns; `asked` has the number of requests for each page."""
 
     asked: Counter[int] = field(default_factory=Counter)
@@ -110,7 +110,7 @@ def changing(*states: tuple[int, list[str]]) -> Reader:
         (3, 1, [0, 2, 1, 0, 2]),
     ],
 )
-def test_a_quiet_walk_asks_each_page_once_and_the_first_and_the_last_twice(
+def test_a_quiet_walk_requests_each_page_once_and_the_first_and_the_last_twice(
     rows: int, size: int, asked: list[int]
 ) -> None:
     """A quiet walk reads page 0, the last page, those between, and then the first and the last again."""
@@ -156,7 +156,7 @@ def test_no_page_past_a_shrunken_end_is_read() -> None:
 
 
 def test_the_last_page_is_read_again_when_the_end_grows() -> None:
-    """A walk reads the former last page again if the count grows, then the new pages."""
+    """A walk reads the previous last page again if the count grows, then the new pages."""
     reader = changing((0, ids(25)), (2, ids(38)))
     verdict = reader.walk()
     assert reader.asked == [0, 2, 1, 2, 3, 0, 3, 0, 3, 1, 2]
@@ -289,7 +289,7 @@ def test_a_service_that_repeats_a_page_does_not_keep_a_walk_going(
     """A walk ends after `MOST_REPEATS` repeated pages, however high the count is."""
 
     def answer(page: int, _: int) -> tuple[int, list[str]]:
-        """Pages of their own, and then the same one for ever."""
+        """Pages of their own, and then the same one forever."""
         return 10**9, [f"{row} of {page}" for row in rows] if page < repeated else rows
 
     reader = Reader(answer)
@@ -366,7 +366,7 @@ def test_middle_pages_end_behind_the_first_empty_one() -> None:
 
 
 def test_a_count_far_beyond_the_rows_ends_after_a_bounded_number_of_requests() -> None:
-    """Each walk reads the real pages and one empty one besides the last, which is asked for by its number."""
+    """Each walk reads the real pages and one empty one besides the last, which is requested by its number."""
     reader = quiet(ids(30), total=2**53)
     error = reader.refusal()
     last = -(-(2**53) // 10) - 1
@@ -378,7 +378,7 @@ def test_a_count_far_beyond_the_rows_ends_after_a_bounded_number_of_requests() -
 @pytest.mark.parametrize("seed", range(5))
 def test_with_pages_side_by_side_a_window_of_empty_ones_is_read_at_most(window: int, seed: int) -> None:
     """Beyond the end, a walk reads only the pages in flight when the first empty one arrives."""
-    service = BoastfulService(Scenario(STILL, "continuous", seed, window), random.Random(seed), rows=ids(30))
+    service = OvercountingService(Scenario(STILL, "continuous", seed, window), random.Random(seed), rows=ids(30))
     reader = ConcurrentReader(service, window, random.Random(seed))
     with pytest.raises(IncompleteListing) as caught:
         walk_listing(reader.read, "contacts")
@@ -392,7 +392,7 @@ def test_with_pages_side_by_side_a_window_of_empty_ones_is_read_at_most(window: 
     assert service.requests <= walks * (6 + window)
 
 
-def test_a_count_that_changes_is_told_in_the_error() -> None:
+def test_a_count_that_changes_is_named_in_the_error() -> None:
     """The error says that rows moved if rows do not add up while the count changes."""
     reader = Reader(lambda page, turn: (25 + turn % 2, cut(ids(20), page)))
     error = reader.refusal(max_walks=1)
@@ -402,7 +402,7 @@ def test_a_count_that_changes_is_told_in_the_error() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 10])
-def test_rows_that_add_up_and_yet_moved_are_told_so(size: int) -> None:
+def test_rows_that_add_up_and_yet_moved_are_reported_as_moved(size: int) -> None:
     """A listing whose rows change under an unchanged count is refused because its rows moved."""
 
     def answer(page: int, turn: int) -> tuple[int, list[str]]:
@@ -434,7 +434,7 @@ def test_a_second_walk_makes_up_for_a_short_page(shown: int, walk: list[int]) ->
     assert sorted(accepted_rows(verdict)) == sorted(ids(50))
 
 
-def test_the_error_tells_what_the_last_walk_received() -> None:
+def test_the_error_has_what_the_last_walk_received() -> None:
     """The error has the rows that the last walk received, even if two walks together received all."""
     reader = Reader(lambda page, turn: (40, cut(ids(40), page)[: 9 if turn in (2, 9) else 10]))
     error = reader.refusal(max_walks=2)
@@ -452,7 +452,7 @@ def test_a_certificate_for_a_quiet_listing_takes_two_walks() -> None:
 
 
 def test_a_certificate_is_not_replaced_by_a_recheck() -> None:
-    """A listing of several pages is refused if proof `exact` is asked for and only one walk is allowed."""
+    """A listing of several pages is refused if proof `exact` is requested and only one walk is allowed."""
     reader = quiet(ids(50))
     with pytest.raises(IncompleteListing) as caught:
         reader.walk("exact", max_walks=1)

@@ -27,9 +27,9 @@ from letters_source.pagination.windows import (
     steady_rows,
 )
 from simulated_service import (
+    Drift,
     Scenario,
     SimulatedService,
-    Weather,
     accepted_rows,
 )
 
@@ -69,7 +69,7 @@ def test_each_window_begins_before_the_one_before_it_ends(size: int, overlap: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [SMALLEST_PAGE, 31, 47, 100, 333, 1_000])
-def test_windows_with_the_largest_overlap_get_ahead(size: int) -> None:
+def test_windows_with_the_largest_overlap_make_progress(size: int) -> None:
     """Windows that overlap by the largest number of rows reach further than the ones before them."""
     window = next_window(0, size, 0)
     for _ in range(1_000):
@@ -185,7 +185,7 @@ def test_as_many_rows_as_ever_were_counted_are_all(
 
 def test_rows_without_an_id_come_once() -> None:
     """Rows without an id that two windows show are accepted once."""
-    scenario, rng = Scenario(Weather("insert", "front", 0.2), "continuous", 3, 1, 500, 50), random.Random(3)
+    scenario, rng = Scenario(Drift("insert", "front", 0.2), "continuous", 3, 1, 500, 50), random.Random(3)
     service, clock = SimulatedService(scenario, rng), count()
     service.fill(scenario.rows)
     unusable = [NUL + f'{{"n": {number}}}' for number in range(5)]
@@ -222,8 +222,8 @@ def repeating(size: int) -> Read:
 
 @pytest.mark.parametrize("size", [20, 50])
 @pytest.mark.parametrize("max_walks", [2, 4])
-def test_an_id_that_is_listed_twice_for_good_is_told_so(size: int, max_walks: int) -> None:
-    """All rows arrived, so nothing is missing, and a quieter hour would not help."""
+def test_an_id_that_is_listed_twice_permanently_is_reported_so(size: int, max_walks: int) -> None:
+    """The error says that all rows arrived, so nothing is missing, and loading at a quieter time would not help."""
     with pytest.raises(RepeatedIds) as caught:
         walk_listing(repeating(size), "contacts", Wanted(max_walks=max_walks))
     # where pages can overlap and there are passes to spare, one of overlapping pages is in between
@@ -236,7 +236,7 @@ def test_an_id_that_is_listed_twice_for_good_is_told_so(size: int, max_walks: in
 
 
 @pytest.mark.parametrize("size", [20, 50])
-def test_an_id_that_is_listed_twice_for_good_can_be_loaded_once(size: int) -> None:
+def test_an_id_that_is_listed_twice_permanently_can_be_loaded_once(size: int) -> None:
     """Two equal passes show that no row was missed; equal rows without an id are all loaded."""
     verdict = walk_listing(repeating(size), "contacts", Wanted(max_walks=2, duplicates="drop"))
     assert verdict.name == "stable"
@@ -244,7 +244,7 @@ def test_an_id_that_is_listed_twice_for_good_can_be_loaded_once(size: int) -> No
     assert sorted(accepted_rows(verdict)[2:], key=int) == [str(row) for row in range(5 * size - 4)]
 
 
-def test_an_example_is_an_id_and_nothing_else() -> None:
+def test_an_example_is_only_an_id() -> None:
     """Other text may be part of a row, or an escape sequence for terminals."""
     assert example("a-1") == ", for example a-1"
     assert [example(key) for key in ("", NUL + "{}", "\x1b[2J", "a b", "x" * 65)] == [""] * 5

@@ -1,4 +1,4 @@
-"""The emulator with what tests change in it: rows, canned replies, faults, rate limits, drift, and a request log."""
+"""The emulator with controls for tests: rows, canned replies, faults, rate limits, drift, and a request log."""
 
 from letters_source.emulator import Row, Traits
 from programmable_emulator.behavior import Behavior, Drift

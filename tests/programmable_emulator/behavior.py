@@ -28,7 +28,7 @@ class Behavior:
         at_once: listing requests that are served at the same time; others wait.
         max_page_size: a larger pageSize is silently reduced to this one.
         ignore_page: every page is page 0.
-        ignore_account: rows of all accounts are listed, whichever is asked for.
+        ignore_account: rows of all accounts are listed, whichever is requested.
         miscount: added to the count of every page.
         rate_limit: listing requests per second; requests above it are answered with 429.
         rate_style: a token bucket that holds one second of requests (at least one), or fixed windows of one second.

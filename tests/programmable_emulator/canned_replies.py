@@ -33,7 +33,7 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The first matching request, whose response waits until the test releases it; other requests go on."""
+    """The first matching request, whose response waits until the test releases it; other requests are answered."""
 
     when: When
     arrived: Event = field(default_factory=Event)

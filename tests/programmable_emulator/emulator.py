@@ -22,12 +22,12 @@ from programmable_emulator.changing_listing import ChangingListing
 from programmable_emulator.rate_limits import build_limiter
 
 TODAY = date(2025, 1, 1)
-"""The day of the emulator, so that tests have the same rows every day; whoever was mailed was mailed in 2024."""
+"""The day of the emulator, so that tests have the same rows every day; contacts were last mailed in 2024."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A request and the status of its response; numbers count from 1 since the emulator was made."""
+    """A request and the status of its response; numbers count from 1 from the creation of the emulator."""
 
     number: int
     path: str

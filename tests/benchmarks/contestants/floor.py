@@ -99,7 +99,7 @@ def rows_of(data: pa.StructArray) -> pa.RecordBatch:
 
 
 def load(database: duckdb.DuckDBPyConnection, listing: str, pages: Iterable[pa.RecordBatch]) -> None:
-    """Put a listing into its tables, a row group at once."""
+    """Put a listing into its tables, one row group at a time."""
     for number, arrived in enumerate(gather(pages)):
         database.register("arrived", arrived)
         for table, query in TABLES[listing].items():

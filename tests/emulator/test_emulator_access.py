@@ -12,14 +12,14 @@ NO_REFRESH = (401, {"message": "Refresh token missing or invalid"})
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "emulator-access-token"}])
 @pytest.mark.parametrize("listing", ["contacts", "templates"])
-def test_both_listings_want_the_bearer_token(serve: Serve, listing: str, headers: dict[str, str]) -> None:
+def test_both_listings_require_the_bearer_token(serve: Serve, listing: str, headers: dict[str, str]) -> None:
     """A missing or wrong access token is answered 401."""
     response = serve(Emulator()).get(listing, headers={"refreshtoken": "emulator-refresh-token", **headers})
     assert (response.status_code, response.json()) == NO_ACCESS
 
 
 @pytest.mark.parametrize("headers", [{}, {"refreshtoken": "wrong"}])
-def test_only_contacts_want_the_refresh_token(serve: Serve, headers: dict[str, str]) -> None:
+def test_only_contacts_require_the_refresh_token(serve: Serve, headers: dict[str, str]) -> None:
     """A missing or wrong refresh token is answered 401 for contacts and does not matter for templates."""
     client = serve(Emulator())
     sent = {"Authorization": "Bearer emulator-access-token", **headers}
@@ -48,7 +48,7 @@ def test_unknown_paths_and_methods_are_not_found(serve: Serve) -> None:
     assert (response.status_code, response.json()) == (404, {"message": "No POST /api/v1/contacts"})
 
 
-def test_every_request_is_written_down(serve: Serve) -> None:
+def test_every_request_is_logged(serve: Serve) -> None:
     """The log has each request's number, path, raw query and status, in order."""
     client = serve(Emulator())
     client.get("contacts", "page=1&tags=%5B4%5D")
