@@ -50,7 +50,7 @@ FORMS = (
 )
 ADDRESS = " Check base_url, which ends in /api/v1."
 AT_ONCE = {"Retry-After": "0"}
-# the first draws from this seed are close to 0: jitter stays, and nobody waits for it
+# the first draws from this seed are close to 0: jitter stays, and no test waits for it
 SHORT_JITTER = 2_840_721
 ONE = page_of({"id": "1"})
 
@@ -102,7 +102,7 @@ def get(client: Client, listing: Listing = CONTACTS, page: int = 0) -> Page:
 
 
 def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACTS) -> str:
-    """The message of the error of that very kind that asking for a page ends with; nothing hides behind it."""
+    """The message of the error of exactly this class that a page request raises, which has no cause."""
     with pytest.raises(LettersError) as caught:
         get(client, listing)
     assert type(caught.value) is kind
@@ -111,7 +111,7 @@ def problem(client: Client, kind: type[LettersError], listing: Listing = CONTACT
 
 
 def gave_up(client: Client, reason: str) -> str:
-    """How a message says that the retry budget is spent."""
+    """The message of an error when the retry budget is spent."""
     return (
         f"contacts page 0 ({client.base_url}/contacts): {reason}; gave up within {client.retry_budget:g} s. "
         "Check base_url. To let loads retry longer, raise sources.letters.retry_budget."
@@ -125,12 +125,12 @@ def statuses(emulator: Emulator) -> list[int]:
 
 @contextmanager
 def recorded(*answers: bytes, budget: float = 20) -> Iterator[tuple[Client, Recorder]]:
-    """A client of a server that gives these answers."""
+    """A client of a server that returns these responses."""
     with record(*answers) as recorder, client_of(recorder.base_url, budget=budget) as client:
         yield client, recorder
 
 
-def test_a_page_is_asked_for_as_documented(client: Client, emulator: Emulator) -> None:
+def test_a_page_is_requested_as_documented(client: Client, emulator: Emulator) -> None:
     """A page is one GET of the listing's path with page and pageSize, and its rows are decoded."""
     contacts, templates = get(client, page=12), get(client, TEMPLATES)
     assert (contacts.count, contacts.rows["id"].to_pylist()) == (25, ["25"])
@@ -158,7 +158,7 @@ def test_addresses_are_escaped_and_cookies_sent_back(place: str, sent: str) -> N
 
 
 @pytest.mark.parametrize("base_url", ["https://münchen.example/api/v1", "https://host.example/a/../%7Ex"])
-def test_answers_have_their_time_wherever_they_come_from(base_url: str) -> None:
+def test_the_deadline_applies_to_addresses_that_are_normalized(base_url: str) -> None:
     """The deadline applies even if the address that is sent differs from the one configured."""
     with client_of(base_url) as client:
         sent = str(client.session.prepare_request(requests.Request("GET", base_url)).url)
@@ -269,7 +269,7 @@ def test_refused_tokens_are_read_again_once(client: Client, emulator: Emulator, 
     assert statuses(emulator) == [status]
 
 
-def test_a_rotated_token_goes_on(emulator: Emulator) -> None:
+def test_a_load_continues_with_rotated_tokens(emulator: Emulator) -> None:
     """The page whose tokens were refused, and those after it, are read with the new tokens."""
     with emulator.serve() as base_url, client_of(base_url, Tokens("old", "old"), TOKENS) as client:
         assert [get(client).count, get(client).count] == [25, 25]
@@ -311,19 +311,19 @@ def test_a_redirect_is_never_followed(status: int, address: str) -> None:
         ("https://\x1b[31mcanary", "an address that cannot be read"),
     ],
 )
-def test_a_redirect_is_not_looked_after(location: str, host: str) -> None:
+def test_a_redirect_to_an_unreadable_address_is_like_any_other(location: str, host: str) -> None:
     """A redirect to an address that cannot be read ends in the error of any other redirect."""
     redirect = b"HTTP/1.1 302 Found\r\nContent-Length: 2\r\nLocation: " + location.encode("latin-1") + b"\r\n\r\n{}"
     with recorded(redirect) as (client, recorder):
-        told = problem(client, ServiceRejected)
+        text = problem(client, ServiceRejected)
     assert (
-        told == f"contacts page 0: the service redirects (302) to {host}; redirects are not followed. Check base_url."
+        text == f"contacts page 0: the service redirects (302) to {host}; redirects are not followed. Check base_url."
     )
     assert len(recorder.sent) == 1
 
 
-def test_a_redirect_to_itself_is_asked_for_once() -> None:
-    """A redirect to the same address is asked for once, because no redirect is followed."""
+def test_a_redirect_to_itself_is_requested_once() -> None:
+    """A redirect to the same address is requested once, because no redirect is followed."""
     with recorded(answer(b"", "302 Found", Location="/api/v1/contacts")) as (client, recorder):
         assert problem(client, ServiceRejected) == (
             "contacts page 0: the service redirects (302) to the same host; redirects are not followed. Check base_url."
@@ -340,7 +340,7 @@ def test_another_success_is_no_page(client: Client, emulator: Emulator, status: 
 
 
 @pytest.mark.parametrize("status", [408, 425, 500, 502, 504])
-def test_failures_are_asked_again(
+def test_failures_are_retried(
     client: Client, emulator: Emulator, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Requests are retried within the budget, with a warning for each retry that names the address."""
@@ -362,7 +362,7 @@ def test_failures_are_asked_again(
         (503, {"Retry-After": "soon"}),
     ],
 )
-def test_an_answer_to_slow_down_is_heeded(
+def test_a_response_to_slow_down_is_honored(
     client: Client, emulator: Emulator, status: int, headers: dict[str, str]
 ) -> None:
     """A page that is answered 429 or 503 is requested again, and the throttle lowers its limit."""
@@ -388,8 +388,8 @@ def test_a_rate_is_learned_from_429_alone(client: Client, emulator: Emulator, st
     assert client.traffic == {"requests": 5, "retries": 1, "throttled": 1}
 
 
-def test_an_answer_to_go_on_at_once_parks_nobody(client: Client, emulator: Emulator) -> None:
-    """A Retry-After of 0 is respected; without the header, all workers wait a moment."""
+def test_a_retry_after_of_0_parks_no_worker(client: Client, emulator: Emulator) -> None:
+    """A Retry-After of 0 is honored; without the header, all workers wait a moment."""
     throttle = client.throttle
     emulator.canned.once(When(), Reply(429, b"", AT_ONCE))
     get(client)
@@ -404,7 +404,7 @@ PAST = "Thu, 01 Jan 1970 00:00:00 GMT"
 
 
 @pytest.mark.parametrize("status", [408, 425, 500, 502, 504, 599])
-def test_everybody_waits_as_long_as_any_retried_answer_asks(client: Client, emulator: Emulator, status: int) -> None:
+def test_every_worker_waits_as_long_as_a_retried_response_asks(client: Client, emulator: Emulator, status: int) -> None:
     """All workers wait, not only the one with the answer; limit and rate do not change."""
     throttle = client.throttle
     before = monotonic()
@@ -418,7 +418,7 @@ def test_everybody_waits_as_long_as_any_retried_answer_asks(client: Client, emul
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_an_answer_to_slow_down_parks_everybody_and_halves_the_limit(
+def test_a_response_to_slow_down_parks_every_worker_and_halves_the_limit(
     client: Client, emulator: Emulator, status: int
 ) -> None:
     """All workers wait as long as it asks, and it counts as throttled, unlike other retried statuses."""
@@ -432,10 +432,10 @@ def test_an_answer_to_slow_down_parks_everybody_and_halves_the_limit(
 
 
 @pytest.mark.parametrize("headers", [{}, AT_ONCE, {"Retry-After": PAST}, {"Retry-After": "soon"}])
-def test_a_retried_answer_without_a_wish_parks_nobody(
+def test_a_retried_response_without_retry_after_parks_no_worker(
     client: Client, emulator: Emulator, headers: dict[str, str]
 ) -> None:
-    """A retried answer that asks for no wait delays its own page alone, and the learned rate keeps growing."""
+    """A retried response without Retry-After delays only its own page, and the learned rate keeps growing."""
     rate = client.throttle.rate
     rate.learned, rate.pushed_back, rate.parked_until = 100.0, monotonic() - 30, monotonic() - 20
     pushed_back, parked_until = rate.pushed_back, rate.parked_until
@@ -447,8 +447,8 @@ def test_a_retried_answer_without_a_wish_parks_nobody(
 
 
 @pytest.mark.parametrize("seconds", [86_400, 20])
-def test_a_wish_beyond_the_budget_fails_at_once(client: Client, emulator: Emulator, seconds: int) -> None:
-    """A wait longer than the budget ends in an error that tells the wait."""
+def test_a_retry_after_beyond_the_budget_fails_at_once(client: Client, emulator: Emulator, seconds: int) -> None:
+    """A wait longer than the budget ends in an error that names the wait."""
     emulator.canned.always(When(), Reply(429, b"", {"Retry-After": str(seconds)}))
     reason = f"the service answered 429 and asks to wait {seconds} s"
     assert problem(client, ServiceUnreachable) == gave_up(client, reason)
@@ -457,7 +457,7 @@ def test_a_wish_beyond_the_budget_fails_at_once(client: Client, emulator: Emulat
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_failures_without_end_are_bounded_by_the_budget(emulator: Emulator, status: int) -> None:
+def test_endless_failures_are_bounded_by_the_budget(emulator: Emulator, status: int) -> None:
     """A page that fails as long as the budget lasts ends in an error that names the last failure."""
     emulator.canned.always(When(), Reply(status, b"", AT_ONCE))
     with emulator.serve() as base_url, client_of(base_url, budget=0.3) as client:
@@ -504,7 +504,7 @@ CHUNKED = {"Transfer_Encoding": "chunked"}
         (b"canary\r\n\r\n", "the connection ended without a response"),
     ],
 )
-def test_a_broken_answer_is_asked_for_again(broken: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_response_is_requested_again(broken: bytes, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     """Responses that are cut short, with a length, chunked, gzipped or empty, are retried."""
     with recorded(broken, broken, answer(ONE)) as (client, recorder):
         assert get(client).rows["id"].to_pylist() == ["1"]
@@ -522,7 +522,7 @@ def test_a_broken_answer_is_asked_for_again(broken: bytes, reason: str, caplog: 
         (b"", "the connection ended without a response"),
     ],
 )
-def test_an_answer_that_stays_broken_ends_with_the_budget(broken: bytes, reason: str) -> None:
+def test_a_response_that_stays_broken_is_retried_until_the_budget_is_spent(broken: bytes, reason: str) -> None:
     """A response that is cut short each time is retried until the budget is spent."""
     with recorded(broken, budget=0.1) as (client, recorder):
         assert problem(client, ServiceUnreachable) == gave_up(client, reason)
@@ -530,7 +530,7 @@ def test_an_answer_that_stays_broken_ends_with_the_budget(broken: bytes, reason:
 
 
 def test_a_body_without_a_length_that_stays_cut_is_tried_three_times() -> None:
-    """A body without a length that is cut each time is asked for three times, as one that is no JSON."""
+    """A body without a length that is cut each time is requested three times, like one that is not JSON."""
     cut = answer(ONE[:-1]).replace(b"Content-Length", b"X-Length")
     with recorded(cut) as (client, recorder):
         expected = f"contacts page 0: expected JSON, got {len(ONE) - 1} bytes of something else."
@@ -559,8 +559,8 @@ def test_a_whole_answer_is_read_however_it_is_sent(whole: bytes) -> None:
     assert len(recorder.sent) == 1
 
 
-def test_what_is_no_json_is_tried_three_times(client: Client, emulator: Emulator) -> None:
-    """A body that is not JSON is asked for three times, and its error gives its length and not its contents."""
+def test_a_body_that_is_not_json_is_tried_three_times(client: Client, emulator: Emulator) -> None:
+    """A body that is not JSON is requested three times, and its error gives its length and not its contents."""
     html = b"<html>canary</html>"
     emulator.canned.always(When(), Reply(200, html, {"Content-Type": "text/html"}))
     expected = f"contacts page 0: expected JSON, got {len(html)} bytes of something else."
@@ -578,8 +578,8 @@ def test_failures_of_other_kinds_use_up_no_tries(client: Client, emulator: Emula
     assert client.traffic == {"requests": 6, "retries": 5}
 
 
-def test_another_envelope_is_not_asked_for_again(client: Client, emulator: Emulator) -> None:
-    """A wrong envelope under a 200 is not asked for again."""
+def test_a_wrong_envelope_is_not_requested_again(client: Client, emulator: Emulator) -> None:
+    """A wrong envelope with status 200 is not requested again."""
     emulator.canned.always(When(), Reply.of({"message": "token expired"}))
     assert problem(client, MalformedResponse) == (
         "contacts page 0: not the documented envelope of {data: {count, rows}}: Object missing required field `data`. "
@@ -603,7 +603,7 @@ def test_a_page_that_unpacks_without_end_is_refused(member: int) -> None:
     assert len(recorder.sent) == 1
 
 
-def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_service_without_tls_gets_no_request(caplog: pytest.LogCaptureFixture) -> None:
     """A service without TLS is tried three times, because a handshake may be cut short, and gets no request."""
     with record(answer(ONE)) as recorder, client_of(recorder.base_url.replace("http:", "https:")) as client:
         assert problem(client, ServiceUnreachable) == (
@@ -621,7 +621,7 @@ def test_a_service_that_cannot_prove_who_it_is_gets_no_request(caplog: pytest.Lo
     ("budget", "connect", "seconds"),
     [(0.25, 0.25, 0.25), (59.5, 10, 59.5), (60, 10, 60), (61, 10, 60), (1e9, 10, 60)],
 )
-def test_requests_without_an_answer_end(budget: float, connect: float, seconds: float) -> None:
+def test_requests_without_a_response_time_out(budget: float, connect: float, seconds: float) -> None:
     """A request waits 10 s for a connection and 60 s for a byte at most, and no longer than the budget."""
     with recorded(answer(ONE), budget=budget) as (client, _):
         client.session.mount(client.base_url, adapter := TimedAdapter())
@@ -639,8 +639,8 @@ def test_a_service_that_is_silent_is_not_waited_for_beyond_the_budget() -> None:
             assert client.traffic["requests"] == client.traffic["retries"] + 1
 
 
-def test_a_client_that_is_left_asks_for_nothing_more(client: Client, emulator: Emulator) -> None:
-    """A client that was left raises `Stopped` and sends nothing."""
+def test_a_closed_client_requests_nothing_more(client: Client, emulator: Emulator) -> None:
+    """A closed client raises `Stopped` and sends nothing."""
     with client:
         get(client)
     with pytest.raises(Stopped):
@@ -648,23 +648,23 @@ def test_a_client_that_is_left_asks_for_nothing_more(client: Client, emulator: E
     assert len(emulator.hits) == 1
 
 
-@pytest.mark.parametrize("begun", [b"", answer(ONE)[:-1]])
-def test_leaving_a_client_breaks_off_what_is_under_way(begun: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """Leaving a client ends a request to a silent service, and nothing is retried or logged."""
+@pytest.mark.parametrize("started", [b"", answer(ONE)[:-1]])
+def test_closing_a_client_cancels_requests_in_flight(started: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Closing a client ends a request to a silent service, and nothing is retried or logged."""
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
         with client_of(f"http://127.0.0.1:{listener.getsockname()[1]}", budget=600) as client:
-            asking = pool.submit(get, client)
+            pending = pool.submit(get, client)
             service, _ = listener.accept()
             assert service.recv(2**16).startswith(b"GET /contacts")
-            service.sendall(begun)
-        assert isinstance(asking.exception(timeout=20), Stopped)
+            service.sendall(started)
+        assert isinstance(pending.exception(timeout=20), Stopped)
         assert service.recv(1) == b""
         service.close()
     assert client.traffic == {"requests": 1}
     assert caplog.messages == []
 
 
-def test_a_connection_that_opens_once_all_has_ended_is_ended_too() -> None:
+def test_a_connection_that_opens_after_the_client_was_closed_is_closed_too() -> None:
     """A connection that a worker opens after the end is closed before anything is sent."""
     with recorded(answer(ONE), budget=0.1) as (client, recorder):
         client.session.close()
@@ -687,17 +687,17 @@ Break = Callable[[Emulator], None]
 
 
 def canned(*replies: Reply) -> Break:
-    """An emulator that gives these answers."""
+    """An emulator that returns these responses."""
     return lambda emulator: emulator.canned.once(When(), *replies)
 
 
 def rotate(emulator: Emulator) -> None:
-    """The service takes other tokens from now on."""
+    """Make the service accept only other tokens from now on."""
     emulator.access_token = "other"
 
 
 def echo(status: int) -> Reply:
-    """An answer that repeats what it was sent."""
+    """A response that repeats the request."""
     return Reply.of({"message": f"Bearer {TOKENS.access} {TOKENS.refresh} canary-row"}, status)
 
 
@@ -713,7 +713,7 @@ def echo(status: int) -> Reply:
         canned(Reply.of({"data": {"count": "canary-row", "rows": []}})),
     ],
 )  # fmt: skip
-def test_tokens_and_rows_are_seen_nowhere(
+def test_tokens_and_rows_are_not_logged(
     client: Client, emulator: Emulator, caplog: pytest.LogCaptureFixture, break_it: Break
 ) -> None:
     """Tokens and rows are neither in a DEBUG log of every library nor in an error and its causes."""
@@ -750,13 +750,13 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
         HEAD + b"Set-Cookie: " + WORDS + b"\r\nContent-Length: 9\r\n\r\n" + WORDS,
     ],
 )
-def test_what_a_broken_answer_holds_is_seen_nowhere(broken: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_content_of_a_broken_response_is_not_logged(broken: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """Wherever in a broken response tokens and rows stand, no library logs them, and no error holds them."""
     with recorded(broken, budget=0.1) as (client, _):
         is_silent(client, caplog)
 
 
-def test_a_slow_service_is_asked_no_faster_than_it_takes(emulator: Emulator) -> None:
+def test_a_rate_limited_service_loses_no_page(emulator: Emulator) -> None:
     """A rate limit causes pauses and loses no page."""
     emulator.behavior = Behavior(rate_limit=20, retry_after=0)
     with emulator.serve() as base_url, client_of(base_url) as client:

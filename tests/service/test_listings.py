@@ -195,8 +195,8 @@ def test_days_go_together_and_in_order() -> None:
         check_days(right)
 
 
-def test_any_last_mailed_status_is_taken_and_the_unknown_ones_are_known() -> None:
-    """Any mailing status is accepted, and those that the interface does not list are told."""
+def test_any_last_mailed_status_is_accepted_and_the_unknown_ones_are_found() -> None:
+    """Any mailing status is accepted, and those that the interface does not list are found."""
     filters = ContactFilters(last_mailed_status=("Mailed", "Returned", "mailed"))
     assert list(unknown_statuses(filters)) == ["Returned", "mailed"]
     assert list(unknown_statuses(ContactFilters(last_mailed_status=LAST_MAILED_STATUSES))) == []

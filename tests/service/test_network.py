@@ -38,13 +38,13 @@ SPENT = f"; gave up within {BUDGET} s."
 LONGER = "To let loads retry longer, raise sources.letters.retry_budget."
 CHECK_PROXY = f"Check sources.letters.proxy and base_url. {LONGER}"
 CHECK_ADDRESS = f"Check base_url. {LONGER}"
-# getaddrinfo refuses it without asking anybody, as it is longer than any name (RFC 1035, 2.3.4)
+# getaddrinfo refuses it without a query, because it is longer than any name (RFC 1035, 2.3.4)
 UNKNOWN = ".".join(["a" * 60] * 5)
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """The authority that vouches for the service and the proxies."""
+    """The authority that issues the certificates of the service and the proxies."""
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
@@ -56,7 +56,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def closed() -> int:
-    """A port where nobody listens."""
+    """A port where nothing listens."""
     with socket.create_server((HOST, 0)) as listener:
         return int(listener.getsockname()[1])
 
@@ -112,7 +112,7 @@ def problem(base_url: str, **network: Any) -> str:
 def test_https_goes_through_a_tunnel_that_hides_the_tokens(
     secured: int, closed: int, authority: Authority, scheme: str, credentials: str
 ) -> None:
-    """The proxy is told where to connect to, and its own password; one tunnel is used for all pages."""
+    """The proxy gets the address to connect to and its own password; one tunnel is used for all pages."""
     tls = authority.server("proxy") if scheme == "https" else None
     with forward_proxy(secured, credentials=credentials, tls=tls) as proxy:
         address = proxy.url_for(ENCODED) if credentials else proxy.url
@@ -146,8 +146,8 @@ def test_the_proxys_password_does_not_reach_the_service(plain: int, authority: A
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_proxy_that_wants_other_credentials_is_asked_once(plain: int, closed: int, scheme: str) -> None:
-    """A 407 is not retried, because asking again would lock the account."""
+def test_a_proxy_that_requires_other_credentials_gets_one_request(plain: int, closed: int, scheme: str) -> None:
+    """A 407 is not retried, because a retry could lock the account."""
     with forward_proxy(plain, credentials=CREDENTIALS) as proxy:
         assert problem(url(closed, scheme), proxy=proxy.url_for("user:canary")) == (
             f"the proxy {proxy.url} refused the user and password (407). Set both in sources.letters.proxy."
@@ -158,8 +158,8 @@ def test_a_proxy_that_wants_other_credentials_is_asked_once(plain: int, closed: 
     assert len(proxy.requests) == 2
 
 
-def test_a_proxy_that_forbids_the_service_is_asked_once(closed: int) -> None:
-    """A 403 of the proxy is not retried, and a 503 is."""
+def test_a_proxy_that_forbids_the_service_gets_one_request(closed: int) -> None:
+    """A 403 from the proxy is not retried, and a 503 is."""
     advice = "Check sources.letters.proxy, and whether it allows the host of base_url."
     with forward_proxy(closed, status="403 Forbidden") as proxy:
         reason = f"the proxy {proxy.url} did not connect to the service (403)"
@@ -171,7 +171,7 @@ def test_a_proxy_that_forbids_the_service_is_asked_once(closed: int) -> None:
 
 
 def test_a_proxy_that_is_not_there_is_named(closed: int) -> None:
-    """The error for a missing proxy names it without its password, and tells an unknown host from a refused port."""
+    """The error for a missing proxy names it without its password; an unknown host and a refused port differ."""
     assert problem(url(closed), proxy=f"http://user:{'canary'}@{HOST}:{closed}") == (
         f"no connection to the proxy http://{HOST}:{closed}: connection refused{SPENT} {CHECK_PROXY}"
     )
@@ -180,8 +180,8 @@ def test_a_proxy_that_is_not_there_is_named(closed: int) -> None:
     )
 
 
-def test_a_proxy_that_says_nothing_is_left_within_the_budget(closed: int) -> None:
-    """A proxy that is silent, or sends garbage, is left when the budget is spent."""
+def test_a_silent_proxy_is_abandoned_within_the_budget(closed: int) -> None:
+    """A proxy that is silent, or sends garbage, is abandoned when the budget is spent."""
     with socket.create_server((HOST, 0)) as silent:
         port = silent.getsockname()[1]
         assert problem(url(closed), proxy=f"http://{HOST}:{port}") == f"no response in time{SPENT} {CHECK_PROXY}"
@@ -192,8 +192,8 @@ def test_a_proxy_that_says_nothing_is_left_within_the_budget(closed: int) -> Non
         assert problem(url(closed), proxy=f"http://{HOST}:{proxy.port}") == f"{reason} {CHECK_PROXY}"
 
 
-def test_a_proxy_that_drips_is_left_within_the_budget(closed: int) -> None:
-    """A proxy that answers byte by byte is left when the budget is spent."""
+def test_a_proxy_that_answers_byte_by_byte_is_abandoned_within_the_budget(closed: int) -> None:
+    """A proxy that answers byte by byte is abandoned when the budget is spent."""
 
     async def drip(_: StreamReader, writer: StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n")
@@ -206,8 +206,8 @@ def test_a_proxy_that_drips_is_left_within_the_budget(closed: int) -> None:
         assert problem(url(closed), proxy=f"http://{HOST}:{port}") == f"no response in time{SPENT} {CHECK_PROXY}"
 
 
-def test_leaving_a_client_breaks_off_tls_within_tls(closed: int, authority: Authority) -> None:
-    """Leaving a client ends a request through a proxy with TLS, however long the service is silent."""
+def test_closing_a_client_cancels_a_request_in_tls_within_tls(closed: int, authority: Authority) -> None:
+    """Closing a client ends a request through a proxy with TLS, however long the service is silent."""
     with (
         socket.create_server((HOST, 0)) as listener,
         tls_front(listener.getsockname()[1], authority.server("service")) as port,
@@ -215,15 +215,15 @@ def test_leaving_a_client_breaks_off_tls_within_tls(closed: int, authority: Auth
         ThreadPoolExecutor(1) as pool,
     ):
         with client_of(url(closed), 600, proxy=proxy.url, ca_bundle=authority.bundle) as client:
-            asking = pool.submit(client.get, PageRequest(CONTACTS, 0, 2), lambda body, *_: body)
+            pending = pool.submit(client.get, PageRequest(CONTACTS, 0, 2), lambda body, *_: body)
             service, _ = listener.accept()
             assert service.recv(2**16).startswith(b"GET /api/v1/contacts")
-        assert isinstance(asking.exception(timeout=20), Stopped)
+        assert isinstance(pending.exception(timeout=20), Stopped)
         assert service.recv(1) == b""
         service.close()
 
 
-def test_a_proxy_without_tls_is_told_from_one_that_is_not_trusted(
+def test_a_proxy_without_tls_is_distinguished_from_one_that_is_not_trusted(
     plain: int, closed: int, authority: Authority, other: Authority
 ) -> None:
     """The error of a proxy without TLS names its address, and that of an untrusted one names ca_bundle."""
@@ -243,7 +243,7 @@ def test_a_proxy_without_tls_is_told_from_one_that_is_not_trusted(
 
 
 def test_a_refused_port_and_an_unknown_host_read_differently(closed: int) -> None:
-    """The error for an unreachable service tells an unknown host from a refused port."""
+    """The error for an unreachable service distinguishes an unknown host from a refused port."""
     begin = "no connection to the service:"
     assert problem(url(closed)) == f"{begin} connection refused{SPENT} {CHECK_ADDRESS}"
     assert problem(url(closed, host=UNKNOWN)) == f"{begin} its host name cannot be resolved{SPENT} {CHECK_ADDRESS}"
@@ -318,7 +318,7 @@ def test_a_client_certificate_is_shown_to_a_service_that_asks(authority: Authori
         (112, "unrecognized name", "Check sources.letters.base_url."),
     ],
 )
-def test_a_handshake_that_the_service_refuses_is_told_with_its_alert(alert: int, words: str, advice: str) -> None:
+def test_a_handshake_that_the_service_refuses_is_reported_with_its_alert(alert: int, words: str, advice: str) -> None:
     """The error of a refused handshake names the fatal alert (RFC 8446, 6.2)."""
 
     async def refuse(reader: StreamReader, writer: StreamWriter) -> None:
@@ -358,7 +358,7 @@ def test_what_is_wrong_with_a_certificate_decides_what_to_do(code: int, network:
         (OSError("canary"), "a certificate or key file is missing"),
     ],
 )
-def test_a_failed_connection_is_told_in_our_own_words(error: Exception, words: str) -> None:
+def test_a_failed_connection_is_reported_in_our_own_words(error: Exception, words: str) -> None:
     """No error of a connection has the libraries' words, which quote addresses and contents."""
     assert describe(error) == words
 

@@ -11,7 +11,7 @@ def read_pages(limit: ConcurrencyLimit, pages: int, served: int, now: float = 0)
     while pages > 0:
         at_once = int(limit.pages)
         seconds = max(1, at_once / served)
-        # all of them begin now, and end together
+        # all of them start now, and end together
         for _ in range(at_once):
             limit.finished(now, now + seconds, at_once)
         pages -= at_once
@@ -45,7 +45,7 @@ def test_a_limit_that_only_makes_the_service_slower_is_taken_back(served: int, s
     assert tried == [settled, 2 * settled, settled]
 
 
-def test_a_service_that_becomes_faster_is_asked_for_more() -> None:
+def test_a_service_that_becomes_faster_gets_more_requests() -> None:
     """The limit that was taken back is kept when it is tried again."""
     limit = ConcurrencyLimit(16)
     now, _ = read_pages(limit, 100, served=4)
@@ -54,7 +54,7 @@ def test_a_service_that_becomes_faster_is_asked_for_more() -> None:
     assert limit.pages == 16
 
 
-def test_pages_read_alone_tell_nothing() -> None:
+def test_pages_read_alone_do_not_change_the_limit() -> None:
     """Pages read while fewer are in flight than the limit allows do not change the limit."""
     limit = ConcurrencyLimit(16)
     for now in range(100):
@@ -93,7 +93,7 @@ def test_after_a_refusal_the_limit_grows_by_one_for_each_round() -> None:
     assert grown == pytest.approx([2.5, 2.9, 3.244828, 3.553010, 3.834462, 4], abs=1e-5)
 
 
-def test_another_listing_keeps_the_limit_and_is_measured_anew() -> None:
+def test_another_listing_keeps_the_limit_and_is_measured_again() -> None:
     """A new listing keeps the limit without the one on trial, and is not compared with the listing before."""
     limit = ConcurrencyLimit(64)
     now, tried = read_pages(limit, 60, served=64)
@@ -141,7 +141,7 @@ def test_pages_that_do_not_work_become_smaller() -> None:
     assert (size.rows, size.is_trial) == (FEW_ROWS, False)
 
 
-def test_a_number_means_that_number() -> None:
+def test_a_page_size_that_is_set_is_used() -> None:
     """A page size that is set is never on trial."""
     size = PageSize(700)
     assert (size.rows, size.is_trial) == (700, False)

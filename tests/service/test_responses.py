@@ -84,12 +84,12 @@ def meaning(status: int, body: bytes = b"", listing: str = "contacts", **headers
         ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_RETRY_AFTER),
     ],
 )
-def test_a_wish_to_wait_is_read(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_read(header: str | None, seconds: float | None) -> None:
     """Retry-After is read as bounded seconds or as a date (RFC 9110, 10.2.3), and anything else is ignored."""
     assert retry_after(header, NOW) == seconds
 
 
-def test_200_is_to_go_on() -> None:
+def test_200_is_no_error() -> None:
     """A 200 raises nothing, whatever its body."""
     assert meaning(200) is None
 
@@ -111,14 +111,14 @@ def test_every_status_has_a_meaning() -> None:
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 504])
-def test_an_answer_to_ask_again_tells_how(status: int) -> None:
-    """The error of an answer to retry carries the requested wait, the status and no limit of tries."""
-    wishes: tuple[tuple[dict[str, Any], float | None], ...] = (
+def test_a_retried_response_says_how_to_retry(status: int) -> None:
+    """The error of a response to retry has the requested wait, the status and no limit on tries."""
+    cases: tuple[tuple[dict[str, Any], float | None], ...] = (
         ({}, None),
         ({"Retry_After": "7"}, 7.0),
         ({"Retry_After": "0"}, 0.0),
     )
-    for headers, wait in wishes:
+    for headers, wait in cases:
         again = meaning(status, **headers)
         assert isinstance(again, Again)
         assert (str(again), again.wait, again.tries) == (f"the service answered {status}", wait, None)
@@ -161,7 +161,7 @@ def test_a_redirect_without_a_location_stays_where_it_is() -> None:
     )
 
 
-def test_refused_tokens_are_told_with_the_services_words() -> None:
+def test_refused_tokens_are_reported_with_the_services_words() -> None:
     """The error of refused tokens quotes the service, which may say which token is meant."""
     error = meaning(403, b'{"message": "token has expired"}')
     assert str(error) == (
@@ -201,7 +201,7 @@ def test_a_refusal_hints_at_what_may_help(status: int, listing: str, expected: s
 
 
 @pytest.mark.parametrize("status", [400, 404, 501])
-def test_a_refusal_tells_the_url_without_its_query(status: int) -> None:
+def test_a_refusal_names_the_url_without_its_query(status: int) -> None:
     """The query may hold personal data, and a user's name or password is no part of it."""
     response = answer(status)
     response.url = "https://user:canary@letters.example.org:8443/api/v1/contacts?search=canary#canary"
@@ -245,7 +245,7 @@ def said(document: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "quoted"),
     [
         ("productTypes is required", ": productTypes is required"),
         ("No.", ": No"),
@@ -263,13 +263,13 @@ def said(document: object) -> str:
         (None, ""),
     ],
 )
-def test_the_services_words_are_one_harmless_line(message: object, told: str) -> None:
+def test_the_services_words_are_one_harmless_line(message: object, quoted: str) -> None:
     """The service's words become one bounded line without control characters, tokens and e-mail addresses."""
-    assert said({"message": message}) == told
+    assert said({"message": message}) == quoted
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "quoted"),
     [
         ({"error": "expired"}, ": expired"),
         ({"detail": "expired"}, ": expired"),
@@ -280,13 +280,13 @@ def test_the_services_words_are_one_harmless_line(message: object, told: str) ->
         ({"rows": "canary"}, ""),
     ],
 )
-def test_words_are_in_the_usual_fields_of_an_error(document: object, told: str) -> None:
+def test_words_are_in_the_usual_fields_of_an_error(document: object, quoted: str) -> None:
     """Words are taken from the usual fields of an error, and not from the message of a page."""
-    assert said(document) == told
+    assert said(document) == quoted
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "quoted"),
     [
         (b"Too many requests\n", ": Too many requests"),
         (b"Too <b>many</b> requests", ""),
@@ -303,6 +303,6 @@ def test_words_are_in_the_usual_fields_of_an_error(document: object, told: str) 
         (b'{"message": "canary"}'.ljust(LONGEST_BODY + 1), ""),
     ],
 )
-def test_other_bodies_are_told_if_they_are_short_plain_text(body: bytes, told: str) -> None:
-    """Short plain text is told, and markup, damaged JSON and whole pages never are."""
-    assert service_words(body, TOKENS) == told
+def test_other_bodies_are_quoted_if_they_are_short_plain_text(body: bytes, quoted: str) -> None:
+    """Short plain text is quoted; markup, damaged JSON and whole pages never are."""
+    assert service_words(body, TOKENS) == quoted

@@ -17,7 +17,7 @@ LONG = 1_000.0
 
 
 class Clock:
-    """A clock that shows what a test sets, and lets it wait until a thread has looked."""
+    """A clock that shows what a test sets, and lets the test wait until a thread has read it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -36,8 +36,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def begun(throttle: Throttle, requests: int) -> list[float]:
-    """The moments at which that many requests began, one after another."""
+def starts(throttle: Throttle, requests: int) -> list[float]:
+    """The moments at which that many requests started, one after another."""
     moments = []
     for _ in range(requests):
         with throttle.slot() as began:
@@ -48,11 +48,11 @@ def begun(throttle: Throttle, requests: int) -> list[float]:
 def waiting(throttle: Throttle, clock: Clock, pool: ThreadPoolExecutor) -> Future[list[float]]:
     """A request that waits for its turn.
 
-    A thread that looks at the clock holds the throttle's lock until it begins or waits. So whatever the test calls next
+    A thread that looks at the clock holds the throttle's lock until it starts or waits. So whatever the test calls next
     comes after that.
     """
     clock.seen.clear()
-    request = pool.submit(begun, throttle, 1)
+    request = pool.submit(starts, throttle, 1)
     assert clock.seen.wait(10)
     return request
 
@@ -97,7 +97,7 @@ def test_a_full_window_lets_the_next_request_start_when_one_ends() -> None:
 def test_a_rate_spaces_requests_evenly(clock: Clock) -> None:
     """A rate lets each request start one interval after the last one, and a late start is not made up for."""
     throttle = Throttle(8, rate=1 / LONG, clock=clock)
-    assert begun(throttle, 1) == [100]
+    assert starts(throttle, 1) == [100]
     with ThreadPoolExecutor(1) as pool:
         second = waiting(throttle, clock, pool)
         clock.now += LONG - 1
@@ -110,7 +110,7 @@ def test_a_rate_spaces_requests_evenly(clock: Clock) -> None:
         assert second.result(10) == [100 + LONG]
     assert throttle.rate.next_start == 100 + 2 * LONG
     clock.now += 3 * LONG
-    assert begun(throttle, 1) == [clock.now]
+    assert starts(throttle, 1) == [clock.now]
     assert throttle.rate.next_start == clock.now + LONG
 
 
@@ -122,7 +122,7 @@ def test_requests_are_a_day_apart_at_most(clock: Clock, rate: float, interval: f
     """The interval between requests is at most a day, and stopping wakes workers that wait for it."""
     throttle = Throttle(2, rate, clock)
     assert throttle.rate.interval == pytest.approx(interval)
-    (first,) = begun(throttle, 1)
+    (first,) = starts(throttle, 1)
     assert throttle.rate.next_start == first + throttle.rate.interval
     with ThreadPoolExecutor(1) as pool:
         request = waiting(throttle, clock, pool)
@@ -133,7 +133,7 @@ def test_requests_are_a_day_apart_at_most(clock: Clock, rate: float, interval: f
 def test_a_push_back_halves_the_limit_once_for_a_burst(clock: Clock) -> None:
     """A burst of refusals halves the limit once; a later refusal halves it again."""
     throttle = Throttle(8, clock=clock)
-    early = begun(throttle, 3)
+    early = starts(throttle, 3)
     clock.now += 1
     for began in early:
         throttle.push_back(began, 0)
@@ -168,7 +168,7 @@ def test_a_push_back_teaches_a_rate_below_the_one_that_went_well(clock: Clock) -
 
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
-def test_a_learned_rate_grows_faster_the_longer_nothing_pushed_back(quiet: int) -> None:
+def test_a_learned_rate_grows_faster_the_longer_no_push_back_came(quiet: int) -> None:
     """Each success adds more, the more seconds have passed since workers were parked."""
     rate = RequestRate(learned=10, pushed_back=100, parked_until=100.5)
     for _ in range(3):
@@ -190,7 +190,7 @@ def test_successes_during_a_pause_leave_the_learned_rate_as_it_is(clock: Clock) 
 
 
 @pytest.mark.parametrize("quiet", [1, 10, 30])
-def test_parking_anew_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: int) -> None:
+def test_parking_again_stops_the_growth_of_a_learned_rate_until_it_ends(quiet: int) -> None:
     """A learned rate keeps its growth during a pause, and grows again from the end of the pause."""
     rate = RequestRate(learned=10, pushed_back=100, parked_until=100)
     rate.succeeded(100 + quiet)
@@ -224,7 +224,7 @@ def test_parking_and_push_backs_share_the_longest_pause() -> None:
     assert rate.parked_until == 12 + 2 * LONG
 
 
-def test_stopping_wakes_whoever_is_parked(clock: Clock) -> None:
+def test_stopping_wakes_parked_workers(clock: Clock) -> None:
     """A parked worker raises `Stopped`, as one does after a push-back."""
     throttle = Throttle(2, clock=clock)
     throttle.park(LONGEST_RETRY_AFTER)
@@ -247,7 +247,7 @@ def test_the_slower_of_both_rates_holds(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(("successes", "learned"), [(0, None), (1, None), (2, None), (3, 3), (4, 4), (50, 50)])
-def test_fewer_than_three_successes_tell_no_rate(clock: Clock, successes: int, learned: int | None) -> None:
+def test_fewer_than_three_successes_teach_no_rate(clock: Clock, successes: int, learned: int | None) -> None:
     """The limit is halved and every worker is parked even if no rate is learned."""
     throttle = Throttle(8, clock=clock)
     taught(throttle, successes)
@@ -256,7 +256,7 @@ def test_fewer_than_three_successes_tell_no_rate(clock: Clock, successes: int, l
     assert throttle.rate.parked_until == throttle.rate.pushed_back + LONG
 
 
-def test_successes_of_earlier_seconds_tell_no_rate(clock: Clock) -> None:
+def test_successes_of_earlier_seconds_teach_no_rate(clock: Clock) -> None:
     """Only successes of the last second count, however many came before."""
     throttle = Throttle(8, clock=clock)
     for _ in range(FEWEST - 1):
@@ -269,8 +269,8 @@ def test_successes_of_earlier_seconds_tell_no_rate(clock: Clock) -> None:
     assert len(throttle.rate.successes) == FEWEST
 
 
-def test_a_push_back_for_other_reasons_tells_no_rate(clock: Clock) -> None:
-    """A push-back that tells no rate halves the limit, parks every worker, and keeps a learned rate."""
+def test_a_push_back_for_other_reasons_teaches_no_rate(clock: Clock) -> None:
+    """A push-back that teaches no rate halves the limit, parks every worker, and keeps a learned rate."""
     throttle = Throttle(8, clock=clock)
     for _ in range(10):
         throttle.succeeded()
@@ -284,9 +284,9 @@ def test_a_push_back_for_other_reasons_tells_no_rate(clock: Clock) -> None:
 
 
 def test_a_burst_teaches_once(clock: Clock) -> None:
-    """Refusals of requests that began before the last push-back do not change the learned rate."""
+    """Refusals of requests that started before the last push-back do not change the learned rate."""
     throttle = Throttle(8, clock=clock)
-    (early,) = begun(throttle, 1)
+    (early,) = starts(throttle, 1)
     clock.now += 0.5
     taught(throttle, 10)
     for _ in range(90):
@@ -299,7 +299,7 @@ def test_a_burst_teaches_once(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("limit", ["window", "parking", "rate"])
-def test_stopping_wakes_whoever_waits_for_a_turn(clock: Clock, limit: str) -> None:
+def test_stopping_wakes_workers_that_wait_for_their_turn(clock: Clock, limit: str) -> None:
     """Workers wake whether they wait for a slot, the end of a pause, or the next start."""
     throttle = Throttle(2 if limit == "rate" else 1, rate=1 / LONG if limit == "rate" else None, clock=clock)
     if limit == "parking":
@@ -307,28 +307,30 @@ def test_stopping_wakes_whoever_waits_for_a_turn(clock: Clock, limit: str) -> No
     with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
         if limit != "parking":
             stack.enter_context(throttle.slot())
-        # who waits for a slot does not look at the clock
-        ask = partial(pool.submit, begun, throttle, 1) if limit == "window" else partial(waiting, throttle, clock, pool)
+        # a worker that waits for a slot does not look at the clock
+        ask = (
+            partial(pool.submit, starts, throttle, 1) if limit == "window" else partial(waiting, throttle, clock, pool)
+        )
         requests = [ask() for _ in range(2)]
         throttle.stop()
         errors = [each.exception(timeout=10) for each in requests]
     assert [type(error) for error in errors] == [Stopped, Stopped]
 
 
-def test_stopping_wakes_whoever_sleeps() -> None:
+def test_stopping_wakes_sleeping_threads() -> None:
     """A thread that starts to wait after the stop raises `Stopped`, too."""
     throttle = Throttle(1)
     with ThreadPoolExecutor(1) as pool:
         sleeping = pool.submit(throttle.wait, LONG)
         throttle.stop()
         assert isinstance(sleeping.exception(timeout=10), Stopped)
-    wake: list[Callable[[], object]] = [lambda: throttle.wait(LONG), lambda: begun(throttle, 1)]
+    wake: list[Callable[[], object]] = [lambda: throttle.wait(LONG), lambda: starts(throttle, 1)]
     for each in wake:
         with pytest.raises(Stopped):
             each()
 
 
-def test_what_was_stopped_goes_on_with_what_it_learned() -> None:
+def test_a_stopped_throttle_keeps_what_it_learned() -> None:
     """The next listing of a load starts with the learned rate."""
     throttle = Throttle(2)
     throttle.rate.learned = 10
@@ -348,7 +350,7 @@ def test_a_sleep_ends_by_itself() -> None:
     assert monotonic() - began >= 0.01
 
 
-def test_the_longest_wish_parks_like_any_other(clock: Clock) -> None:
+def test_the_longest_retry_after_parks_like_any_other(clock: Clock) -> None:
     """A Retry-After of thousands of years is capped, and workers that wait for it can be stopped."""
     throttle = Throttle(2, clock=clock)
     throttle.push_back(clock.now, LONGEST_RETRY_AFTER)

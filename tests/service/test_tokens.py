@@ -27,7 +27,7 @@ def ending(after: timedelta) -> str:
 
 
 class Vault:
-    """Secrets that change: each reading gives the next ones, the last ones for ever."""
+    """Secrets that change: each reading returns the next ones, the last ones repeatedly."""
 
     def __init__(self, *tokens: Tokens) -> None:
         self.waiting, self.read = list(tokens), 0
@@ -60,7 +60,7 @@ def test_a_token_that_ends_soon_is_warned_about(caplog: pytest.LogCaptureFixture
     [ending(timedelta(minutes=15)), ending(timedelta(days=1)), token(), token(sub="canary"), "", "opaque", "a.b.c",
      "..", "e30.e30.", "\u2603", token() + "x"],
 )  # fmt: skip
-def test_other_tokens_pass_in_silence(good: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_tokens_cause_no_message(good: str, caplog: pytest.LogCaptureFixture) -> None:
     """Tokens with time left or without an expiry, and tokens that are no JWTs, cause no message."""
     caplog.set_level(logging.DEBUG, "letters_source")
     check_expiry(good, NOW)
@@ -121,7 +121,7 @@ def test_tokens_have_their_headers(*, refresh: bool) -> None:
     assert headers == {"Authorization": "Bearer a", **({"refreshtoken": "r"} if refresh else {})}
 
 
-def test_fit_tokens_are_given_back() -> None:
+def test_usable_tokens_are_returned() -> None:
     """Any printable ASCII without spaces is valid, whether it is a JWT or not."""
     tokens = Tokens(token(sub="canary"), "!opaque~")
     assert check_tokens(tokens) is tokens
@@ -185,15 +185,15 @@ def test_renewed_tokens_are_checked_too() -> None:
     assert source.current() == FIRST
 
 
-def test_renewed_tokens_that_no_header_can_hold_are_told() -> None:
-    """The error for an unusable new token tells what is wrong with it, not that the old one was refused."""
+def test_renewed_tokens_that_no_header_can_hold_are_reported() -> None:
+    """The error for an unusable new token says what is wrong with it, not that the old one was refused."""
     source = TokenSource(FIRST, Vault(Tokens("new\ntoken", "r")))
     with pytest.raises(SettingsError, match=r"^sources\.letters\.access_token contains spaces, line breaks or "):
         source.renew(FIRST)
     assert source.current() == FIRST
 
 
-def test_secrets_may_be_mended_after_bad_ones_were_told() -> None:
+def test_secrets_may_be_corrected_after_bad_ones_were_reported() -> None:
     """Each renewal reads the secrets again until it finds usable tokens."""
     second = Tokens("b", "s")
     vault = Vault(Tokens("new token", "r"), second)
@@ -204,7 +204,7 @@ def test_secrets_may_be_mended_after_bad_ones_were_told() -> None:
     assert (source.current(), vault.read) == (second, 2)
 
 
-def test_other_errors_of_the_reading_are_told() -> None:
+def test_other_errors_while_reading_secrets_are_raised() -> None:
     """Only missing settings count as nothing to read; other errors are raised."""
 
     def read_again() -> Tokens:
