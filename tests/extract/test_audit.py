@@ -1,4 +1,4 @@
-"""Which fields are told, and which refused?"""
+"""Which fields are logged, and which are refused?"""
 
 from collections import Counter
 from typing import Any
@@ -27,7 +27,7 @@ def contacts(**settings: Any) -> Task:
     )
 
 
-def told(caplog: pytest.LogCaptureFixture, *audits: Audit, **settings: Any) -> list[str]:
+def log_lines(caplog: pytest.LogCaptureFixture, *audits: Audit, **settings: Any) -> list[str]:
     """Return level and message of each logged line."""
     with caplog.at_level("INFO"):
         log_fields(contacts(**settings), NOTES, audits)
@@ -38,7 +38,7 @@ def told(caplog: pytest.LogCaptureFixture, *audits: Audit, **settings: Any) -> l
 
 def test_a_field_that_no_audit_names_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """New fields, misfits and numbers that became text are each a warning."""
-    assert told(caplog) == [
+    assert log_lines(caplog) == [
         "WARNING contacts: new field ContactLabels.shade in 1 row, kept in the column undocumented",
         "WARNING contacts: new field countryCode in 5 rows, kept in the column undocumented",
         "WARNING contacts: other fields in 9 rows, kept in the column undocumented",
@@ -50,18 +50,18 @@ def test_a_field_that_no_audit_names_is_a_warning(caplog: pytest.LogCaptureFixtu
 def test_what_the_settings_or_an_audit_know_is_information(caplog: pytest.LogCaptureFixture) -> None:
     """Fields that the settings or an earlier audit name are logged as information."""
     audits = audit_with(undocumented_fields={"countryCode": 1}), audit_with(converted_fields={"zip": 1}), audit_with()
-    levels = [line.partition(" ")[0] for line in told(caplog, *audits, known_fields=("ContactLabels.shade",))]
+    levels = [line.partition(" ")[0] for line in log_lines(caplog, *audits, known_fields=("ContactLabels.shade",))]
     assert levels == ["INFO", "INFO", "WARNING", "INFO", "INFO"]
 
 
 def test_keep_warns_of_no_field(caplog: pytest.LogCaptureFixture) -> None:
     """With `on_undocumented` keep, fields are logged as information, but numbers that became text are a warning."""
-    levels = [line.partition(" ")[0] for line in told(caplog, on_undocumented="keep")]
+    levels = [line.partition(" ")[0] for line in log_lines(caplog, on_undocumented="keep")]
     assert levels == ["INFO", "INFO", "INFO", "INFO", "WARNING"]
 
 
-def test_fields_around_the_rows_are_counted_by_page(caplog: pytest.LogCaptureFixture) -> None:
-    """Fields around the rows are not loaded; `known_fields` and `on_undocumented` apply as to other fields."""
+def test_fields_outside_the_rows_are_counted_by_page(caplog: pytest.LogCaptureFixture) -> None:
+    """Fields outside the rows are not loaded; `known_fields` and `on_undocumented` apply as to other fields."""
     notes = Notes(Counter({"response.data.next": 3}))
     log_fields(contacts(), notes, ())
     assert caplog.messages == ["contacts: new field response.data.next in 3 pages, not loaded"]
@@ -93,7 +93,7 @@ def test_nested_fields_are_named_after_their_object() -> None:
     assert set(documented_fields("contacts")) > {"zip", "isVerified", "ContactLabels", "ContactLabels.id"}
 
 
-def test_rows_and_text_that_are_not_loaded_as_they_are_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_and_text_that_are_not_loaded_unchanged_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Rows without a usable id, and text with unpaired surrogates, are warnings with their number."""
     rows = [{"id": "a", "city": "Be\ud800nd"}, {"id": ""}, {"city": "Bend"}, {"id": "b"}]
     list(

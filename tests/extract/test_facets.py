@@ -1,4 +1,4 @@
-"""Facets: which values are asked for, which of them the service ignores, and which ids have them."""
+"""Facets: which values are requested, which of them the service ignores, and which ids have them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -81,7 +81,7 @@ def test_an_id_may_have_several_statuses() -> None:
 
 
 def test_no_value_leaves_an_empty_table() -> None:
-    """Without a value to ask for, nothing is requested, and an empty table with the right types is yielded."""
+    """Without a value to request, no request is sent, and an empty table with the right types is yielded."""
     service = RowsInMemory({"": "abc"})
     [item] = read_facet(task_from(service, last_mailed_statuses=()), CONTACTS__LAST_MAILED_STATUSES, 3)
     assert (item.table, item.rows.num_rows) == ("contacts__last_mailed_statuses", 0)
@@ -93,7 +93,7 @@ def test_no_value_leaves_an_empty_table() -> None:
     ("earlier", "level"),
     [((), "WARNING"), ((1, 1), "INFO"), ((1,), "WARNING"), ((1, 2), "WARNING"), ((1, 1, 2, 2), "INFO")],
 )
-def test_a_filter_that_is_ignored_is_news_once(
+def test_a_filter_that_is_ignored_is_a_warning_once(
     earlier: Sequence[int], level: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Ignored values have no rows; that is a warning unless the last load, by its audits, ignored as many."""
@@ -103,12 +103,12 @@ def test_a_filter_that_is_ignored_is_news_once(
         items = list(read_facet(task_from(service, TEMPLATES), TEMPLATES__SHARED, 3, audits))
     assert [item.rows.num_rows for item in items] == [0, 0, 1, 0, 1]
     assert audits_of(items, "count_last", "rows_yielded") == [(3, 0), (3, 0)]
-    told = [(record.levelname, record.getMessage()) for record in caplog.records if "ignores" in record.message]
-    assert told == [(level, IGNORED)]
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records if "ignores" in record.message]
+    assert logged == [(level, IGNORED)]
 
 
 @pytest.mark.parametrize("rows", [0, 40])
-def test_values_that_the_service_honored_before_are_news(rows: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_values_that_the_service_no_longer_honors_are_a_warning(rows: int, caplog: pytest.LogCaptureFixture) -> None:
     """Ignored values are a warning if their audits had rows, or if there were none to load."""
     audits = [audit_with(_dlt_load_id="1", count_last=rows, rows_yielded=rows)] * 2
     service = RowsInMemory({"": "abc"})
@@ -143,7 +143,7 @@ def test_a_listing_that_grows_while_a_filter_is_ignored(now: str, shared: str, o
 def test_flags_that_have_more_rows_than_the_listing_are_probed_again(
     now: str, found: list[tuple[str, bool]], asked: list[str]
 ) -> None:
-    """One flag that returns the whole listing, also when it is asked for once more, is ignored; the other is not."""
+    """One flag that returns the whole listing, also when it is requested once more, is ignored; the other is not."""
     service = RowsInMemory({"": now, "isShared=true": "abcd", "isShared=false": "a"})
     assert read(task_from(service, TEMPLATES), TEMPLATES__SHARED, 4) == found
     assert service.queries == ["isShared=true", "isShared=false", *asked]
@@ -186,7 +186,7 @@ def test_a_single_flag_that_is_ignored_has_no_rows() -> None:
 def test_a_value_that_the_listing_is_filtered_by_is_not_probed(
     table: Table, filters: ContactFilters, query: str, value: tuple[str, ...]
 ) -> None:
-    """If a value selected the listing's rows, all of them have it, and nothing further is asked."""
+    """If a value selected the listing's rows, all of them have it, and nothing further is requested."""
     service = RowsInMemory({"": "abcd", query: "ab"})
     assert read(task_from(service, contact_filters=filters), table, 2) == [("a", *value), ("b", *value)]
     assert service.queries == [query]
@@ -196,7 +196,7 @@ def test_a_value_that_the_listing_is_filtered_by_is_not_probed(
     ("answer", "found"),
     [(None, []), ("", ["a", "b", "c"]), (ServiceRejected("unknown status", status=400), ["a", "b", "c"])],
 )
-def test_a_status_that_all_rows_have_is_compared_with_one_that_nobody_has(
+def test_a_status_that_all_rows_have_is_compared_with_one_that_no_row_has(
     answer: str | ServiceRejected | None, found: list[str]
 ) -> None:
     """An undocumented status that all rows have is ignored if a made-up one returns all rows; a refusal is none."""
@@ -210,7 +210,7 @@ def test_a_status_that_all_rows_have_is_compared_with_one_that_nobody_has(
 
 
 def test_a_documented_status_is_compared_with_another_documented_one() -> None:
-    """Another status stands in for the only one that is asked for, and documented ones need no made-up status."""
+    """The only requested status is compared with another documented one, so no made-up status is needed."""
     service = RowsInMemory({"": "abc", mailed("In Transit"): "abc", mailed("Mailed"): ""})
     task = task_from(service, last_mailed_statuses=("In Transit",))
     assert read(task, CONTACTS__LAST_MAILED_STATUSES, 3) == [(id_, "In Transit") for id_ in "abc"]
@@ -228,9 +228,9 @@ def test_a_documented_status_is_compared_with_another_documented_one() -> None:
         ({"search": "an"}, "is_return_address", (True,), (True,)),
     ],
 )
-def test_values_that_the_listing_s_own_filter_leaves_are_asked_for(
+def test_values_that_the_listing_s_own_filter_leaves_are_requested(
     filters: dict[str, Any], name: str, values: tuple[Value, ...], chosen: tuple[Value, ...]
 ) -> None:
-    """Each value is asked for once, and of a filter that selects the listing's rows only the values that it selects."""
+    """Each value is requested once, and of a filter that selects the listing's rows only the values that it selects."""
     task = task_from(RowsInMemory({"": []}), CONTACTS, contact_filters=ContactFilters(**filters))
     assert chosen_values(task, name, values) == chosen

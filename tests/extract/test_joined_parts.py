@@ -1,4 +1,4 @@
-"""Parts of a listing are judged together, mended where they do not join, and loaded in the order of the listing."""
+"""Parts of a listing are judged together, repaired where they do not join, and loaded in the order of the listing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,7 +55,7 @@ def service() -> RowsInMemory:
 
 
 def read_apart(service: RowsInMemory, folder: str, places: Sequence[int] = (0, 1, 2)) -> None:
-    """Read parts of a plan, which is made first if there is none, and forget the requests that it took."""
+    """Read parts of a plan, which is made first if there is none, and clear the record of its requests."""
     task = contacts(service, folder)
     if not Path(folder, "contacts.json").exists():
         store_plan(task, folder, 3)
@@ -94,7 +94,7 @@ def load(
     return cities, tuple(figures.values())
 
 
-def test_parts_of_a_listing_that_stays_are_the_listing(service: RowsInMemory, read_folder: str) -> None:
+def test_parts_of_a_listing_that_does_not_change_are_the_listing(service: RowsInMemory, read_folder: str) -> None:
     """All rows come in the order of the listing, and only its front is read again."""
     cities, figures = load(service, read_folder)
     assert list(cities) == IDS
@@ -114,7 +114,7 @@ def test_a_listing_of_one_page_is_one_part(rows: int, page_size: int, folder: st
 
 
 def test_rows_between_parts_that_do_not_join_are_read(service: RowsInMemory, folder: str) -> None:
-    """If many rows came between two parts, the gap before the second one is read; its files are beside the parts."""
+    """If many rows came between two parts, the gap before the second one is read; its files are next to the parts."""
     read_apart(service, folder, [0])
     service.listed[""] = [*(f"new{row}" for row in range(70)), *IDS]
     read_apart(service, folder, [1, 2])
@@ -163,9 +163,9 @@ def test_rows_of_a_part_that_cannot_be_read_stop_the_load(service: RowsInMemory,
     stored.write_bytes(content)
     with pytest.raises(LoadFailed) as caught:
         load(service, read_folder)
-    told = str(caught.value)
-    assert told.startswith(f"{stored} cannot be read: ")
-    assert told.endswith("; load again, or read this part again if it is damaged.")
+    message = str(caught.value)
+    assert message.startswith(f"{stored} cannot be read: ")
+    assert message.endswith("; load again, or read this part again if it is damaged.")
 
 
 def test_parts_do_not_prove_a_listing_exact(service: RowsInMemory, read_once: Path) -> None:

@@ -34,7 +34,7 @@ FALLBACK = "contacts: pages of 1000 rows fail. Requesting 100; set sources.lette
 
 @dataclass(slots=True)
 class Service:
-    """Stands in for a client: pages of contacts without HTTP, or an error for those of more rows than `most`."""
+    """A stand-in for a client: pages of contacts without HTTP, or an error for those of more rows than `most`."""
 
     rows: int
     error: LettersError | None = None
@@ -74,12 +74,12 @@ def reading(page: int, keys: str, size: int | None = None) -> Reading:
 
 
 def with_result(items: Generator[ListingRows | TableRows, None, int]) -> Iterator[ListingRows | TableRows | int]:
-    """Yield what a reading yields, and then what it returns."""
+    """Yield the items of a reading, and then its return value."""
     yield (yield from items)
 
 
 @pytest.mark.parametrize(("rows", "known"), [(1_001, True), (100, True), (99, False), (0, False)])
-def test_a_large_page_that_comes_is_page_0(rows: int, *, known: bool) -> None:
+def test_a_large_page_that_succeeds_is_page_0(rows: int, *, known: bool) -> None:
     """A large page 0 takes one request; only one with more rows than a small page has shows that the size works."""
     service, task = Service(rows), contacts()
     page = fetch_page(task, service, Window(0))
@@ -130,7 +130,7 @@ def test_a_failure_for_another_reason_ends_the_trial(error: LettersError, caplog
 
 
 def test_a_small_page_that_fails_too_shows_nothing_about_the_size(caplog: pytest.LogCaptureFixture) -> None:
-    """The error of the small page is raised, and nothing is told about large ones."""
+    """The error of the small page is raised, and nothing is logged about large ones."""
     service, task = Service(250, TOO_LARGE, most=0), contacts()
     with pytest.raises(ServiceRejected) as caught:
         fetch_page(task, service, Window(0))
@@ -167,8 +167,8 @@ def test_a_listing_yields_its_rows_in_order_and_then_its_audit() -> None:
     assert (batch.listing, batch.rows["id"].to_pylist()) == ("contacts", service.ids)
     assert isinstance(audit, TableRows)
     assert audit.table == LISTING_AUDIT.name
-    told = audit.rows.select(["verdict", "rows_yielded", "requests", "duplicates_dropped"]).to_pylist()
-    assert told == [{"verdict": "stable", "rows_yielded": 35, "requests": 6, "duplicates_dropped": 15}]
+    figures = audit.rows.select(["verdict", "rows_yielded", "requests", "duplicates_dropped"]).to_pylist()
+    assert figures == [{"verdict": "stable", "rows_yielded": 35, "requests": 6, "duplicates_dropped": 15}]
 
 
 def test_an_error_comes_before_any_row() -> None:
@@ -184,7 +184,7 @@ CHANGING = audit_with(rows_yielded=305, verdict="continuous")
 IDS = [f"id{row:03}" for row in range(305)]
 
 
-def test_rows_that_leave_while_overlapping_pages_are_read_are_mended() -> None:
+def test_gaps_from_rows_that_leave_while_overlapping_pages_are_read_are_repaired() -> None:
     """Where rows moved up further than pages overlap, those between are read, and no row that stayed is missed."""
     service = RowsInMemory({"": list(IDS)})
 
@@ -197,8 +197,8 @@ def test_rows_that_leave_while_overlapping_pages_are_read_are_mended() -> None:
     ids = [id_ for item in batches for id_ in item.rows["id"].to_pylist()]
     assert len(ids) == len(set(ids))
     assert set(ids) >= set(IDS[20:])
-    [told] = audit.rows.select(["verdict", "count_first", "count_last", "count_changes", "links_mended"]).to_pylist()
-    assert tuple(told.values()) == ("continuous", 305, 285, 1, 1)
+    [figures] = audit.rows.select(["verdict", "count_first", "count_last", "count_changes", "links_mended"]).to_pylist()
+    assert tuple(figures.values()) == ("continuous", 305, 285, 1, 1)
 
 
 @pytest.mark.parametrize(("request_number", "verdict"), [(3, "continuous"), (4, "exact")])
@@ -213,8 +213,8 @@ def test_a_listing_that_is_emptied_while_overlapping_pages_are_read_is_empty(req
     service.before_answer = empty
     batch, audit = read_listing(task_from(service, page_size=30, allow_empty=True), None, [CHANGING])
     assert batch.rows.num_rows == 0
-    [told] = audit.rows.select(["verdict", "count_first", "count_last", "rows_yielded"]).to_pylist()
-    assert tuple(told.values()) == (verdict, 305, 0, 0)
+    [figures] = audit.rows.select(["verdict", "count_first", "count_last", "rows_yielded"]).to_pylist()
+    assert tuple(figures.values()) == (verdict, 305, 0, 0)
 
 
 def test_a_listing_that_counts_too_many_rows_is_read_page_by_page_in_the_end() -> None:

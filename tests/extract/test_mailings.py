@@ -52,7 +52,7 @@ def test_ranges_of_seven_days_begin_on_one_weekday() -> None:
 
 @pytest.mark.parametrize("length", [1, 7, 30])
 @pytest.mark.parametrize("start", [date(2024, 3, 6), date(2024, 3, 7), date(2024, 3, 20)])
-def test_no_days_take_no_range(start: date, length: int) -> None:
+def test_no_days_need_no_range(start: date, length: int) -> None:
     """If the end is not after the start, there is no range, not even the one with both."""
     assert plan_date_ranges(start, date(2024, 3, 6), length) == []
 
@@ -108,7 +108,7 @@ def mailed(first: date, last: date) -> str:
 
 
 def day_in(query: str) -> date:
-    """The only day that a query asks for."""
+    """The only day in a query."""
     first, last = map(date.fromisoformat, json.loads(query.partition("=")[2]).values())
     assert first == last
     return first
@@ -129,7 +129,7 @@ def test_a_range_counts_its_days() -> None:
     ],
 )
 def test_only_days_that_were_over_are_held(started_at: datetime, last: date) -> None:
-    """An audit holds the days that it asked for up to the day before its load began, in UTC."""
+    """An audit holds the days that it requested up to the day before its load began, in UTC."""
     filters = {"last_mailed_from": "2024-03-03", "last_mailed_to": "2024-03-09"}
     assert held_days(audit_with(filters=filters, started_at=started_at)) == DateRange(date(2024, 3, 3), last)
 
@@ -188,7 +188,7 @@ def test_a_first_day_after_the_last_is_refused() -> None:
 
 
 def test_days_are_honored_if_days_without_mailings_have_none() -> None:
-    """A day before the service existed and one about a year ahead are asked for in pages of the usual size."""
+    """A day before the service existed and one about a year ahead are requested in pages of the usual size."""
     service = RowsInMemory({"": []})
     check_days_honored(mailings(service))
     past, future = map(day_in, service.queries)
@@ -278,7 +278,7 @@ def test_ranges_that_lack_their_last_day_are_refused(
 
 
 def test_a_count_that_fails_the_second_time_leaves_the_first() -> None:
-    """If the count of all days is refused after the ranges were read, the one from before is taken."""
+    """If the count of all days is refused after the ranges were read, the one from before is used."""
     service = RowsInMemory({"": ServiceRejected("contacts: refused")})
     with pytest.raises(ServiceError, match=r"^mailings: the service counts 14 contacts for all days at once, and 13 "):
         check_days_whole(mailings(service, mailings_window=7), WEEKS, 14, 13)
@@ -307,20 +307,20 @@ def test_a_range_has_a_row_for_each_contact(caplog: pytest.LogCaptureFixture) ->
             "rows_rejected": 1,
         }
     ]
-    # hundreds of ranges are told together
+    # hundreds of ranges are logged together
     assert progress == []
     assert caplog.messages == ["mailings 2024-02-25: 1 row without a usable id, left out"]
 
 
 def test_ranges_are_read_in_their_order_after_the_days_are_checked(caplog: pytest.LogCaptureFixture) -> None:
-    """Both days without mailings and all days at once are asked for first; progress counts the days of each range."""
+    """Both days without mailings and all days at once are requested first; progress counts the days of each range."""
     weeks = [mailed(week.first, week.last) for week in WEEKS]
     service, progress = RowsInMemory({"": [], weeks[0]: "ab", weeks[1]: "bc"}), list[object]()
     service.listed[mailed(FEBRUARY, MARCH)] = "abc"
     task = mailings(service, mailings_window=7)
-    told = replace(task, context=replace(task.context, progress=lambda *figures: progress.append(figures)))
+    reported = replace(task, context=replace(task.context, progress=lambda *figures: progress.append(figures)))
     with caplog.at_level("INFO"):
-        found = list(read_date_ranges(told, FEBRUARY, MARCH))
+        found = list(read_date_ranges(reported, FEBRUARY, MARCH))
     assert [(dates, rows.rows["contact_id"].to_pylist()) for dates, rows, _ in found] == [
         (WEEKS[0], ["a", "b"]),
         (WEEKS[1], ["b", "c"]),
@@ -331,8 +331,8 @@ def test_ranges_are_read_in_their_order_after_the_days_are_checked(caplog: pytes
     assert caplog.messages == ["mailings: 4 rows in 2 windows from 2024-02-25 to 2024-03-09"]
 
 
-def test_the_log_tells_of_many_windows_while_they_are_read(caplog: pytest.LogCaptureFixture) -> None:
-    """After each hundred windows there is a line, before the one of all."""
+def test_many_windows_are_logged_while_they_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    """After each hundred windows there is a line, before the one about all of them."""
     caplog.set_level("INFO", "letters_source")
     start = date(2024, 1, 1)
     task = mailings(RowsInMemory({"": []}), mailings_window=1)
@@ -356,8 +356,8 @@ def test_ranges_that_lack_contacts_are_an_error_after_the_last_one() -> None:
         next(ranges)
 
 
-def test_no_days_take_no_request() -> None:
-    """If the end is not after the start, nothing is asked."""
+def test_no_days_need_no_request() -> None:
+    """If the end is not after the start, nothing is requested."""
     service = RowsInMemory({"": "ab"})
     assert list(read_date_ranges(mailings(service), MARCH, MARCH)) == []
     assert service.asked == []

@@ -46,7 +46,7 @@ def test_a_table_of_a_listing_has_its_own_rows(
 
 
 def test_a_facet_is_read_with_the_count_of_its_listing() -> None:
-    """The tables of a facet are the empty one and one for each value; a page of one row tells the listing's count."""
+    """The tables of a facet are the empty one and one for each value; a page of one row has the listing's count."""
     service = RowsInMemory({"": "abcd", "isShared=true": "a", "isShared=false": "bcd"})
     tables = list(read_table(task_from(service, TEMPLATES), TEMPLATES__SHARED, None))
     assert [table["template_id"].to_pylist() for table in tables] == [[], ["a"], ["b", "c", "d"]]

@@ -55,8 +55,8 @@ def files_in(folder: str) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*") if path.is_file())
 
 
-def test_a_plan_takes_a_look_at_both_ends() -> None:
-    """The first and the last page tell how many rows there are, and how many of them are on a page."""
+def test_a_plan_requests_both_ends() -> None:
+    """The first and the last page show how many rows there are, and how many are on a page."""
     service = RowsInMemory({"": IDS})
     assert tuple(plan_listing(contacts(service), 3)) == RANGES
     assert service.windows == [(0, 40), (2, 40)]
@@ -180,7 +180,7 @@ def test_a_part_needs_a_plan(folder: str) -> None:
 
 @pytest.mark.parametrize("place", [-1, 3])
 def test_a_part_that_was_not_planned_is_refused(folder: str, place: int) -> None:
-    """The error for a place without a range tells which places the plan has."""
+    """The error for a place without a range lists the places that the plan has."""
     store_plan(contacts(), folder, 3)
     with pytest.raises(SettingsError) as caught:
         write_part(contacts(), folder, place)
@@ -229,7 +229,7 @@ def test_a_json_file_that_is_missing_is_named(folder: str) -> None:
 
 
 def without_metadata(path: str) -> None:
-    """Somebody else's file with the same rows."""
+    """Write the same rows without the metadata of a part."""
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
 
 

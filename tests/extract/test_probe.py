@@ -70,7 +70,7 @@ def try_all(listing: str, settings: Settings, count: Count) -> dict[str, ProbeRe
     ],
 )
 def test_a_filter_s_effect_shows_in_the_count(whole: int, counts: tuple[int, ...], verdict: ProbeResult) -> None:
-    """A filter is honored if one of its values changes the count; an empty listing cannot tell, and is not asked."""
+    """A filter is honored if one of its values changes the count; an empty one shows nothing, and is not requested."""
     trials, count = trials_of(*counts)
     assert effect_of(trials, whole, count).verdict == verdict
     assert whole or next(trials, None) is not None
@@ -123,8 +123,8 @@ def test_every_filter_has_its_trials() -> None:
     assert set(TRIALS["templates"]) == {*TemplateFilters.__dataclass_fields__} - {"account_id"}
 
 
-def test_free_texts_are_tried_with_what_nobody_has() -> None:
-    """Searches and labels are tried with a text that nobody has, and days with one before the service existed."""
+def test_free_texts_are_tried_with_values_that_no_row_has() -> None:
+    """Searches and labels are tried with a text that no row has, and days with one before the service existed."""
     asked: list[Mapping[str, str]] = []
 
     def count(params: Mapping[str, str]) -> int:
@@ -172,7 +172,7 @@ def test_the_largest_page_is_found_where_larger_ones_are_clamped_or_refused(limi
         assert len(set(asked)) == len(asked) <= 20
 
 
-def test_no_larger_page_is_asked_for_than_makes_sense() -> None:
+def test_no_page_larger_than_makes_sense_is_requested() -> None:
     """The search ends at `LARGEST_PAGE`, however many rows there are."""
     asked: list[int] = []
 
@@ -223,7 +223,7 @@ def test_the_count_is_that_of_a_page_of_one_row_or_of_the_usual_size(size: int |
     assert (service.queries, service.windows) == (["search=an"], [asked])
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+def log_lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     """Level and message of each logged line."""
     return [(record.levelname, record.getMessage()) for record in caplog.records]
 
@@ -246,11 +246,11 @@ def test_a_listing_that_is_empty_with_filters_may_be_misspelled(
     service = RowsInMemory({"": "abc"})
     with caplog.at_level("INFO"):
         report_ignored(task_from(service, contact_filters=filters), 0, is_first=is_first)
-    assert (told(caplog), service.asked) == (lines, [])
+    assert (log_lines(caplog), service.asked) == (lines, [])
 
 
 @pytest.mark.parametrize(
-    ("filters", "whole", "queries", "is_told"),
+    ("filters", "whole", "queries", "is_logged"),
     [
         (ContactFilters(), "abc", [], False),
         (ContactFilters(with_property_addresses=True), "abc", [], False),
@@ -260,7 +260,7 @@ def test_a_listing_that_is_empty_with_filters_may_be_misspelled(
     ],
 )
 def test_filters_that_leave_all_rows_may_be_ignored(
-    filters: Filters, whole: str, queries: list[str], caplog: pytest.LogCaptureFixture, *, is_told: bool
+    filters: Filters, whole: str, queries: list[str], caplog: pytest.LogCaptureFixture, *, is_logged: bool
 ) -> None:
     """Filters that could leave out rows are a warning if the account has as many rows without them."""
     service = RowsInMemory({"": whole})
@@ -268,7 +268,7 @@ def test_filters_that_leave_all_rows_may_be_ignored(
     message = (
         "contacts: the service returns all 3 rows with with_property_addresses as without; it may ignore that filter"
     )
-    assert (service.queries, told(caplog)) == (queries, [("WARNING", message)] if is_told else [])
+    assert (service.queries, log_lines(caplog)) == (queries, [("WARNING", message)] if is_logged else [])
 
 
 def test_a_flag_that_enables_search_is_not_compared() -> None:
@@ -285,7 +285,7 @@ def test_a_service_that_requires_filters_is_not_judged(caplog: pytest.LogCapture
     with caplog.at_level("INFO"):
         report_ignored(task_from(service, contact_filters=ContactFilters(search="an")), 3)
     message = "contacts: could not check whether the service honors the filters: contacts: refused"
-    assert told(caplog) == [("INFO", message)]
+    assert log_lines(caplog) == [("INFO", message)]
 
 
 def test_accounts_with_rows_of_their_own_are_apart(caplog: pytest.LogCaptureFixture) -> None:
@@ -318,7 +318,7 @@ def test_an_account_that_is_refused_is_not_compared(error: LettersError, caplog:
     with pytest.raises(SharedIds) as caught:
         check_apart(task_from(service), ["1", "2", "3"])
     assert caught.value.accounts == ("2", "3")
-    assert told(caplog) == [
+    assert log_lines(caplog) == [
         ("WARNING", "contacts: the service refuses account 1, so its ids are not compared"),
     ]
 

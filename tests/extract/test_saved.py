@@ -75,8 +75,8 @@ def stop(request: int) -> None:
         raise Stopped
 
 
-def begin(folder: Path) -> Loads:
-    """Begin anew in a working folder, without a file of saved windows."""
+def start_over(folder: Path) -> Loads:
+    """Start over in a working folder, without a file of saved windows."""
     loads = Loads(folder)
     loads.file.unlink(missing_ok=True)
     return loads
@@ -93,13 +93,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def loads(folder: Path) -> Loads:
     """Loads of 305 contacts, without a file of saved windows."""
-    return begin(folder)
+    return start_over(folder)
 
 
 @pytest.fixture(scope="module")
 def stopped(folder: Path) -> bytes:
     """The file of a load that was stopped."""
-    loads = begin(folder)
+    loads = start_over(folder)
     assert loads.stop() == saved_windows()
     return loads.file.read_bytes()
 
@@ -107,7 +107,7 @@ def stopped(folder: Path) -> bytes:
 @pytest.fixture
 def continued(folder: Path, stopped: bytes) -> Loads:
     """Loads that find the file of a load that was stopped."""
-    loads = begin(folder)
+    loads = start_over(folder)
     loads.file.write_bytes(stopped)
     return loads
 
@@ -166,7 +166,7 @@ def change_row(loads: Loads) -> None:
 
 
 def add_row(loads: Loads) -> None:
-    """A row comes at the end, which was not saved."""
+    """A row is added at the end, which was not saved."""
     loads.rows.append("new")
 
 
@@ -194,7 +194,7 @@ def write_other_version(loads: Loads) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (change_row, ["the listing changed since"]),
         (add_row, ["the listing changed since"]),
@@ -205,18 +205,18 @@ def write_other_version(loads: Loads) -> None:
     ],
 )
 def test_all_is_read_again_where_saved_windows_may_be_wrong(
-    continued: Loads, change: Callable[[Loads], None], told: Sequence[str], caplog: pytest.LogCaptureFixture
+    continued: Loads, change: Callable[[Loads], None], expected: Sequence[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After a change of the listing, the settings or the file, all windows are read again, and reading begins anew."""
+    """After a change of the listing, the settings or the file, all windows are read again, and reading starts over."""
     change(continued)
     began = datetime.now(UTC)
     with caplog.at_level("INFO"):
         ids, audit = continued.load()
     # the first window of the sample shows it
-    sampled = sample(saved_windows())[:1] if told == ["the listing changed since"] else []
+    sampled = sample(saved_windows())[:1] if expected == ["the listing changed since"] else []
     assert continued.windows == [*sampled, *whole(len(continued.rows), continued.settings["page_size"])]
     assert len(ids) == len(set(ids)) == len(continued.rows)
-    assert reasons(caplog) == told
+    assert reasons(caplog) == expected
     assert audit["started_at"] >= began
 
 
@@ -235,7 +235,7 @@ def test_a_listing_that_changes_while_the_rest_is_read_is_read_again(
     assert reasons(caplog) == ["the listing changed while the rest was read"]
 
 
-def test_windows_that_are_saved_anew_replace_those_before(continued: Loads, caplog: pytest.LogCaptureFixture) -> None:
+def test_windows_that_are_saved_again_replace_those_before(continued: Loads, caplog: pytest.LogCaptureFixture) -> None:
     """A load that reads all windows again, and is stopped as well, is continued without the windows before it."""
     change_row(continued)
     with caplog.at_level("INFO"):
@@ -278,7 +278,7 @@ def test_rows_without_an_id_are_not_saved(loads: Loads, caplog: pytest.LogCaptur
 
 
 def test_only_the_owner_can_read_the_file(loads: Loads) -> None:
-    """A new file is readable and writable by its owner only, and lies beside the working folder."""
+    """A new file is readable and writable by its owner only, and is next to the working folder."""
     loads.stop()
     assert loads.file == loads.folder.parent / "pipeline.contacts.pages"
     assert stat.S_IMODE(loads.file.stat().st_mode) == 0o600

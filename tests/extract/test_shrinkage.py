@@ -28,8 +28,8 @@ def refusal(before: int, now: int, **settings: Any) -> str:
     return str(caught.value)
 
 
-def told(before: int, now: int, remedy: str) -> str:
-    """Return the whole message of a refusal."""
+def message(before: int, now: int, remedy: str) -> str:
+    """Return the complete message of a refusal."""
     return (
         f"contacts: the service lists {counted(now)} with an id, and the last load had {before}; nothing was loaded. "
         f"If the others are really gone, {remedy} for one load."
@@ -42,13 +42,13 @@ def told(before: int, now: int, remedy: str) -> str:
 )
 def test_the_share_that_is_named_is_enough(before: int, now: int, share: str) -> None:
     """The error for a listing that shrank names the least share of two digits that accepts the loss."""
-    assert refusal(before, now) == told(before, now, f"set sources.letters.max_shrink, now 0.5, to {share}")
+    assert refusal(before, now) == message(before, now, f"set sources.letters.max_shrink, now 0.5, to {share}")
     check_shrinking(contacts(max_shrink=float(share)), before, now)
     refusal(before, now, max_shrink=float(share) - 0.01, allow_empty=True)
 
 
 @pytest.mark.parametrize(("before", "now"), [(0, 0), (0, 1), (1, 1), (1, 2), (40, 20), (39, 20)])
-def test_half_of_a_listing_may_go(before: int, now: int) -> None:
+def test_a_listing_may_lose_half_of_its_rows(before: int, now: int) -> None:
     """A listing that grew, stayed, or lost no more than half of its rows is accepted."""
     check_shrinking(contacts(), before, now)
 
@@ -56,7 +56,7 @@ def test_half_of_a_listing_may_go(before: int, now: int) -> None:
 @pytest.mark.parametrize("max_shrink", [0.5, 1])
 def test_no_share_allows_an_empty_listing(max_shrink: float) -> None:
     """A listing that lost all its rows is refused unless `allow_empty` is set."""
-    assert refusal(40, 0, max_shrink=max_shrink) == told(40, 0, "turn on sources.letters.allow_empty")
+    assert refusal(40, 0, max_shrink=max_shrink) == message(40, 0, "turn on sources.letters.allow_empty")
     check_shrinking(contacts(max_shrink=max_shrink, allow_empty=True), 40, 0)
 
 

@@ -36,10 +36,10 @@ def test_the_tasks_of_a_load_share_its_limits() -> None:
 
 def test_a_silent_context_reports_no_progress() -> None:
     """Progress goes to the callback of the load, and to none from tasks that are silent, which share all else."""
-    told = list[tuple[object, ...]]()
-    context = LoadContext.of(SETTINGS, TOKENS, lambda *figures: told.append(figures))
+    reported = list[tuple[object, ...]]()
+    context = LoadContext.of(SETTINGS, TOKENS, lambda *figures: reported.append(figures))
     context.progress("contacts", 1, 2, 3)
-    assert told == [("contacts", 1, 2, 3)]
+    assert reported == [("contacts", 1, 2, 3)]
     assert context.silent() == replace(context, progress=no_progress)
 
 
