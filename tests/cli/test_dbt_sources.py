@@ -1,4 +1,4 @@
-"""Do the sources for dbt say what the tables are, and test what the tables promise?"""
+"""Do the sources for dbt describe the tables, and test their guarantees?"""
 
 from typing import Any
 

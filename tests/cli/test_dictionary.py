@@ -303,7 +303,7 @@ def test_the_command_prints_a_form(form: DictionaryForm) -> None:
     assert (result.exit_code, result.output) == (0, render(form) + "\n")
 
 
-def test_the_command_knows_every_form_and_prints_text_unless_told() -> None:
+def test_the_command_knows_every_form_and_prints_text_by_default() -> None:
     """`letters schema` offers every format and the schema of results, and prints text by default."""
     [option] = [param for param in cli.commands["schema"].params if "--format" in param.opts]
     assert isinstance(option.type, click.Choice)

@@ -1,4 +1,4 @@
-"""Progress at a terminal: bars go on whatever phases come and go."""
+"""Progress at a terminal: bars continue while phases come and go."""
 
 import io
 import logging
@@ -23,7 +23,7 @@ def test_phases_that_are_replaced_leave_bars_alone(width: int) -> None:
         for listing in ("templates", "contacts"):
             watch(listing, 1, 7, 14)
             watch(listing, 1, 9, 14)
-    # what rich draws last, as it draws all bars anew each time
+    # what rich draws last, because it redraws all bars each time
     assert out.getvalue().rpartition("templates")[2].count("14/14 rows") == 2
     assert (PHASES.handlers, PHASES.level, PHASES.propagate) == ([], logging.NOTSET, True)
 
@@ -41,7 +41,7 @@ WAITING = "waiting: A load of dlt's pipeline letters is already running, pid 123
         (100, list(FACETS)),
     ],
 )
-def test_bars_and_phases_can_be_told_apart_at_any_width(width: int, names: list[str]) -> None:
+def test_bars_and_phases_can_be_distinguished_at_any_width(width: int, names: list[str]) -> None:
     """Bars of facets keep the ends of their names, where they differ; a long phase wraps instead of being cut."""
     out = io.StringIO()
     with suppress(KeyboardInterrupt), progress_on(Console(file=out, width=width), "rows") as watch:

@@ -1,6 +1,6 @@
 """Queries written for the last release still work.
 
-`released_dictionary.json` has the tables of the version that it names. A release writes it anew:
+`released_dictionary.json` has the tables of the version that it names. Each release rewrites it:
 
     letters schema --format json > tests/cli/released_dictionary.json
 """
@@ -72,7 +72,7 @@ LABELS = dictionary(CONTACT_ID, POSITION, TITLE, LOAD_ID)
         ),
     ],
 )
-def test_what_breaks_a_query_is_told(present: Dictionary, expected: list[str]) -> None:
+def test_changes_that_break_a_query_are_reported(present: Dictionary, expected: list[str]) -> None:
     """A missing table or column, another type or key, and new nulls are breaking changes."""
     assert breaking_changes(LABELS, present) == expected
 
@@ -88,7 +88,7 @@ def test_what_breaks_a_query_is_told(present: Dictionary, expected: list[str]) -
         {"tables": [*dictionary(CONTACT_ID, name="tags")["tables"], *LABELS["tables"]]},
     ],
 )
-def test_what_breaks_nothing_is_not_told(present: Dictionary) -> None:
+def test_changes_that_break_nothing_are_not_reported(present: Dictionary) -> None:
     """More tables and columns, another order, fewer nulls and other words are no breaking changes."""
     assert breaking_changes(LABELS, present) == []
 

@@ -229,7 +229,7 @@ def test_none_for_a_key_that_is_nowhere_set_is_named(project: Path) -> None:
     assert problem(resolve_settings, nothing) == f"{expected} access_token and refresh_token are not set either."
 
 
-def test_a_certificate_takes_two_walks_at_least(resolve: Resolve) -> None:
+def test_proof_exact_needs_two_walks_at_least(resolve: Resolve) -> None:
     """Proof `exact` with one walk is an error, wherever the two settings come from."""
     expected = "sources.letters.max_walks must be at least 2 with proof exact, which takes two passes, got 1; " + where(
         "max_walks"
@@ -411,7 +411,7 @@ def test_the_tokens_of_the_settings_are_both_tokens(resolve: Resolve) -> None:
     assert resolve(ACCESS_TOKEN=" a ", REFRESH_TOKEN="\tr\n").tokens == Tokens("a", "r")
 
 
-def test_secrets_are_not_looked_for_where_none_belong(project: Path) -> None:
+def test_secrets_in_config_toml_are_ignored(project: Path) -> None:
     """A token in config.toml, which anyone may read, is ignored."""
     (project / ".dlt/config.toml").write_text('[sources.letters]\naccess_token = "canary"\naccount_id = "7"\n')
     Container()[PluggableRunContext].reload_providers()
@@ -420,7 +420,7 @@ def test_secrets_are_not_looked_for_where_none_belong(project: Path) -> None:
     assert look_up(SETTINGS["access_token"], (SECTION,), providers) is None
 
 
-def test_settings_are_looked_for_where_the_caller_says(resolve: Resolve) -> None:
+def test_settings_come_from_the_providers_that_the_caller_gives(resolve: Resolve) -> None:
     """Without providers, only arguments and defaults apply."""
     given: Overrides = {"base_url": URL, "access_token": "a", "refresh_token": "r"}
     assert resolve_settings(given, []) == Settings(base_url=URL, access_token="a", refresh_token="r")
@@ -668,7 +668,7 @@ def test_a_section_in_capitals_is_named(resolve: Resolve, project: Path) -> None
     )
 
 
-def test_any_last_mailed_status_may_be_asked_for(resolve: Resolve) -> None:
+def test_any_last_mailed_status_may_be_requested(resolve: Resolve) -> None:
     """Any status of the last mailing is accepted, because the interface leaves the list open."""
     assert resolve(CONTACTS__LAST_MAILED_STATUS="Returned").contact_filters.last_mailed_status == ("Returned",)
     assert resolve({"last_mailed_statuses": ("Returned",)}).last_mailed_statuses == ("Returned",)
@@ -696,7 +696,7 @@ def test_an_argument_that_is_no_setting_is_named(resolve: Resolve) -> None:
     assert problem(resolve, misspelled) == "unknown setting sources.letters.pagesize; did you mean page_size?"
 
 
-def test_a_policy_alone_is_that_of_all(resolve: Resolve) -> None:
+def test_a_single_policy_applies_to_all_columns(resolve: Resolve) -> None:
     """A policy that is one word applies to all personal columns."""
     assert resolve({"pii": "mask"}).privacy == resolve({"pii": {"all": "mask"}}).privacy
     assert resolve({"pii": "mask"}).privacy.policies["email"] == "mask"
@@ -746,7 +746,7 @@ def test_settings_know_how_requests_write_filters(resolve: Resolve) -> None:
     assert resolve(DATE_FORMAT="%d-%m-%Y", FILTER_ENCODING="compact").form == FilterForm("%d-%m-%Y", "compact")
 
 
-def test_mailings_reach_back_and_are_asked_for_in_windows(resolve: Resolve) -> None:
+def test_mailings_reach_back_and_are_requested_in_windows(resolve: Resolve) -> None:
     """The lag of mailings is at least 0 days, and their window at least 1 day."""
     settings = resolve({"mailings_lag": 0, "mailings_window": 1, "mailings_since": date(2024, 1, 31)})
     assert (settings.mailings_lag, settings.mailings_window) == (0, 1)

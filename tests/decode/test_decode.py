@@ -204,19 +204,19 @@ def test_the_golden_surprises_are_decoded() -> None:
         (b'{"data": {"count": 1e400, "rows": []}}', "Number out of range - at `$.data.count`."),
     ],
 )
-def test_another_envelope_is_refused_for_good(body: bytes, problem: str) -> None:
+def test_another_envelope_is_refused_without_a_retry(body: bytes, problem: str) -> None:
     """JSON that is not the documented envelope is an error that names the place and quotes nothing."""
     assert refusal(body) == (ENVELOPE + problem, False)
 
 
 @pytest.mark.parametrize("count", [-1, -(2**63), -(10**30)])
-def test_a_negative_count_is_refused_for_good(count: int) -> None:
+def test_a_negative_count_is_refused_without_a_retry(count: int) -> None:
     """A count below zero is an error that a retry would not help."""
     assert refusal(page_of(count=count)) == (ENVELOPE + "Expected `int` >= 0 - at `$.data.count`.", False)
 
 
 @pytest.mark.parametrize("count", [2**53 + 1, 2**63, 2**64, 10**30, 10**400])
-def test_a_count_beyond_every_listing_is_refused_for_good(count: int) -> None:
+def test_a_count_beyond_every_listing_is_refused_without_a_retry(count: int) -> None:
     """A count beyond 2^53, which arithmetic could not hold exactly, is an error that a retry would not help."""
     expected = ENVELOPE + "Expected `int` <= 9007199254740992 - at `$.data.count`."
     assert refusal(page_of(count=count)) == (expected, False)
@@ -249,7 +249,7 @@ def test_the_bounds_of_a_count_are_counts(count: int) -> None:
     ],
     ids=range(15),
 )
-def test_what_is_no_json_is_refused_and_may_be_sent_again(body: bytes) -> None:
+def test_a_body_that_is_not_json_is_refused_and_may_be_requested_again(body: bytes) -> None:
     """The errors for HTML, truncated bodies, NaN and invalid UTF-8 give only the length."""
     expected = f"contacts page 7: expected JSON, got {len(body)} bytes of something else."
     assert refusal(body) == (expected, True)
@@ -257,19 +257,19 @@ def test_what_is_no_json_is_refused_and_may_be_sent_again(body: bytes) -> None:
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize("key", ["city", "isVerified", "unknown"])
-def test_a_number_that_json_has_not_is_no_json(key: str, number: str) -> None:
-    """No parser of ours accepts NaN or infinity, whatever the column."""
+def test_a_number_that_json_does_not_have_is_not_json(key: str, number: str) -> None:
+    """Neither of our parsers accepts NaN or infinity, whatever the column."""
     body = page_of_text(f'[{{"id": "canary", "{key}": {number}}}]')
     assert refusal(body) == (f"contacts page 7: expected JSON, got {len(body)} bytes of something else.", True)
 
 
-def test_what_nests_too_deep_is_refused_for_good() -> None:
+def test_a_value_that_nests_too_deep_is_refused_without_a_retry() -> None:
     """A value that nests too deep is an error, and a retry would return the same."""
     body = page_of_text(f'[{{"id": "canary", "x": {"[" * 100_000}{"]" * 100_000}}}]')
     assert refusal(body) == ("contacts page 7: a value nests deeper than can be read; report it to the service.", False)
 
 
-def test_a_byte_order_mark_is_passed_over() -> None:
+def test_a_byte_order_mark_is_skipped() -> None:
     """A page may begin with one byte order mark, and one with two is not JSON."""
     bom = b"\xef\xbb\xbf"
     assert read(bom + page_of({"id": "1"})) == ([{"id": "1"}], Notes())
@@ -503,7 +503,7 @@ def test_a_half_adds_to_the_misfit_that_it_makes() -> None:
         (rb"ud83d \ud7ff \ue000 \u00d8", rb"ud83d \ud7ff \ue000 \u00d8", 0),
     ],
 )
-def test_surrogates_are_told_from_pairs_and_from_escaped_backslashes(
+def test_surrogates_are_distinguished_from_pairs_and_from_escaped_backslashes(
     body: bytes, repaired: bytes, surrogates: int
 ) -> None:
     """Pairs are kept, and an escaped backslash does not begin an escape."""

@@ -54,7 +54,7 @@ def refusal(check: Callable[[], object]) -> str:
 
 
 def test_an_error_about_an_argument_names_it(work: Path) -> None:
-    """Programs can tell from `key` which argument of `make_pipeline` and `account_pipelines` to change."""
+    """`key` names the argument of `make_pipeline` or `account_pipelines` to change."""
     kind: Any = "oracle"
     wrong: dict[str, Callable[[], object]] = {
         "kind": partial(make_pipeline, kind),
@@ -88,7 +88,7 @@ def test_pipelines_go_to_the_working_directory(work: Path, kind: Kind, name: str
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
 @pytest.mark.parametrize("to", ["some/where.x", Path("some/where.x")])
-def test_pipelines_go_where_they_are_told(work: Path, kind: Kind, to: Path | str) -> None:
+def test_pipelines_go_to_the_given_place(work: Path, kind: Kind, to: Path | str) -> None:
     """A relative place is resolved from the working directory of the call, even if that changes later."""
     pipeline = make_pipeline(kind, to, name="other")
     os.chdir(work / ".dlt")
@@ -271,7 +271,7 @@ def test_the_file_of_a_duckdb_destination_is_known(work: Path) -> None:
         assert duckdb_file(pipeline_to(dlt.destinations.duckdb(connection))) == work / "open.duckdb"
 
 
-def test_the_file_of_ours_is_known_without_dlts_configuration(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_our_pipeline_needs_no_dlt_configuration(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`duckdb_file` returns the file that dlt opens, even if the environment names another one."""
     monkeypatch.setenv("DESTINATION__DUCKDB__CREDENTIALS__DATABASE", str(work / "other.duckdb"))
     pipeline = make_pipeline()
@@ -321,7 +321,7 @@ def test_a_working_folder_with_a_file_that_was_cut_off_is_named(work: Path) -> N
 
 
 @pytest.mark.parametrize("sign", "[]*?")
-def test_a_folder_that_dlt_would_take_for_a_pattern_is_refused(work: Path, sign: str) -> None:
+def test_a_folder_that_dlt_would_mistake_for_a_pattern_is_refused(work: Path, sign: str) -> None:
     """A folder with a wildcard in its name is refused, because dlt would not find its files."""
     (work / f"a{sign}b").mkdir()
     message = refusal(lambda: check_destination(make_pipeline("parquet", f"a{sign}b/c")))
@@ -350,7 +350,7 @@ def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_the
         assert load_config(each) == {"load": {**FAILING, "truncate_staging_dataset": True}}
 
 
-def test_a_new_duckdb_file_is_removed_when_nothing_came_of_it(work: Path) -> None:
+def test_a_new_duckdb_file_is_removed_when_the_load_fails(work: Path) -> None:
     """A new DuckDB file is removed after an error, and stays after success."""
     file = work / "letters.duckdb"
 
@@ -394,8 +394,8 @@ def test_a_new_duckdb_file_is_removed_with_its_log(work: Path, statements: tuple
     assert not list(work.glob("letters.duckdb*"))
 
 
-def test_a_new_duckdb_file_stays_where_somebody_else_filled_it_too(work: Path) -> None:
-    """A failed load keeps a new DuckDB file in which somebody else has made a table."""
+def test_a_new_duckdb_file_stays_if_another_program_filled_it_too(work: Path) -> None:
+    """A failed load keeps a new DuckDB file in which another program has made a table."""
     leave_log("CREATE SCHEMA another", "CREATE TABLE another.kept AS SELECT 1 AS n")
     with duckdb.connect(str(work / "letters.duckdb")) as connection:
         assert connection.sql("FROM another.kept").fetchall() == [(1,)]
@@ -423,7 +423,7 @@ def test_a_new_file_that_another_process_made_first_is_not_removed(work: Path, m
     pipeline, file = make_pipeline(), work / "letters.duckdb"
 
     def lose() -> None:
-        """Find the file made and locked by another process, which was quicker."""
+        """Find the file created and locked by another process, which was faster."""
         file.write_text("another's")
         raise duckdb.IOException
 
@@ -476,7 +476,7 @@ def test_local_places_that_can_be_written_pass_and_stay_as_they_are(work: Path) 
     assert (work / "letters.duckdb").read_bytes() == content
 
 
-def test_local_places_of_the_users_own_pipelines_are_looked_at_too(work: Path) -> None:
+def test_local_places_of_the_users_own_pipelines_are_checked_too(work: Path) -> None:
     """The check also refuses unusable files and folders of a pipeline that the user made."""
     (work / "notes.txt").write_text("notes")
     folder = pipeline_to(dlt.destinations.filesystem((work / "notes.txt").as_uri()))
@@ -497,7 +497,7 @@ def test_a_folder_whose_name_needs_escapes_is_found(work: Path) -> None:
     assert message == f"{work / 'a b ü%20'} is a file, not a folder; choose another path."
 
 
-def test_places_beyond_this_machine_are_not_looked_at() -> None:
+def test_places_beyond_this_machine_are_not_checked() -> None:
     """The check of a destination accepts a bucket without opening it."""
     check_destination(pipeline_to(dlt.destinations.filesystem("memory://bucket")))
 

@@ -31,7 +31,7 @@ from letters_source.wording import reason
         ("from nowhere", "Table with name nowhere does not exist!"),
     ],
 )
-def test_what_a_database_says_of_a_value_is_left_out(statement: str, words: str) -> None:
+def test_a_database_s_words_about_a_value_are_left_out(statement: str, words: str) -> None:
     """The reason of a database's error leaves out values of rows, and keeps messages without any."""
     with pytest.raises(duckdb.Error) as caught:
         duckdb.connect().execute(statement)
@@ -60,19 +60,19 @@ def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
         Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
             plain_errors(endless)()
-        # closing waits for DuckDB's other threads, which may not know yet that nobody wants the result
+        # closing waits for DuckDB's other threads, which may still be computing the result
         connection.interrupt()
 
 
 def fail_hiding_why() -> None:
-    """Raise what matters, and hide what led to it."""
+    """Raise an error that hides its cause."""
     try:
         next(iter(()))
     except StopIteration:
         raise DestinationException("what matters") from None
 
 
-def test_what_an_error_hides_on_purpose_is_not_told() -> None:
+def test_a_cause_that_an_error_hides_on_purpose_is_not_reported() -> None:
     """The reason of a failed load leaves out a cause that the error hides with `from None`."""
     with pytest.raises(
         LoadFailed, match=r"^what matters; load again, and see the cause if that fails too \(--debug shows it\)\.$"
@@ -82,12 +82,12 @@ def test_what_an_error_hides_on_purpose_is_not_told() -> None:
 
 def fail_for_a_reason() -> None:
     """Raise an error that is neither ours nor dlt's."""
-    raise RuntimeError("of nobody") from KeyError("why")
+    raise RuntimeError("of neither") from KeyError("why")
 
 
 def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
     """An error that is neither ours nor an interrupt is raised unchanged, with its cause."""
-    with pytest.raises(RuntimeError, match=r"^of nobody$") as caught:
+    with pytest.raises(RuntimeError, match=r"^of neither$") as caught:
         plain_errors(fail_for_a_reason)()
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -104,7 +104,7 @@ def test_an_error_that_is_no_interrupt_stays_what_it_is() -> None:
         (SettingsError, False),
     ],
 )
-def test_errors_tell_whether_trying_again_may_help(error: type[LettersError], *, may_pass: bool) -> None:
+def test_errors_say_whether_a_retry_may_help(error: type[LettersError], *, may_pass: bool) -> None:
     """`may_pass` says of each error whether Airflow and Dagster should retry."""
     assert error.may_pass is may_pass
 
@@ -120,6 +120,6 @@ def test_errors_tell_whether_trying_again_may_help(error: type[LettersError], *,
         ("no kind", "no kind"),
     ],
 )
-def test_duckdbs_reason_is_told_alone(message: str, cause: str) -> None:
-    """DuckDB's reason is told without the error's kind and without links."""
+def test_duckdbs_reason_is_reported_alone(message: str, cause: str) -> None:
+    """DuckDB's reason is reported without the error's kind and without links."""
     assert reason(duckdb.IOException(message)) == cause

@@ -38,7 +38,7 @@ except OSError as error:
 
 
 def make_run(number: int = 0, dataset: str = "letters_data") -> Run:
-    """A failed run, told apart by its duration."""
+    """A failed run, identified by its duration."""
     return Run(
         load_id=None,
         destination="duckdb",

@@ -39,8 +39,8 @@ def work(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def forget(items: Any, table: Any) -> None:
-    """A function that takes rows."""
+def discard(items: Any, table: Any) -> None:
+    """A destination function, which discards rows."""
 
 
 def refusal(destination: AnyDestination_CO) -> str:
@@ -55,7 +55,7 @@ def refusal(destination: AnyDestination_CO) -> str:
 @pytest.mark.parametrize("name", ["dummy", "lance", "lancedb", "qdrant", "weaviate", "sink"])
 def test_a_destination_without_staging_tables_is_refused(name: str) -> None:
     """A destination without staging tables is refused, whether its driver is installed or not."""
-    make: Any = getattr(dlt.destinations, name, partial(dlt.destination, forget, name="sink"))
+    make: Any = getattr(dlt.destinations, name, partial(dlt.destination, discard, name="sink"))
     assert refusal(make()) == (
         f"{name} has no staging tables, which run() needs to replace tables and to verify them with SQL; choose "
         "another destination, or load without verification: pipeline.run(letters())."
@@ -156,7 +156,7 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, name: str, c
         ("FATAL:  sorry, too many clients already", False),
     ],
 )
-def test_a_server_that_refuses_is_told_from_one_that_does_not_answer(words: str, *, is_refusal: bool) -> None:
+def test_a_server_that_refuses_is_distinguished_from_one_that_does_not_answer(words: str, *, is_refusal: bool) -> None:
     """A refused user, database or address is an error of the settings; anything else may pass."""
     assert bool(REFUSAL.search(words)) is is_refusal
 

@@ -1,4 +1,4 @@
-"""What do charts show of rows, whatever these hold?"""
+"""What do charts show, whatever values the rows have?"""
 
 import re
 from datetime import datetime
@@ -29,7 +29,7 @@ def drawn(chart: str, column: str, values: list[Any]) -> str:
         ("Friends of the house", "Friends of the house"),
     ],
 )
-def test_long_names_are_cut_between_their_signs(name: str, shown: str) -> None:
+def test_long_names_are_cut_between_characters(name: str, shown: str) -> None:
     """Long names are cut between characters, and never within an emoji."""
     svg = drawn("states", "state", [name])
     assert f">{shown}</text>" in svg

@@ -40,7 +40,7 @@ def test_nothing_can_be_written(file: Path) -> None:
                 connection.execute(statement)
 
 
-def test_former_versions_are_left_out(file: Path) -> None:
+def test_previous_versions_are_left_out(file: Path) -> None:
     """A table with history shows only the current versions of its rows."""
     with duckdb.connect(str(file)) as connection:
         connection.execute("ALTER TABLE letters_data.contacts ADD COLUMN _dlt_valid_to TIMESTAMPTZ")
@@ -70,8 +70,8 @@ def test_an_empty_folder_holds_no_dataset(tmp_path: Path) -> None:
     """The error for an empty folder says that no dataset was found."""
     with pytest.raises(SettingsError) as caught:
         open_tables(tmp_path)
-    told = f"{tmp_path} holds no dataset letters_data (found: none); name another dataset."
-    assert str(caught.value) == told
+    message = f"{tmp_path} holds no dataset letters_data (found: none); name another dataset."
+    assert str(caught.value) == message
 
 
 def test_reading_tables_imports_no_dlt() -> None:

@@ -19,7 +19,7 @@ MONDAY = date(2024, 3, 4)
         (31, {"Mar 2024": 1, "Apr 2024": 1}),
     ],
 )
-def test_no_period_is_shorter_than_the_days_that_mailings_were_asked_for(days: int, names: dict[str, int]) -> None:
+def test_no_period_is_shorter_than_the_windows_of_requested_mailings(days: int, names: dict[str, int]) -> None:
     """Mailings that were requested by windows of days are charted by periods that are not shorter than a window."""
     [chart] = [chart for chart in CHARTS if chart.name == "mailings"]
     starts = [MONDAY + timedelta(days=number * days) for number in (0, 1)]

@@ -1,4 +1,4 @@
-"""Docstrings name their subjects, so that nobody has to read a test's name or its code first."""
+"""Docstrings name their subjects, so that they can be read before a test's name or its code."""
 
 import ast
 import re

@@ -98,7 +98,7 @@ def test_help_names_every_command() -> None:
     assert all(f"\n  {name} " in result.output for name in cli.commands)
 
 
-def test_the_map_names_every_room_and_every_module_beside_them() -> None:
+def test_the_map_names_every_room_and_every_module_next_to_them() -> None:
     """The developers' map has a row for each folder and each module of the package's root, and no others."""
     package = ROOT / "letters_source"
     rows = re.findall(r"^\| (`.*?) \|", (package / "README.md").read_text(), re.MULTILINE)

@@ -26,8 +26,8 @@ from letters_source.transform.row_hash import ROW_HASH, hash_text, listed_rows, 
 KEYED = [table for table in TABLES if table.key and table.origin != "dates"]
 VERSIONED: tuple[Mode, ...] = ("sync", "history")
 
-# few and alike, so that a text that held less than the row would soon be met twice; what a null or a separator might be
-# taken for is among them
+# few and similar, so that a text that lacks a part of its row would soon occur twice; they include what a null or a
+# separator might be mistaken for
 TEXTS = st.sampled_from(["", "a", "b", "aa", "\x00", "\xff", "\xfe", "ÿþ", "\ufffd", "null", "None", ",", "true", "1"])
 VALUES: dict[ColumnKind, st.SearchStrategy[Any]] = {
     "text": TEXTS | st.text(max_size=3),
@@ -90,7 +90,7 @@ def test_different_rows_have_different_texts(table: Table, data: st.DataObject) 
 @settings(max_examples=40)
 @given(data=st.data())
 def test_a_value_that_changes_its_column_changes_the_text(data: st.DataObject) -> None:
-    """Texts of a row that trade places, or of which one takes from another, make another text."""
+    """Values of a row that trade places, or of which one takes characters from another, make another text."""
     texts = data.draw(st.lists(st.none() | TEXTS, min_size=2, max_size=4))
     moved = data.draw(st.permutations(texts))
     assume(texts != moved)
@@ -113,7 +113,7 @@ def test_a_value_that_changes_its_column_changes_the_text(data: st.DataObject) -
         (("null", "a"), (None, "a")),
     ],
 )
-def test_nulls_empty_texts_and_separators_are_told_apart(one: tuple[str, str], other: tuple[str, str]) -> None:
+def test_nulls_empty_texts_and_separators_are_distinguished(one: tuple[str, str], other: tuple[str, str]) -> None:
     """Bytes that no text holds stand for null, and between values."""
     table = pa.table(
         {str(number): pa.array(pair, pa.string()) for number, pair in enumerate(zip(one, other, strict=True))}
@@ -135,7 +135,7 @@ def test_a_change_in_any_column_changes_the_hash_but_undocumented_in_history(tab
 
 @pytest.mark.parametrize("mode", VERSIONED)
 @pytest.mark.parametrize("table", KEYED, ids=lambda table: table.name)
-def test_a_value_that_is_gone_changes_the_hash(table: Table, mode: Mode) -> None:
+def test_a_value_that_becomes_null_changes_the_hash(table: Table, mode: Mode) -> None:
     """A null in any column changes the hash, and so does an empty text in its place, each in another way."""
     row = full_row(table)
     nullable = [column for column in table.columns if column.nullable and column is not UNDOCUMENTED]
@@ -154,7 +154,7 @@ def test_the_order_of_columns_is_that_of_the_table(mode: Mode) -> None:
 
 
 def test_hashes_are_those_of_earlier_releases() -> None:
-    """A row's hash is that of earlier releases, or every version in somebody's history would end."""
+    """A row's hash is that of earlier releases, or every version in a user's history would end."""
     label = {"contact_id": "7", "position": 0, "id": "15", "title": None, "undocumented": '{"a": 1}'}
     contact = full_row(CONTACTS) | {"is_verified": None, "address2": ""}
     assert hashes(arrow(CONTACTS__CONTACT_LABELS, label), CONTACTS__CONTACT_LABELS, "history") == [
@@ -220,7 +220,7 @@ def test_what_is_replaced_has_no_hash() -> None:
 
 
 @pytest.mark.parametrize("table", [table for table in KEYED if table.origin != "row"], ids=lambda table: table.name)
-def test_a_row_that_tells_what_is_listed_has_the_table_s_columns(table: Table) -> None:
+def test_a_row_that_stands_for_a_listed_parent_has_the_table_s_columns(table: Table) -> None:
     """A row that stands for a listed parent has its key, the values that must not be null, and no hash."""
     [row] = listed_rows(pa.chunked_array([["7"]]), table).to_pylist()
     fillings = {"position": -1, "address_status": "", "last_mailed_status": "", "is_shared": False}

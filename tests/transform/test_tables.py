@@ -159,7 +159,7 @@ def test_an_arrow_schema_says_what_may_be_null() -> None:
 
 
 def test_an_arrow_schema_of_a_facet_or_of_mailings_has_no_nulls() -> None:
-    """No column of a facet or of mailings is ever null, because the load has asked for its values."""
+    """No column of a facet or of mailings is ever null, because the load has requested its values."""
     assert MAILINGS.schema == pa.schema(
         [
             pa.field("contact_id", pa.string(), nullable=False),
