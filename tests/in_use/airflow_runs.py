@@ -1,7 +1,7 @@
-"""A process with a real Airflow in it: its scheduler decides what runs, and tasks run right there, one after the other.
+"""Runs a real Airflow in one process: its scheduler decides what runs, and tasks run there, one after the other.
 
 Airflow sets up logging, warnings and a database when it is imported, so the tests keep it out of their own process.
-A line of JSON asks for a run; it is made by a fork, as Airflow's own tasks are, with an environment of its own.
+A line of JSON requests a run, which a fork makes, as Airflow does for its own tasks, with its own environment.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ BLANK = DATABASE.with_name("blank.db")
 INTERFACE: InProcessExecutionAPI = in_process_api_server()
 """The one that `dag.test()` takes, too."""
 IMPORTED = ("letters_source.load", "letters_source.service.client", "dlt.destinations.impl.duckdb.duck", "a2wsgi")
-"""What tasks import, and each fork would otherwise import anew."""
+"""What tasks import, and each fork would otherwise import again."""
 IDLE_LOOPS = 6
 """Between a task and what it wakes lie some rounds in which no task begins or ends."""
 MOST_ROUNDS = 10
@@ -48,7 +48,7 @@ MOST_ROUNDS = 10
 
 
 class InlineExecutor(BaseExecutor):
-    """Runs each task at once, in this process, with an interface to Airflow that is made already."""
+    """Runs each task at once, in this process, with an interface to Airflow that exists already."""
 
     def __init__(self, interface: InProcessExecutionAPI) -> None:
         super().__init__()
@@ -64,10 +64,10 @@ class InlineExecutor(BaseExecutor):
             self.change_state(workload.key, workload.success_state)
 
     def sync(self) -> None:
-        """Do nothing: no task is under way between two rounds."""
+        """Do nothing: no task is running between two rounds."""
 
     def end(self) -> None:
-        """Do nothing: no task is under way at the end."""
+        """Do nothing: no task is running at the end."""
 
 
 def read_dags() -> BundleDagBag:
@@ -77,7 +77,7 @@ def read_dags() -> BundleDagBag:
 
 
 def prepare() -> dict[str, str]:
-    """Make the database, with the DAGs, paused, and keep a copy of it as it is then."""
+    """Create the database with the DAGs, paused, and keep a copy of it."""
     initdb()
     manager = DagBundlesManager()
     manager.sync_bundles_to_db()
@@ -91,13 +91,13 @@ def prepare() -> dict[str, str]:
 
 
 async def warm_up() -> None:
-    """Ask Airflow's interface once: when it is asked first it makes its routes, three of four seconds of a fork."""
+    """Send Airflow's interface one request: making routes at the first takes three of a fork's four seconds."""
     async with AsyncClient(transport=INTERFACE.atransport, base_url="http://in-process.invalid") as client:
         (await client.get("/health")).raise_for_status()
 
 
 def restore() -> None:
-    """Take the database back to when nothing had run, and what SQLite keeps beside it."""
+    """Restore the database from before any run, and the files that SQLite keeps next to it."""
     for leftover in DATABASE.parent.glob(f"{DATABASE.name}-*"):
         leftover.unlink()
     shutil.copy(BLANK, DATABASE)
@@ -120,7 +120,7 @@ def schedule(dag_ids: Sequence[str], pools: Mapping[str, int]) -> None:
 
 
 def is_queued() -> bool:
-    """Whether a run waits to be begun."""
+    """Whether a run waits to start."""
     with create_session() as session:
         return session.query(models.DagRun).filter(models.DagRun.state == "queued").count() > 0
 
@@ -130,34 +130,34 @@ def test(dag_id: str, logical_date: str, params: Mapping[str, Any]) -> None:
     read_dags().dags[dag_id].test(logical_date=datetime.fromisoformat(logical_date), run_conf=dict(params))
 
 
-def tell_settings() -> None:
-    """Write the settings that loads take from the connection."""
+def print_settings() -> None:
+    """Print the settings that loads take from the connection."""
     from letters_source.airflow import connection_settings
 
     print(json.dumps(connection_settings()), flush=True)
 
 
 def answer(request: dict[str, Any]) -> None:
-    """Do what is asked for, with its variables in the environment and its words in its file."""
+    """Run the requested function with its variables in the environment and its output in a file."""
     os.environ.update(request["environment"])
-    words = os.open(request["log"], os.O_CREAT | os.O_WRONLY)
+    output = os.open(request["log"], os.O_CREAT | os.O_WRONLY)
     for stream in (1, 2):
-        os.dup2(words, stream)
+        os.dup2(output, stream)
     configure_orm()
     for name, value in request["variables"].items():
         variable.Variable.set(name, value)
-    ASKED[request["ask"]](*request["arguments"])
+    FUNCTIONS[request["function"]](*request["arguments"])
 
 
-ASKED: dict[str, Callable[..., None]] = {"schedule": schedule, "test": test, "tell_settings": tell_settings}
+FUNCTIONS: dict[str, Callable[..., None]] = {"schedule": schedule, "test": test, "print_settings": print_settings}
 
 
 def main(answers_to: str) -> None:
-    """Answer until there are no more requests, through a pipe that nobody else writes to."""
+    """Answer until there are no more requests, through a pipe that nothing else writes to."""
     answers = os.fdopen(int(answers_to), "w")
     errors = prepare()
     asyncio.run(warm_up())
-    # garbage collections of a fork would go through all that is made here
+    # garbage collection in a fork would scan all that is made here
     gc.freeze()
     gc.enable()
     print(json.dumps(errors), file=answers, flush=True)

@@ -20,7 +20,7 @@ SETTINGS = {
     "CORE__LOAD_EXAMPLES": "False",
     "CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
     "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.01",
-    # the former names of what Airflow measures are a file that each run would read
+    # the previous names of Airflow's metrics are in a file that each run would read
     "METRICS__LEGACY_NAMES_ON": "False",
     # only workers and servers in other processes would need to agree on it
     "API_AUTH__JWT_SECRET": "of tests alone, which no server and no worker ever has to show to another",
@@ -46,7 +46,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Airflow:
-    """An Airflow in a process of its own; each run finds a database in which nothing ever ran."""
+    """An Airflow in its own process; each run starts with a database without runs."""
 
     home: Path
     process: subprocess.Popen[str]
@@ -74,13 +74,13 @@ class Airflow:
         environment: Mapping[str, object],
         variables: Mapping[str, str] | None = None,
     ) -> Ran:
-        """Have something done with these environment variables, and Airflow's own variables."""
+        """Run a function with these environment variables, and Airflow's own variables."""
         log = self.home / f"{len(self.logs)}.log"
         self.logs.append(log)
         environment = {name: str(value) for name, value in environment.items()}
-        told = {"ask": what, "arguments": arguments, "environment": environment, "variables": variables or {}}
+        request = {"function": what, "arguments": arguments, "environment": environment, "variables": variables or {}}
         assert self.process.stdin
-        print(json.dumps({**told, "log": str(log)}), file=self.process.stdin, flush=True)
+        print(json.dumps({**request, "log": str(log)}), file=self.process.stdin, flush=True)
         assert self.answers.readline() == "{}\n"
         return read_run(self.home / "airflow.db", log.read_text())
 

@@ -20,8 +20,8 @@ def serve_buckets() -> Iterator[tuple[str, list[str]]]:
         assert server.stderr
         found = next((said for line in server.stderr if (said := READY.search(line))), None)
         assert found, "The server of buckets did not start."
-        asked: list[str] = []
-        # it tells of each request, and would wait for somebody to listen
-        Thread(target=asked.extend, args=(server.stderr,), daemon=True).start()
-        yield found[1], asked
+        requests: list[str] = []
+        # it logs each request, and would wait for a reader if the pipe were full
+        Thread(target=requests.extend, args=(server.stderr,), daemon=True).start()
+        yield found[1], requests
         server.terminate()

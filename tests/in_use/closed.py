@@ -1,4 +1,4 @@
-"""Imports files in a process where everything but code is closed, and reports what they reached for and imported."""
+"""Imports files in a process that refuses access to all but code, and reports what they tried to reach and imported."""
 
 import json
 import os
@@ -32,12 +32,12 @@ class Imported:
 
 
 def import_closed(files: Sequence[Path], folder: Path, *before: str) -> Imported:
-    """Import files where all but code is closed.
+    """Import files where access to all but code is refused.
 
     Args:
         files: the Python files, which one process runs one after the other.
         folder: where they run; the place for secrets that they must leave alone.
-        before: modules to import while all is open, such as `dlt`: what libraries look for is not the files' doing.
+        before: modules to import before that, such as `dlt`: what libraries open is not reported.
     """
     # without -B, what is imported for the first time would be compiled into files
     command = [sys.executable, "-B", __file__, *before, RUN, *map(str, files)]
@@ -46,18 +46,18 @@ def import_closed(files: Sequence[Path], folder: Path, *before: str) -> Imported
     return Imported(**json.loads(ended.stdout))
 
 
-class Doors:
-    """An audit hook that refuses, and remembers, what is no code."""
+class AccessHook:
+    """An audit hook that refuses, and records, access to anything but code."""
 
     def __init__(self) -> None:
-        self.knocks: list[str] = []
+        self.attempts: list[str] = []
 
     def __call__(self, event: str, arguments: Sequence[Any]) -> None:
-        """Refuse an event that is no code; Python calls this at each event."""
+        """Refuse an event that is not about code; Python calls this at each event."""
         refused = event.startswith(DOORS) and event not in HARMLESS
         if refused or (event == "open" and not is_code(arguments[0])):
-            self.knocks.append(f"{event} {arguments[0]}")
-            raise PermissionError(self.knocks[-1])
+            self.attempts.append(f"{event} {arguments[0]}")
+            raise PermissionError(self.attempts[-1])
 
 
 class WatchedEnvironment(os._Environ[str]):
@@ -82,16 +82,16 @@ def is_code(place: Any) -> bool:
 
 
 def main(*arguments: str) -> None:
-    """Run the files with closed doors, and print what they wanted and have."""
+    """Run the files under the hook, and print what they tried to open and imported."""
     end = arguments.index(RUN)
     for module in arguments[:end]:
         import_module(module)
-    doors = Doors()
+    hook = AccessHook()
     os.environ.__class__ = WatchedEnvironment
-    sys.addaudithook(doors)
+    sys.addaudithook(hook)
     for file in arguments[end + 1 :]:
         runpy.run_path(file)
-    print(json.dumps({"reached": [*doors.knocks, *WatchedEnvironment.read], "modules": [*sys.modules]}))
+    print(json.dumps({"reached": [*hook.attempts, *WatchedEnvironment.read], "modules": [*sys.modules]}))
 
 
 if __name__ == "__main__":

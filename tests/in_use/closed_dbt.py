@@ -17,7 +17,7 @@ FORKS.set_forkserver_preload(["dbt.cli.main"])
 
 
 def run_closed_dbt(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Outcome:
-    """Run a command of dbt in a folder, until it ends; stderr tells what it reaches for on the network."""
+    """Run a command of dbt in a folder, until it ends; stderr lists the connections that it tries to open."""
     with TemporaryDirectory() as name:
         written = [Path(name, stream) for stream in ("out", "err")]
         process = FORKS.Process(target=become_dbt, args=(arguments, folder, dict(environment), written))
@@ -31,7 +31,7 @@ def become_dbt(arguments: Sequence[str], folder: Path, environment: Mapping[str,
     """Run the command in this process, with its streams, folder and environment."""
     from dbt.cli.main import cli
 
-    # a build is over before it would pay to collect its garbage
+    # a build is too short for garbage collection to pay off
     gc.disable()
     for number, file in enumerate(written, 1):
         os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY), number)
@@ -43,7 +43,7 @@ def become_dbt(arguments: Sequence[str], folder: Path, environment: Mapping[str,
 
 
 def refuse(event: str, arguments: Sequence[Any]) -> None:
-    """Tell of a connection that dbt wants, and refuse it."""
+    """Report a connection that dbt tries to open, and refuse it."""
     if event in ("socket.connect", "socket.getaddrinfo"):
         print("reached for", *arguments, file=sys.stderr)
         raise PermissionError(event)

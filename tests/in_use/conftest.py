@@ -36,7 +36,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def usual_service(world: World) -> Iterator[None]:
-    """Let a test begin with a service that behaves as usual."""
+    """Start a test with a service that behaves as usual."""
     usual = world.emulator.behavior
     yield
     world.emulator.behavior, world.emulator.before_answer = usual, None
@@ -47,7 +47,7 @@ def usual_service(world: World) -> Iterator[None]:
 def browser() -> Iterator[Browser]:
     """The Chromium of this machine, without a window.
 
-    Not for longer than a module: while it is driven, this thread has a running event loop, which Dagster stumbles over.
+    Not for longer than a module: while it is in use, this thread has a running event loop, with which Dagster fails.
     """
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert chromium, "The tests of pages need Chromium on the PATH: apt-get install chromium."
@@ -59,7 +59,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def images(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The folder for a test's pictures."""
+    """The folder for a test's screenshots."""
     # a world of the test may have changed the working directory already
     folder = request.config.invocation_params.dir / (request.config.getoption("--images") or tmp_path / "images")
     folder.mkdir(parents=True, exist_ok=True)

@@ -22,20 +22,20 @@ def load_definitions() -> dg.Definitions:
 def materialize(
     defs: dg.Definitions, assets: str, *tables: str, after: Any = (), **options: Any
 ) -> dg.ExecuteInProcessResult:
-    """Materialize assets and run their checks; some tables' alone where those are named, and with what comes after."""
+    """Materialize assets and run their checks; only those of the named tables, if any, and with what is downstream."""
     keys = [key for key in keys_of(defs, assets) if not tables or key.path[-1] in tables]
     return execute(defs, assets, dg.AssetSelection.assets(*keys), after, options)
 
 
 def check(defs: dg.Definitions, assets: str, after: Any = (), **options: Any) -> dg.ExecuteInProcessResult:
-    """Run the checks of assets, and materialize nothing but what comes after."""
+    """Run the checks of assets, and materialize only what is downstream."""
     return execute(defs, assets, dg.AssetSelection.checks_for_assets(*keys_of(defs, assets)), after, options)
 
 
 def execute(
     defs: dg.Definitions, assets: str, selection: dg.AssetSelection, after: Any, options: dict[str, Any]
 ) -> dg.ExecuteInProcessResult:
-    """Run what is selected, and what comes after."""
+    """Run what is selected, and what is downstream."""
     chosen = [*(named(defs.assets, assets)), *(named(defs.asset_checks, f"{assets}_checks")), *after]
     selection |= dg.AssetSelection.assets(*(each.key for each in after))
     return dg.materialize(chosen, resources=defs.resources, selection=selection, raise_on_error=False, **options)

@@ -22,7 +22,7 @@ def read_arrow(form: str, folder: str, settings: Settings = NONE) -> pa.Table:
 
 
 def newest_metadata(folder: Path) -> str:
-    """The URL of what describes an Iceberg table as it is now."""
+    """The URL of the newest metadata of an Iceberg table."""
     return max(folder.glob("metadata/*.metadata.json")).as_uri()
 
 

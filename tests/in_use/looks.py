@@ -47,7 +47,7 @@ class Look:
         return numbers
 
     def colors(self) -> list[str]:
-        """The colors of text, of what it stands on, and of bars."""
+        """The colors of text, of its background, and of bars."""
         style = "getComputedStyle(document.body)"
         bar = "getComputedStyle(document.querySelector('#states path:has(title)'))"
         colors: list[str] = self.page.evaluate(f"[{style}.color, {style}.backgroundColor, {bar}.fill]")
@@ -59,7 +59,7 @@ class Look:
         return found
 
     def screenshot(self, file: Path) -> None:
-        """Write a picture of the page, its details closed, up to the height that one would scroll."""
+        """Write a screenshot of the page, its details closed, up to a height that users would scroll."""
         size = self.page.viewport_size
         assert size
         self.open_details(is_open=False)
@@ -86,7 +86,7 @@ class Look:
 
 @contextmanager
 def look_at(browser: Browser, file: Path, width: int = DESKTOP) -> Iterator[Look]:
-    """A page from disk; it asks for nothing else, has nothing to complain of, and fits the window."""
+    """A page from disk; it requests nothing else, logs no error, and fits the window."""
     page = browser.new_page(viewport={"width": width, "height": 900})
     requests: list[str] = []
     complaints: list[str] = []

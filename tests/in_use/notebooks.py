@@ -48,10 +48,10 @@ def serve_marimo(*command: str, **options: Any) -> Iterator[str]:
     with open_process(*command, stderr=STDOUT, **options) as server:
         try:
             assert server.stdout is not None
-            told = read_until(server.stdout, "URL:")
-            [port] = re.findall(r"http://\S+:(\d+)", told)
+            line = read_until(server.stdout, "URL:")
+            [port] = re.findall(r"http://\S+:(\d+)", line)
             address = f"http://127.0.0.1:{port}/"
-            # it tells its address before it listens
+            # it prints its address before it listens
             urllib3.request("GET", address + "health", retries=Retry(60, backoff_factor=0.1, backoff_max=1))
             yield address
         finally:

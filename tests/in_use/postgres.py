@@ -33,7 +33,7 @@ def as_ordinary_user() -> list[str]:
 
 
 def free_port() -> int:
-    """A port that is free just now."""
+    """A port that is free at the moment."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
     return port
@@ -50,12 +50,12 @@ def serve_postgres() -> Iterator[str]:
             shutil.chown(folder, "postgres")
             shutil.chown(password, "postgres")
         data, port = str(folder / "data"), free_port()
-        # SCRAM would take both sides 4 ms for each of the twenty connections of a load
+        # SCRAM would cost both sides 4 ms for each of the twenty connections of a load
         access = ["-U", USER, "-A", "md5", f"--pwfile={password}"]
         run("initdb", "-D", data, *access, "-E", "UTF8", "--locale=C", "--no-sync")
         here = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "jit=off"]
         options = [word for setting in here for word in ("-c", setting)]
-        # returns once the server takes connections
+        # returns once the server accepts connections
         run("pg_ctl", "start", "-D", data, "-w", "-t", STARTS_WITHIN, "-o", shlex.join(["-p", str(port), *options]))
         try:
             yield f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port}/postgres"
@@ -69,8 +69,8 @@ def run(program: str, *arguments: str) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
 
-class DeafToCommits(ThreadingTCPServer):
-    """Stands between a load and a server, and cuts a connection once the server says that it committed a statement."""
+class CommitCutter(ThreadingTCPServer):
+    """A proxy between a load and a server that cuts a connection once the server confirms the commit of a statement."""
 
     daemon_threads = True
 
@@ -82,39 +82,39 @@ class DeafToCommits(ThreadingTCPServer):
 class Relay(BaseRequestHandler):
     """One connection."""
 
-    server: DeafToCommits
+    server: CommitCutter
 
     def handle(self) -> None:
-        """Pass on what both say, until one ends or the commit is there."""
+        """Forward what both send, until one ends or the commit is confirmed."""
         with socket.create_connection(("127.0.0.1", self.server.port)) as self.upstream:
-            self.is_begun = False
+            self.has_statement = False
             Thread(target=self.ask, daemon=True).start()
             while (piece := self.upstream.recv(65_536)) and not self.is_to_cut(piece):
                 self.request.sendall(piece)
             self.request.shutdown(socket.SHUT_RDWR)
 
     def is_to_cut(self, piece: bytes) -> bool:
-        """Return whether the server announces the commit that the load must not hear of."""
-        if self.server.is_cut or not (self.is_begun and b"COMMIT\0" in piece):
+        """Return whether the server confirms the commit, which the load must not receive."""
+        if self.server.is_cut or not (self.has_statement and b"COMMIT\0" in piece):
             return False
         self.server.is_cut = True
         return True
 
     def ask(self) -> None:
-        """Pass on what the load says; a statement is sent in a piece of its own."""
+        """Forward what the load sends; a statement is sent in a piece of its own."""
         with suppress(OSError):
             while piece := self.request.recv(65_536):
-                self.is_begun |= self.server.statement in piece
+                self.has_statement |= self.server.statement in piece
                 self.upstream.sendall(piece)
             self.upstream.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def deaf_to_commits(url: str, statement: str) -> Iterator[str]:
-    """The URL of a way to a server that ends once, without a word, as a transaction with the statement is committed."""
+def cut_after_commit(url: str, statement: str) -> Iterator[str]:
+    """The URL of a proxy to a server that cuts one connection, as a transaction with the statement is committed."""
     port = urlsplit(url).port
     assert port
-    with DeafToCommits(port, statement) as server:
+    with CommitCutter(port, statement) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

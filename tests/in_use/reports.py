@@ -26,7 +26,7 @@ def report_of(world: World) -> Path:
 
 
 def report_of_file(place: Path) -> Path:
-    """The report of a file, beside it."""
+    """The report of a file, next to it."""
     file = place.parent / "letters.html"
     write_report(file, place)
     return file

@@ -96,7 +96,7 @@ def environment_of_tasks(world: World, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def serve_forks(place: Path) -> Iterator[None]:
-    """Fork Spark's daemons for those who ask at a socket."""
+    """Fork a daemon of Spark for each connection to a socket."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place))
         listening.listen()

@@ -4,7 +4,7 @@
     python task_python.py ask SOCKET -m pyspark.daemon MODULE
 
 The first forks a daemon for each connection to a socket that listens already; the second is a Python for Spark, which
-asks it for one. Libraries are most of what a small task costs: about 1 s of CPU for each daemon, and Spark starts one
+requests one. Libraries are most of what a small task costs: about 1 s of CPU for each daemon, and Spark starts one
 for each kind of task on each executor. Our own modules are imported by each task, as they are for users.
 """
 
@@ -37,7 +37,7 @@ def serve(descriptor: str) -> None:
     # pandas is not among the requirements of the extra
     for module in filter(find_spec, LIBRARIES):
         import_module(module)
-    # garbage collections of a fork would go through all that is imported here
+    # garbage collection in a fork would scan all that is imported here
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(fileno=int(descriptor)) as listening:
@@ -51,7 +51,7 @@ def serve(descriptor: str) -> None:
 
 
 def become_daemon(connection: socket.socket) -> None:
-    """Run Spark's daemon with the streams, arguments, environment and folder of who asks."""
+    """Run Spark's daemon with the streams, arguments, environment and folder of the requesting process."""
     _, streams, _, _ = socket.recv_fds(connection, 1, 3)
     with connection.makefile() as request:
         asked = json.load(request)
@@ -67,7 +67,7 @@ def become_daemon(connection: socket.socket) -> None:
 
 
 def ask(place: str, *arguments: str) -> None:
-    """Ask for a daemon with our streams, and wait for its end."""
+    """Request a daemon with our streams, and wait for its end."""
     assert arguments[:2] == ("-m", DAEMON), arguments
     asked = {"arguments": arguments[1:], "environment": dict(os.environ), "folder": os.getcwd()}  # noqa: PTH109 -- starts faster
     with socket.socket(socket.AF_UNIX) as server:

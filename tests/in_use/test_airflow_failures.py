@@ -27,8 +27,8 @@ for kind, attributes in json.loads(sys.argv[1]).items():
                 raise error from driver
     except Exception as failure:
         cause = failure.__cause__
-        told = "".join(traceback.format_exception(failure))
-        learned[kind] = [type(failure).__name__, str(failure), type(cause).__name__, str(cause), vars(cause), told]
+        shown = "".join(traceback.format_exception(failure))
+        learned[kind] = [type(failure).__name__, str(failure), type(cause).__name__, str(cause), vars(cause), shown]
 print(json.dumps(learned))
 """
 
@@ -47,8 +47,8 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 def test_a_failure_has_our_error_and_not_what_caused_it(failures: dict[str, list[Any]], kind: str) -> None:
     """A failure's cause has the class, message and attributes of our error; its traceback shows no driver's text."""
     attributes, failure = ERRORS[kind]
-    *found, told = failures[kind]
+    *found, shown = failures[kind]
     carried = {"what": "what happened", "advice": "", **attributes}
     assert found == [failure, "what happened", kind, "what happened", carried]
-    assert f"{kind}: what happened" in told
-    assert "canary" not in told
+    assert f"{kind}: what happened" in shown
+    assert "canary" not in shown

@@ -14,7 +14,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Imported:
     return import_closed(FILES, tmp_path_factory.mktemp("parse"), "airflow.sdk", "croniter")
 
 
-def test_reading_the_files_reaches_for_nothing(imported: Imported) -> None:
+def test_reading_the_files_opens_nothing(imported: Imported) -> None:
     """Reading the files of DAGs opens no network, file or secret."""
     assert len(FILES) == 3
     assert imported.reached == []

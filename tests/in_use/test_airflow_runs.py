@@ -1,4 +1,4 @@
-"""The DAGs do in a real Airflow what they promise."""
+"""The DAGs work in a real Airflow."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
 
 
 def places(world: World) -> dict[str, object]:
-    """The variables that tell where to load to."""
+    """The variables that say where to load to."""
     return {"LETTERS_FILE": world.place, "LETTERS_ACCOUNTS_FILE": world.place.with_name("accounts.duckdb")}
 
 
@@ -60,7 +60,7 @@ def test_the_file_has_no_import_errors(airflow: Airflow) -> None:
     assert airflow.import_errors == {}
 
 
-def test_dags_and_assets_tell_what_they_are(airflow: Airflow) -> None:
+def test_dags_and_assets_are_described(airflow: Airflow) -> None:
     """Each DAG has owner, description and tag; each asset has group and description, and its name is its URI."""
     dags = airflow.known("SELECT dag_id, owners, description FROM dag")
     assert dags == {
@@ -136,7 +136,7 @@ def test_a_setting_that_is_missing_fails_at_once(airflow: Airflow, begin: Begin)
     assert f"AirflowFailException: {reason}" in ran.log
 
 
-def test_a_service_that_is_away_is_tried_again(airflow: Airflow, begin: Begin) -> None:
+def test_an_unreachable_service_is_retried(airflow: Airflow, begin: Begin) -> None:
     """A service that cannot be reached leaves the task waiting for its retry."""
     world = begin()
     world.emulator.behavior = Behavior(fault_every=1, fault_status=503)
@@ -165,8 +165,8 @@ def test_settings_in_a_connection(airflow: Airflow, begin: Begin) -> None:
     world = begin(Emulator(30, 3))
     scheme, _, rest = world.settings["base_url"].partition("://")
     host, _, port = rest.removesuffix("/api/v1").partition(":")
-    told = {**places(world), **connection(host=host, port=int(port), schema=scheme)}
-    ran = airflow.schedule("letters", environment=told)
+    variables = {**places(world), **connection(host=host, port=int(port), schema=scheme)}
+    ran = airflow.schedule("letters", environment=variables)
     assert ran.runs == {("letters", "scheduled", "success")}
     assert loaded_contacts(world.place) == held_contacts(world.emulator)
     assert not any(token in ran.log for token in (ACCESS, REFRESH))
@@ -176,7 +176,7 @@ def test_the_host_of_a_connection_may_be_the_whole_address(airflow: Airflow) -> 
     """A connection whose host is the whole address gives the same settings as one whose host is a part of it."""
     address = "http://letters.example:8080/api/v1"
     for parts in ({"host": address}, {"host": "letters.example", "port": 8080, "schema": "http"}):
-        found = airflow.ask("tell_settings", [], connection(**parts))
+        found = airflow.ask("print_settings", [], connection(**parts))
         assert json.loads(found.log) == {"base_url": address, "access_token": ACCESS, "refresh_token": REFRESH}
 
 
@@ -189,8 +189,8 @@ def connection(**parts: object) -> dict[str, str]:
 def test_a_listing_is_read_in_mapped_tasks_and_loaded_in_one(airflow: Airflow, begin: Begin, tmp_path: Path) -> None:
     """Each part is read by a task in the service's pool, and the load after them holds what the service holds."""
     world = begin(Emulator(300, 3))
-    told = {**environment(world, page_size=50), "LETTERS_PARTS": tmp_path / "parts"}
-    ran = airflow.schedule("letters_parts", pools=POOLS, environment=told)
+    variables = {**environment(world, page_size=50), "LETTERS_PARTS": tmp_path / "parts"}
+    ran = airflow.schedule("letters_parts", pools=POOLS, environment=variables)
     assert ran.tasks == {
         ("letters_parts", "plan", -1, "success", 1, "default_pool"),
         *(("letters_parts", "read", index, "success", 1, "letters_service") for index in range(6)),
@@ -243,7 +243,7 @@ def test_pools_that_are_missing_hold_the_accounts_back(airflow: Airflow, begin: 
     assert "non-existent pool 'letters_service'" in ran.log
 
 
-def test_a_data_interval_asks_for_its_days(airflow: Airflow, begin: Begin) -> None:
+def test_a_data_interval_requests_its_days(airflow: Airflow, begin: Begin) -> None:
     """A run with a data interval that dlt may use requests the mailings of its day."""
     world = begin(Emulator(200, 3))
     more = {
@@ -252,25 +252,25 @@ def test_a_data_interval_asks_for_its_days(airflow: Airflow, begin: Begin) -> No
         "DLT_ALLOW_EXTERNAL_SCHEDULERS": "true",
     }
     airflow.test("letters", "2024-05-18T00:00:00+00:00", environment=more)
-    # before, days on which nobody was mailed
+    # before, days on which no contact was mailed
     days = (LONG_AGO.isoformat(), far_ahead().isoformat(), "2024-05-17")
-    assert asked_days(world.emulator) == [(day, day) for day in days]
+    assert requested_days(world.emulator) == [(day, day) for day in days]
     mailed = {row.id for row in world.emulator.contacts.rows() if row.traits.last_mailed_date == date(2024, 5, 17)}
     assert {row[0] for row in query(world.place, f"select contact_id from {DATASET}.mailings")} == mailed
 
 
-def test_without_a_data_interval_mailings_go_on_from_the_last_load(airflow: Airflow, begin: Begin) -> None:
+def test_without_a_data_interval_mailings_continue_from_the_last_load(airflow: Airflow, begin: Begin) -> None:
     """A run with the empty interval of `@daily` requests mailings from the last load on."""
     world = begin(Emulator(20, 3))
     today = datetime.now(UTC).date().isoformat()
     more = {**environment(world, mailings="true", mailings_since=today), "DLT_ALLOW_EXTERNAL_SCHEDULERS": "true"}
     airflow.test("letters", "2024-05-18T00:00:00+00:00", environment=more)
-    assert (today, today) in asked_days(world.emulator)
+    assert (today, today) in requested_days(world.emulator)
     assert (DATASET, "mailings") in table_names(world.place)
 
 
-def asked_days(emulator: Emulator) -> list[Any]:
-    """The windows of days that contacts were asked for."""
+def requested_days(emulator: Emulator) -> list[Any]:
+    """The windows of days that were requested of contacts."""
     found = [
         json.loads(value) for hit in emulator.hits for key, value in parse_qsl(hit.query) if key == "lastMailedDate"
     ]

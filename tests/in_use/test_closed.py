@@ -17,9 +17,9 @@ for reach in (
 """
 
 
-def test_what_a_curious_file_reaches_for_is_told(tmp_path: Path) -> None:
-    """A file, network, database and secret that an import reaches for are reported, although it hides the errors."""
-    file = tmp_path / "curious.py"
+def test_what_a_file_with_side_effects_opens_is_reported(tmp_path: Path) -> None:
+    """A file, network, database and secret that an import tries to open are reported, although it hides the errors."""
+    file = tmp_path / "effects.py"
     file.write_text(CURIOUS)
     assert import_closed([file], tmp_path).reached == [
         "open secrets.toml",
@@ -29,8 +29,8 @@ def test_what_a_curious_file_reaches_for_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_that_imports_our_parts_reaches_for_nothing(tmp_path: Path) -> None:
-    """Importing the package reaches for nothing but code."""
+def test_a_file_that_imports_our_package_opens_nothing(tmp_path: Path) -> None:
+    """Importing the package opens nothing but code."""
     file = tmp_path / "modest.py"
     file.write_text("from letters_source import letters, make_pipeline, run\n")
     assert import_closed([file], tmp_path, "dlt", "requests").reached == []

@@ -46,20 +46,20 @@ def make_incomplete(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dg.asset(deps=[dg.AssetKey(["letters_data", "contacts"])])
 def mailing_list() -> None:
-    """Something that is made of contacts."""
+    """An asset that is made of contacts."""
 
 
 @dg.multi_asset(
     specs=asset_specs(facets=True, mailings=True), can_subset=True, retry_policy=dg.RetryPolicy(max_retries=2)
 )
 def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) -> Any:
-    """All tables, with a destination that waits for nobody."""
+    """All tables, with a destination that does not wait for locks."""
     yield from letters.materialize(context)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, dg.ExecuteInProcessResult]]:
-    """The world with all its tables loaded, and what comes after them, once for all tests that only look."""
+    """The world with all its tables loaded, and what is downstream of them, once for all tests that only look."""
     with (
         serve_world(tmp_path_factory.mktemp("whole"), emulator=Emulator(145, 7)) as world,
         pytest.MonkeyPatch.context() as patch,
@@ -88,7 +88,7 @@ def test_tables_hold_what_the_service_holds(whole: tuple[World, dg.ExecuteInProc
 
 
 def test_metadata_is_the_audit_s(whole: tuple[World, dg.ExecuteInProcessResult]) -> None:
-    """The metadata of a table are those of its audit and its place; a table of both listings has both verdicts."""
+    """The metadata of a table is that of its audit and its place; a table of both listings has both verdicts."""
     world, result = whole
     found = materialized(result)
     verdict, requests, seconds, load_id = query(world.place, METADATA)[0]
@@ -102,7 +102,7 @@ def test_metadata_is_the_audit_s(whole: tuple[World, dg.ExecuteInProcessResult])
 
 
 def test_a_table_brings_its_listing(world: World) -> None:
-    """Selecting a child table loads, checks and tells of its listing's tables, and requests no other listing."""
+    """Selecting a child table loads, checks and reports its listing's tables, and requests no other listing."""
     result = materialize(load_definitions(), OWN, "contacts__contact_labels")
     assert result.success
     assert set(materialized(result)) == ALWAYS - {"templates", "templates__creator", "templates__product"}
@@ -142,7 +142,7 @@ def test_parquet_is_loaded_and_checked(begin: Begin, monkeypatch: pytest.MonkeyP
 
 
 def test_an_incomplete_listing_fails_the_run_for_its_reason(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An incomplete listing fails the run with one line and without a retry; nothing changes or comes after."""
+    """An incomplete listing fails the run with one line and without a retry; nothing changes or runs downstream."""
     world.start_loaded()
     before = world.tables()
     make_incomplete(world, monkeypatch)
@@ -158,7 +158,7 @@ def test_an_incomplete_listing_fails_the_run_for_its_reason(world: World, monkey
     assert world.tables() == before
 
 
-def test_what_comes_after_runs_once_the_tables_are_whole(whole: tuple[World, dg.ExecuteInProcessResult]) -> None:
+def test_downstream_assets_run_once_the_tables_are_complete(whole: tuple[World, dg.ExecuteInProcessResult]) -> None:
     """An asset that is made of a table runs after the load and its checks."""
     _, result = whole
     assert result.success
@@ -167,7 +167,7 @@ def test_what_comes_after_runs_once_the_tables_are_whole(whole: tuple[World, dg.
     assert order == ["letters_tables", "letters_tables_checks", "mailing_list"]
 
 
-def test_an_unreachable_service_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_service_is_retried(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a service that cannot be reached is retried, as often as the policy says."""
     monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "0.1")
     world.emulator.behavior = Behavior(fault_every=1)
@@ -195,15 +195,15 @@ def test_a_resource_without_settings_takes_dlt_s(world: World, monkeypatch: pyte
     assert reason.startswith(f"sources.letters.base_url is not set; {where_to_set('base_url')}. Searched ")
 
 
-def test_a_place_that_cannot_be_is_a_failure_of_one_line(world: World) -> None:
-    """A place that cannot be written fails the run before the service is asked."""
+def test_an_impossible_place_is_a_failure_of_one_line(world: World) -> None:
+    """A place that cannot be written fails the run before the first request to the service."""
     [reason] = failures(materialize(everything(to="nowhere/letters.duckdb"), OWN, "templates"))
     assert "nowhere does not exist or is not accessible" in reason
     assert world.emulator.hits == []
 
 
-def test_a_file_that_others_changed_is_loaded_anew(world: World) -> None:
-    """A load replaces tables that somebody else has changed."""
+def test_a_file_that_others_changed_is_loaded_again(world: World) -> None:
+    """A load replaces tables that another program has changed."""
     world.start_loaded()
     change(world.place, "insert into letters_data.contacts select * from letters_data.contacts")
     assert materialize(load_definitions(), OWN).success

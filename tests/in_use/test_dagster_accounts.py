@@ -42,7 +42,7 @@ class Loaded:
 
 
 def shared_service() -> Emulator:
-    """Nine contacts and three templates, of the accounts A, B and C in turn, after two contacts that are A's, too."""
+    """Nine contacts and three templates, of the accounts A, B and C in turn, after two further contacts of A."""
     emulator = Emulator(11, 3)
     for shelf in (emulator.contacts, emulator.templates):
         for number, row_id in enumerate(shelf.ids()):
@@ -106,7 +106,7 @@ def check_copy(copy: Path, instance: dg.DagsterInstance) -> dg.ExecuteInProcessR
 
 
 def test_accounts_have_datasets_of_their_own(loaded: Loaded) -> None:
-    """Each account is loaded into its own dataset, and views unite those that were loaded."""
+    """Each account is loaded into its own dataset, and views combine those that were loaded."""
     assert {account: result.success for account, result in loaded.results.items()} == {"A": True, "B": True}
     assert loaded.counts == [[("A", 5)], [("A", 5), ("B", 3)]]
     assert query(loaded.place, "select count(*) from letters_data_b.contacts") == [(3,)]
@@ -134,7 +134,7 @@ def test_checks_look_at_every_loaded_account(loaded: Loaded, copy: Path) -> None
     }
 
 
-def test_materializations_tell_the_account_s_own_table(loaded: Loaded) -> None:
+def test_materializations_name_the_account_s_own_table(loaded: Loaded) -> None:
     """The metadata of a materialization name the account's dataset and table."""
     found = {account: materialized(result)["contacts"] for account, result in loaded.results.items()}
     assert {account: (facts["dataset"], facts["dagster/table_name"]) for account, facts in found.items()} == {
@@ -143,7 +143,7 @@ def test_materializations_tell_the_account_s_own_table(loaded: Loaded) -> None:
     }
 
 
-def test_checks_tell_numbers_of_each_account(loaded: Loaded, copy: Path) -> None:
+def test_checks_have_the_numbers_of_each_account(loaded: Loaded, copy: Path) -> None:
     """A check counts all accounts together and each one; an account whose tables cannot be counted is left out."""
     counted = numbers(loaded.results["B"])["contacts", "complete"]
     names = ("rows_expected", "rows", "distinct_ids", "rejected_expected", "rejected")
@@ -176,6 +176,6 @@ def test_accounts_that_would_share_a_dataset_are_refused(world: World, instance:
     assert not world.place.exists()
 
 
-def test_the_schedule_asks_for_a_run_for_each_account() -> None:
+def test_the_schedule_requests_a_run_for_each_account() -> None:
     """The schedule requests a run for each account, with a key of its own."""
     assert requested(load_definitions(), "letters_accounts_daily", ["A", "B"]) == {"A": "A", "B": "B"}

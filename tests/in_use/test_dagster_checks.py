@@ -35,12 +35,12 @@ COUNTED = {
     },
     "a label is there twice": {(LABELS, "unique_keys"): {"repeated_keys": 1}},
     "a product's template is gone": {(PRODUCT, "no_orphans"): {"orphans": 1}},
-    "a rejected row is there that nobody sent": {
+    "a rejected row is there that the service did not send": {
         ("templates", "complete"): dict(zip(ROWS, (7, 7, 7, 0, 1), strict=True))
     },
 }
 """What the checks count that fail."""
-SPOILED = {
+FAULTS = {
     "a contact is gone": (
         "delete from letters_data.contacts where id = '{lonely}'",
         {("contacts", "complete"): "contacts: read 145 rows, but the destination holds 144 with 144 ids; load again."},
@@ -60,8 +60,8 @@ SPOILED = {
         "update letters_data.templates__product set template_id = 'gone' where template_id = '{template}'",
         {(PRODUCT, "no_orphans"): "templates__product: 1 row without a row in templates; load again."},
     ),
-    "a rejected row is there that nobody sent": (
-        "insert into letters_data.rejected_rows values ('templates', 0, 0, 'spoiled', null, '{load}')",
+    "a rejected row is there that the service did not send": (
+        "insert into letters_data.rejected_rows values ('templates', 0, 0, 'damaged', null, '{load}')",
         {("templates", "complete"): REJECTED},
     ),
 }
@@ -69,7 +69,7 @@ SPOILED = {
 
 @dg.asset(deps=[dg.AssetKey(["letters_data", "templates"])])
 def catalog() -> None:
-    """Something that is made of templates."""
+    """An asset that is made of templates."""
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A loaded file, for all tests that spoil a copy of it."""
+    """A loaded file, for all tests that damage a copy of it."""
     with serve_world(tmp_path_factory.mktemp("checks"), emulator=Emulator(145, 7)) as world:
         world.start_loaded()
         yield world.place
@@ -94,10 +94,10 @@ def definitions_of(**resource: Any) -> dg.Definitions:
     )
 
 
-@pytest.mark.parametrize("how", SPOILED)
-def test_what_was_spoiled_is_found(loaded: Path, tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("how", FAULTS)
+def test_a_damaged_table_is_found(loaded: Path, tmp_path: Path, how: str) -> None:
     """The check that looks for a fault names the table and the number of rows, also as metadata."""
-    statement, expected = SPOILED[how]
+    statement, expected = FAULTS[how]
     copy = copyfile(loaded, tmp_path / "copy.duckdb")
     change(copy, statement.format_map({name: query(copy, sql)[0][0] for name, sql in NAMES.items()}))
     result = check(definitions_of(to=str(copy)), OWN)
@@ -106,7 +106,7 @@ def test_what_was_spoiled_is_found(loaded: Path, tmp_path: Path, how: str) -> No
     assert {key: counted[key] for key in expected} == COUNTED[how]
 
 
-def test_what_comes_after_waits_for_checks_that_pass(loaded: Path, tmp_path: Path) -> None:
+def test_downstream_assets_wait_for_checks_that_pass(loaded: Path, tmp_path: Path) -> None:
     """An asset that is made of a table runs if the checks of the table pass, and does not if one fails."""
     copy = copyfile(loaded, tmp_path / "copy.duckdb")
     defs = definitions_of(to=str(copy))
@@ -161,7 +161,7 @@ def test_checks_read_the_audits_of_postgresql(world: World, monkeypatch: pytest.
 
 
 def test_history_is_checked_as_it_stands_now(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Former versions of a row are not duplicates of it."""
+    """Previous versions of a row are not duplicates of it."""
     monkeypatch.setenv("SOURCES__LETTERS__HISTORY", "true")
     world.start_loaded(history=True)
     amend(world.emulator.contacts, world.emulator.contacts.ids()[0], city="Elsewhere")
@@ -187,7 +187,7 @@ def test_checks_of_a_listing_that_was_never_loaded_fail(world: World) -> None:
     assert found["contacts", "complete"] == "contacts: listing_audit has no load of it; load it first."
 
 
-def test_a_file_that_cannot_be_read_is_told(world: World) -> None:
+def test_a_file_that_cannot_be_read_is_reported(world: World) -> None:
     """A check of a file that is no database fails with one line that says so."""
     world.place.write_text("This is no database.")
     problem = checked(check(load_definitions(), OWN))["contacts", "complete"]
@@ -196,7 +196,7 @@ def test_a_file_that_cannot_be_read_is_told(world: World) -> None:
     assert "\n" not in problem
 
 
-def test_checks_need_nothing_that_the_load_left_beside_the_tables(world: World) -> None:
+def test_checks_need_only_the_tables(world: World) -> None:
     """Checks pass without dlt's working folder, which may be on another machine."""
     world.start_loaded()
     assert checked(check(load_definitions(), OWN)) == {}

@@ -1,4 +1,4 @@
-"""Does a `defs.yaml` give what the definitions in Python give, and is what it may not say refused?"""
+"""Does a `defs.yaml` give the same as the definitions in Python, and are invalid settings in it refused?"""
 
 import json
 import os
@@ -165,7 +165,7 @@ def test_settings_are_those_of_run(world: World) -> None:
     assert set(materialized(result)) == {"contacts", "contacts__contact_labels", "rejected_rows", "listing_audit"}
     assert {hit.path for hit in world.emulator.hits} == {"/api/v1/contacts"}
     queries = [dict(parse_qsl(hit.query)) for hit in world.emulator.hits]
-    # the request for one row asks how many there are without the filter
+    # the request for one row counts the rows without the filter
     assert {(query["pageSize"], query.get("addressStatus")) for query in queries} == {
         ("5", '["Verified"]'),
         ("1", None),

@@ -31,7 +31,7 @@ CHECKS = {
 }
 
 
-def test_importing_the_definitions_reaches_for_nothing(tmp_path: Path) -> None:
+def test_importing_the_definitions_opens_nothing(tmp_path: Path) -> None:
     """Importing the definitions opens no network, file or secret, apart from what the libraries open."""
     assert import_closed([FILE], tmp_path, "dagster", "dlt", "requests").reached == []
     assert list(tmp_path.iterdir()) == []
@@ -51,7 +51,7 @@ def test_definitions_are_valid_and_hold_an_asset_for_each_table() -> None:
     assert not graph.get(dg.AssetKey("letters_service")).is_materializable
 
 
-def test_assets_tell_what_the_tables_are() -> None:
+def test_assets_describe_the_tables() -> None:
     """Each asset has the table's name, description and key, and its columns with type and description."""
     specs = {spec.key.path[-1]: spec for spec in asset_specs(facets=True, mailings=True)}
     assert list(specs) == [table.name for table in TABLES]
@@ -110,15 +110,15 @@ def test_schedules_are_daily() -> None:
 
 @dataclass
 class Tagged(LettersTranslator):
-    """A translator of a user's own."""
+    """A user's own translator."""
 
     def get_asset_spec(self, table: Table) -> dg.AssetSpec:
         """The asset with a tag."""
         return super().get_asset_spec(table).merge_attributes(tags={"domain": "mail"})
 
 
-def test_a_translator_of_one_s_own_is_used() -> None:
-    """A translator of one's own changes what it overrides, and nothing else."""
+def test_a_user_s_own_translator_is_used() -> None:
+    """A user's own translator changes what it overrides, and nothing else."""
     [first, *_] = asset_specs(Tagged(prefix=["mail", "letters"], group="mail", destination="parquet", dataset="mail"))
     assert (first.tags["domain"], first.group_name, first.kinds) == ("mail", "mail", {"dlt", "parquet"})
     assert first.metadata["dagster/table_name"] == "mail.templates"

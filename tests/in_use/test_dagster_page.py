@@ -25,7 +25,7 @@ from worlds import ACCESS, REFRESH, serve_world
 
 from programmable_emulator import Emulator
 
-# what Dagster 1.13 itself uses when it is told a group
+# what Dagster 1.13 itself uses when it is given a group
 pytestmark = pytest.mark.filterwarnings("ignore:.*include_sources")
 
 SECTION = (FILE.parent / "README.md").read_text().split("\n## Dagster\n")[1].partition("\n## ")[0]
@@ -63,7 +63,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def recipe() -> tuple[str, list[str]]:
-    """The dagster.yaml of the documents, and what their command tells `dg`."""
+    """The dagster.yaml of the documents, and the arguments of `dg` in their command."""
     [settings] = re.findall(r"^```yaml\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
     [command] = re.findall(r"^dg (launch [^#]*)", SECTION, re.MULTILINE)
     return settings, shlex.split(command)
@@ -94,7 +94,7 @@ def served(home: Path) -> Iterator[str]:
 
 
 def wait_for(url: str) -> None:
-    """Return once a page answers: urllib3 asks again while nobody listens, for at most about eight minutes."""
+    """Return once a page answers: urllib3 retries while nothing listens, for at most about eight minutes."""
     with requests.Session() as session:
         patient = Retry(None, connect=1000, backoff_factor=0.1, backoff_max=0.5)
         session.mount("http://127.0.0.1", HTTPAdapter(max_retries=patient))
@@ -118,8 +118,8 @@ def test_our_log_is_in_the_log_of_the_run(home: Path) -> None:
     """With the documented dagster.yaml, the log of a run has our line for each listing."""
     with dg.DagsterInstance.from_config(str(home)) as instance:
         [run] = instance.get_runs()
-        told = [entry.user_message for entry in instance.all_logs(run.run_id) if not entry.dagster_event]
-    ours = [line.partition(";")[0] for line in told if "rows, " in line]
+        messages = [entry.user_message for entry in instance.all_logs(run.run_id) if not entry.dagster_event]
+    ours = [line.partition(";")[0] for line in messages if "rows, " in line]
     assert ours == ["templates: 70 rows, exact", "contacts: 1450 rows, stable"]
 
 

@@ -1,4 +1,4 @@
-"""Does dbt build the project on what we loaded, and does it notice what is wrong there?"""
+"""Does dbt build the project on the loaded tables, and find what is wrong with them?"""
 
 import json
 import re
@@ -49,7 +49,7 @@ def file(world: World, tmp_path: Path) -> Path:
 
 
 def run_dbt(file: Path, target: Path, *arguments: str) -> Outcome:
-    """Run a command of dbt as the recipes do, with its own files elsewhere; it must not reach for the network."""
+    """Run a command of dbt as the recipes do, with its own files elsewhere; it must not use the network."""
     [line] = re.findall(r"^export (DBT_.+)$", (ROOT / "pipelines/README.md").read_text(), re.MULTILINE)
     variables = {name: str(ROOT / place) for name, place in (each.split("=") for each in line.split())}
     environment = {**variables, "HOME": str(target), "PATH": "", "DBT_TARGET_PATH": str(target)}
@@ -107,7 +107,7 @@ def test_a_listing_that_was_not_loaded_for_days_is_stale(file: Path, target: Pat
 
 
 def test_an_orphan_among_current_rows_fails_the_test_of_its_reference(begin: Begin, target: Path) -> None:
-    """A current row without a parent fails one test; former versions and parts that were never loaded fail none."""
+    """A current row without a parent fails one test; previous versions and parts that were never loaded fail none."""
     world = begin(Emulator(20, 5))
     world.load(history=True)
     amend(world.emulator.contacts, world.emulator.contacts.ids()[2], fullName="Another Name")

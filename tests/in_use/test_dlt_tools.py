@@ -25,12 +25,12 @@ def recipe(start: str) -> str:
 
 
 @pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(("tool", "told"), [("info", "dataset_name: letters_data"), ("trace", "contacts: 30 row")])
-def test_the_pipeline_is_known_by_its_name(tool: str, told: str) -> None:
+@pytest.mark.parametrize(("tool", "shown"), [("info", "dataset_name: letters_data"), ("trace", "contacts: 30 row")])
+def test_the_pipeline_is_known_by_its_name(tool: str, shown: str) -> None:
     """`dlt pipeline letters` knows the pipeline in the folder that it was loaded from, and shows no token."""
     outcome = run_process(DLT, *recipe(f"dlt pipeline letters {tool}").split()[1:])
     assert outcome.code == 0, outcome.err
-    assert told in outcome.out
+    assert shown in outcome.out
     assert not any(token in outcome.out for token in (ACCESS, REFRESH))
 
 
@@ -57,7 +57,7 @@ def test_the_dashboard_shows_the_pipeline(browser: Browser) -> None:
 
 
 def test_the_folder_can_be_copied_into_a_project(loaded: World, tmp_path: Path) -> None:
-    """A copy of the package's folder in a project is imported from there, and the script beside it loads."""
+    """A copy of the package's folder in a project is imported from there, and the script next to it loads."""
     project = tmp_path / "project"
     copytree(ROOT / "letters_source", project / "letters_source")
     script = (ROOT / "pipelines/letters_pipeline.py").read_text()

@@ -120,11 +120,11 @@ def test_another_dataset_is_named(loaded: World) -> None:
     assert run_notebook("--from", loaded.place, "--dataset", "letters_data")["db"]
     with pytest.raises(SystemExit) as caught:
         run_notebook("--from", loaded.place, "--dataset", "verified")
-    told = f"{loaded.place} holds no dataset verified (found: letters_data); name another dataset."
-    assert caught.value.code == told
+    message = f"{loaded.place} holds no dataset verified (found: letters_data); name another dataset."
+    assert caught.value.code == message
 
 
-def test_a_missing_file_is_told_in_a_sentence(project: Path) -> None:
+def test_a_missing_file_is_reported_in_a_sentence(project: Path) -> None:
     """A missing file ends the notebook with one line that names it, without a traceback."""
     with pytest.raises(SystemExit) as caught:
         run_notebook("--from", "nowhere.duckdb")
@@ -146,7 +146,7 @@ def test_a_published_copy_is_read_while_the_file_is_written(loaded: World, tmp_p
 
 
 def test_the_notebook_changes_nothing(loaded: World) -> None:
-    """The notebook leaves the file as it is, byte by byte, and writes nothing beside it."""
+    """The notebook leaves the file as it is, byte by byte, and writes nothing next to it."""
     before = {path: path.read_bytes() for path in loaded.place.parent.glob("*.duckdb*")}
     run_notebook("--from", loaded.place)
     assert {path: path.read_bytes() for path in loaded.place.parent.glob("*.duckdb*")} == before
@@ -170,7 +170,7 @@ def test_the_charts_have_the_report_s_colors() -> None:
     assert dict(re.findall(r"--(contacts|templates): (#\w{6});", light)) == COLORS
 
 
-def test_marimo_finds_no_fault_with_the_notebook(
+def test_marimo_s_check_of_the_notebook_passes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """marimo's own check of cells, names and formatting finds nothing."""
@@ -181,7 +181,7 @@ def test_marimo_finds_no_fault_with_the_notebook(
 
 
 def test_a_changed_query_is_drawn_or_shown_or_refused(loaded: World, notebook: ModuleType) -> None:
-    """A changed query shows a chart, its only value or a table, and an error is told in DuckDB's words."""
+    """A changed query shows a chart, its only value or a table, and an error is reported in DuckDB's words."""
     tried = notebook.tried
     db = open_tables(loaded.place)
     one = "SELECT 'one' AS name, 1 AS number, 1 AS place, 1 AS gathered"

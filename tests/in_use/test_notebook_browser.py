@@ -1,4 +1,4 @@
-"""The notebook as a person sees it: served by marimo, looked at in Chromium."""
+"""The notebook as a user sees it: served by marimo, opened in Chromium."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from worlds import World, serve_world
 from letters_source.report.charts import CHARTS
 from programmable_emulator import Emulator
 
-# marimo and a browser begin slowly on a busy machine
+# marimo and a browser start slowly on a busy machine
 PATIENCE = 120_000
 DESK: ViewportSize = {"width": 1280, "height": 1900}
 DRAWN = "canvas.marks, svg.marks"
@@ -24,7 +24,7 @@ ONE_DOT = bytes.fromhex(
 
 
 class Traffic:
-    """What a page asked for, and whom."""
+    """The URLs that a page requested."""
 
     def __init__(self, page: Page) -> None:
         self.urls: list[str] = []
@@ -39,7 +39,7 @@ class Traffic:
 
 @contextmanager
 def open_notebook(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
-    """The notebook in a page of a desk's width, high enough for the charts, and what the page requests."""
+    """The notebook in a page of desktop width, high enough for the charts, and what the page requests."""
     page = browser.new_page(viewport=DESK)
     page.set_default_timeout(PATIENCE)
     expect.set_options(timeout=PATIENCE)
@@ -77,7 +77,7 @@ def visited(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
 
 @pytest.fixture
 def opened(visited: tuple[Page, Traffic]) -> tuple[Page, Traffic]:
-    """The page on a desk, and its traffic."""
+    """The page at desktop width, and its traffic."""
     page, _ = visited
     page.set_viewport_size(DESK)
     return visited
@@ -125,7 +125,7 @@ def test_all_templates_can_be_reached(opened: tuple[Page, Traffic]) -> None:
     assert traffic.elsewhere() == []
 
 
-def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, opened: tuple[Page, Traffic]) -> None:
+def test_thumbnails_are_loaded_when_they_are_switched_on(world: World, opened: tuple[Page, Traffic]) -> None:
     """Thumbnails are loaded once they are switched on, those of the templates that match the typed title alone."""
     [one, *_] = [
         row.document
@@ -155,7 +155,7 @@ def test_thumbnails_are_loaded_when_they_are_asked_for(world: World, opened: tup
     traffic.urls.clear()
 
 
-def test_a_missing_file_is_told_and_another_opened(world: World, opened: tuple[Page, Traffic]) -> None:
+def test_a_missing_file_is_reported_and_another_opened(world: World, opened: tuple[Page, Traffic]) -> None:
     """A file that does not exist is named on the page, where another one can be opened."""
     page, traffic = opened
     file = page.get_by_label("DuckDB file")

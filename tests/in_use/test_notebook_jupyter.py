@@ -60,5 +60,5 @@ def test_the_first_queries_run(
 
 
 def test_what_the_first_queries_showed_is_not_kept() -> None:
-    """The notebook is stored without outputs, and so without anybody's rows."""
+    """The notebook is stored without outputs, and so without any user's rows."""
     assert [cell.id for cell in codes(read_notebook()) if (cell.outputs, cell.execution_count) != ([], None)] == []

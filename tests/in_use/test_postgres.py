@@ -10,7 +10,7 @@ import orjson
 import psycopg2
 import pytest
 from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed, typed_columns
-from postgres import PASSWORD, deaf_to_commits, free_port, serve_postgres
+from postgres import PASSWORD, cut_after_commit, free_port, serve_postgres
 from shelves import amend, clear
 from terminals import Letters, Outcome, run_command
 from worlds import Begin, World, verify
@@ -223,7 +223,7 @@ def test_rows_whose_commit_was_not_heard_of_are_not_brought_twice(
     """After a commit without an answer the load fails with no or all tables changed, and the next one is exact."""
     settings: dict[str, Any] = {} if mode == "replace" else {mode: True}
     load.contacts.grow()
-    with deaf_to_commits(load.url, f'insert into "{table}"(') as url:
+    with cut_after_commit(load.url, f'insert into "{table}"(') as url:
         monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", url)
         with pytest.raises(
             LoadFailed, match=r"^load: PostgreSQL: server closed the connection unexpectedly; load again"

@@ -58,12 +58,12 @@ def refusal(action: Callable[[], object]) -> str:
 
 
 def comments(file: Path) -> list[tuple[str, ...]]:
-    """What is said about the tables and columns."""
+    """The comments of the tables and columns."""
     return query(file, "select table_name, column_name, comment from duckdb_columns() where not internal order by all")
 
 
 def test_the_copy_holds_what_was_loaded(world: World, readers: Path) -> None:
-    """The copy holds all tables with their comments, and nothing else is left beside it."""
+    """The copy holds all tables with their comments, and nothing else is left next to it."""
     world.load(publish=readers)
     assert read_tables(readers) == read_tables(world.place)
     assert held_tables(world.emulator).items() <= read_tables(readers).items()
@@ -71,7 +71,7 @@ def test_the_copy_holds_what_was_loaded(world: World, readers: Path) -> None:
     assert {path.name for path in readers.parent.glob("*duckdb*")} == {readers.name, world.place.name}
 
 
-def test_who_reads_the_old_file_goes_on_reading_it(loaded: World, world: World, readers: Path) -> None:
+def test_readers_of_the_old_file_keep_reading_it(loaded: World, world: World, readers: Path) -> None:
     """A reader with the old copy open keeps reading it, and the next reader gets the new rows."""
     publish_copy(loaded.pipeline, readers)
     with duckdb.connect(str(readers), read_only=True) as reader:
@@ -149,8 +149,8 @@ os._exit(0)
 """
 
 
-def test_what_somebody_wrote_into_the_old_copy_is_not_in_the_new_one(loaded: World, readers: Path) -> None:
-    """A copy removes the log that a killed writer left beside the old one, and DuckDB would apply to the new one."""
+def test_what_a_writer_left_next_to_the_old_copy_is_not_in_the_new_one(loaded: World, readers: Path) -> None:
+    """A copy removes the log that a killed writer left next to the old one, and DuckDB would apply to the new one."""
     publish_copy(loaded.pipeline, readers)
     subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(readers)], check=True)
     logs = [readers.with_name(f"{readers.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
@@ -193,7 +193,7 @@ def test_a_copy_that_fails_leaves_the_old_file(loaded: World, world: World, read
     assert len(read_tables(world.place)["contacts"]) == 31
 
 
-def test_a_copy_that_fails_is_taken_away(loaded: World, readers: Path) -> None:
+def test_a_copy_that_fails_is_removed(loaded: World, readers: Path) -> None:
     """A copy that fails at its end is removed, because it takes as much room as the file."""
     readers.with_name(f"{readers.name}.wal").mkdir()
     with pytest.raises(LoadFailed, match="but the load is verified"):
@@ -223,7 +223,7 @@ def test_a_first_load_stays_when_its_copy_fails(world: World, readers: Path) -> 
     ],
 )
 def test_a_file_that_cannot_be_published_is_refused_at_once(world: World, place: str, reason: str) -> None:
-    """A file that cannot be published is refused before the service is asked, also for several accounts."""
+    """A file that cannot be published is refused before the first request to the service, also for several accounts."""
     assert reason in refusal(lambda: world.load(publish=place))
     pipelines = {"A": world.pipeline}
     assert reason in refusal(lambda: run_accounts(pipelines, publish=place, **world.settings))
@@ -253,10 +253,10 @@ def test_parquet_is_not_published(begin: Begin, readers: Path) -> None:
     assert world.emulator.hits == []
 
 
-def test_the_command_tells_where_readers_look(
+def test_the_command_prints_where_the_copy_is(
     world: World, letters: Letters, readers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command prints where the copy is; a relative path is taken from the working directory."""
+    """The command prints the path of the copy; a relative one is resolved from the working directory."""
     world.configure(monkeypatch)
     outcome = letters("load", "--publish", readers.name)
     assert (outcome.code, f"Published for readers: {readers}\n" in outcome.out) == (0, True)

@@ -25,7 +25,7 @@ def world(begin: Begin) -> World:
 
 @pytest.fixture
 def home(world: World, tmp_path: Path) -> Path:
-    """The folder that the recipes speak of: with the command, and with settings that reach the emulator."""
+    """The folder of the recipes: with the command, and with settings that reach the emulator."""
     home = tmp_path / "letters"
     (home / ".venv").mkdir(parents=True)
     (home / ".venv/bin").symlink_to(Path(sys.executable).parent)

@@ -10,7 +10,7 @@ import pytest
 from holdings import held_tables
 from looks import DESKTOP, PHONE, Look, Scheme, look_at
 from playwright.sync_api import Browser
-from portrait import LABELS, portrait
+from realistic_account import LABELS, realistic_account
 from reports import NOT_ASKED, WHOLE, report_of, shares
 from worlds import World, serve_world
 
@@ -19,8 +19,8 @@ SINCE = date(2024, 10, 1)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """An account as one meets it, loaded twice, the second time with all that can be loaded."""
-    with serve_world(tmp_path_factory.mktemp("portrait"), emulator=portrait()) as world:
+    """A realistic account, loaded twice, the second time with all that can be loaded."""
+    with serve_world(tmp_path_factory.mktemp("account"), emulator=realistic_account()) as world:
         world.load(page_size=1_000)
         world.load(page_size=1_000, facets=True, mailings=True, mailings_since=SINCE, mailings_window=7)
         yield world
@@ -48,7 +48,7 @@ def phone(page: Path, browser: Browser) -> Iterator[Look]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
-def test_it_fits_any_screen_and_asks_for_nothing(
+def test_the_page_fits_any_screen_and_requests_nothing(
     look: Look, phone: Look, images: Path, width: int, scheme: Scheme
 ) -> None:
     """The page fits a desktop and a phone, light and dark, and requests nothing; its screenshots are documents."""
@@ -77,7 +77,7 @@ def test_no_label_is_cut(phone: Look) -> None:
     assert phone.overflowing() == []
 
 
-def test_its_numbers_are_those_of_the_service(world: World, look: Look) -> None:
+def test_the_page_s_numbers_are_those_of_the_service(world: World, look: Look) -> None:
     """Each number on the page is the one that is counted from the service's rows."""
     held = held_tables(world.emulator)
     traits = [row.traits for row in world.emulator.contacts.rows()]
@@ -102,7 +102,7 @@ def test_its_numbers_are_those_of_the_service(world: World, look: Look) -> None:
     assert sorted(look.texts(".gallery .name")) == sorted(titles)
 
 
-def test_it_tells_how_complete_each_load_was(look: Look) -> None:
+def test_the_page_says_how_complete_each_load_was(look: Look) -> None:
     """The page says at its top and for each load how complete it was."""
     assert look.text("#verdict .headline") == "Complete"
     assert look.text("#verdict p:nth-child(2)") == (

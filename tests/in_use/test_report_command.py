@@ -50,7 +50,7 @@ def test_it_writes_the_page_and_says_where(world: World, letters: Letters) -> No
     assert letters("report", "--html", "letters.html", "--quiet") == Outcome(0, "", "")
 
 
-def test_runs_that_cannot_be_read_are_told(world: World, letters: Letters) -> None:
+def test_runs_that_cannot_be_read_are_reported(world: World, letters: Letters) -> None:
     """A report without the list of runs says why it has none."""
     ledger = Path(world.pipeline.pipelines_dir) / LEDGER
     ledger.unlink(missing_ok=True)

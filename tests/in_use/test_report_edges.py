@@ -1,4 +1,4 @@
-"""Reports of unusual datasets: empty, partial, hostile, treated, with history, after runs that failed."""
+"""Reports of unusual datasets: empty, partial, with markup, treated, with history, after runs that failed."""
 
 import re
 import shutil
@@ -85,7 +85,7 @@ def test_what_was_not_loaded_is_named(file: Path, browser: Browser) -> None:
         )
 
 
-def test_a_status_that_was_not_asked_for_is_not_called_none(begin: Begin) -> None:
+def test_a_status_that_was_not_requested_is_not_called_none(begin: Begin) -> None:
     """Contacts without one of the requested statuses count as not asked or none, because the two look alike."""
     world = begin(Emulator(200, 0))
     world.load(only=("contacts",), facets=True, last_mailed_statuses=("Mailed",))
@@ -116,7 +116,7 @@ def test_an_ignored_facet_has_no_verdict(begin: Begin, browser: Browser) -> None
 
 
 def test_a_chart_of_one_value_is_a_sentence(begin: Begin, browser: Browser) -> None:
-    """A state that all contacts have, a facet that none has, and a single period are told in a sentence each."""
+    """A state that all contacts have, a facet that none has, and a single period are described in a sentence each."""
     world = begin(Emulator(0, 0))
     for number in ("1", "2"):
         labels = [{"id": "4", "title": "office"}] if number == "1" else []
@@ -152,14 +152,14 @@ def test_the_title_says_what_was_read(audits: Path) -> None:
     assert title_of(audits) == ("Letters: letters.duckdb, letters_data", [])
 
 
-@pytest.mark.parametrize(("accounts", "told"), [(2, "accounts 500, 501"), (4, "4 accounts")])
-def test_the_title_names_a_few_accounts_and_counts_many(audits: Path, accounts: int, told: str) -> None:
+@pytest.mark.parametrize(("accounts", "words"), [(2, "accounts 500, 501"), (4, "4 accounts")])
+def test_the_title_names_a_few_accounts_and_counts_many(audits: Path, accounts: int, words: str) -> None:
     """The title of several accounts, as the views that unite them have, names up to three and counts more."""
     more = " UNION ALL ".join(
         f"SELECT * REPLACE ('{500 + number}' AS account_id) FROM {AUDIT}" for number in range(accounts)
     )
     change(audits, f"CREATE OR REPLACE TABLE {AUDIT} AS {more}")
-    assert summary_of(audits)["read_from"] == [told]
+    assert summary_of(audits)["read_from"] == [words]
 
 
 def test_one_listing_alone_has_a_page(begin: Begin) -> None:
@@ -174,7 +174,7 @@ def test_one_listing_alone_has_a_page(begin: Begin) -> None:
     )
 
 
-def test_hostile_texts_are_shown_as_texts(begin: Begin, browser: Browser) -> None:
+def test_markup_in_texts_is_shown_as_text(begin: Begin, browser: Browser) -> None:
     """Markup in labels, states, titles and names stays text, and only web addresses become links."""
     world = begin(Emulator(3, 2))
     long = "w" * 5_000
@@ -208,7 +208,7 @@ def test_treated_values_leave_numbers_as_they_are(begin: Begin, policy: str, key
 
 
 def test_of_a_history_the_present_rows_count(begin: Begin) -> None:
-    """A report of row history counts current rows only: not former states or labels, nor contacts that are gone."""
+    """A report of row history counts current rows only: not previous states or labels, nor contacts that are gone."""
     world = begin(Emulator(40, 3))
     world.load(history=True)
     amend(world.emulator.contacts, "1", state="Guam", ContactLabels=[])
@@ -284,7 +284,7 @@ def test_what_a_killed_load_left_is_not_called_complete(begin: Begin, kind: Kind
         [noted] = world.place.glob(f"letters_data/_dlt_loads/*{last.load_id}.jsonl")
         noted.unlink()
     assert verdict_of(world.place) == UNFINISHED
-    # each listing tells its minute where the two differ
+    # each listing has its minute where the two differ
     assert ("loaded" in summary_of(world.place)["loaded"].lower()) == (times == 2)
     world.load()
     assert summary_of(world.place)["headline"] == "Complete"
@@ -314,7 +314,7 @@ def test_loads_of_plain_files_are_known_whatever_their_schema_is_called(begin: B
 
 
 def test_listings_of_different_loads_have_a_time_each(file: Path) -> None:
-    """Where contacts and templates were loaded at different times, the report tells both times."""
+    """Where contacts and templates were loaded at different times, the report has both times."""
     times = "CASE listing WHEN 'contacts' THEN '2026-03-04 10:00:00Z' ELSE '2026-03-05 11:30:00Z' END::TIMESTAMPTZ"
     change(file, f"UPDATE {AUDIT} SET started_at = {times}")
     assert summary_of(file)["loaded"] == (
@@ -323,7 +323,7 @@ def test_listings_of_different_loads_have_a_time_each(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "told", "shown"),
+    ("verdicts", "words", "shown"),
     [
         (("certified", "certified"), "It is proven that nothing is missing.", "Complete, proven"),
         (("certified", "fenced"), "No change was seen during the load.", "Complete, unchanged"),
@@ -341,13 +341,13 @@ def test_listings_of_different_loads_have_a_time_each(file: Path) -> None:
         ),
     ],
 )
-def test_the_weaker_verdict_is_told(file: Path, verdicts: tuple[str, str], told: str, shown: str) -> None:
-    """The report tells the weaker of the two verdicts, in the words of this version or of 0.1.0."""
+def test_the_weaker_verdict_is_shown(file: Path, verdicts: tuple[str, str], words: str, shown: str) -> None:
+    """The report shows the weaker of the two verdicts, in the words of this version or of 0.1.0."""
     contacts, templates = verdicts
     change(file, f"UPDATE {AUDIT} SET verdict = if(listing = 'contacts', '{contacts}', '{templates}')")
     with open_tables(file) as connection:
         found = [VERDICTS[row["verdict"]] for row in read(connection, LAST_LOADS)]
-    assert verdict_of(file) == ("Complete", f"Everything is here: 30 contacts and 5 templates. {told}")
+    assert verdict_of(file) == ("Complete", f"Everything is here: 30 contacts and 5 templates. {words}")
     assert found == [shown]
 
 

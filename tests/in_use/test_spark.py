@@ -79,7 +79,7 @@ ORDERS = {**KEYS, **FACETS, "rejected_rows": ("listing", "page", "position")}
 LAST_WINDOW = When("contacts", page=41, query="pageSize=48")
 """The end of the last of four ranges of 2,000 contacts, which no other range reads."""
 CLUSTER = {
-    # a job begins when both executors are there
+    # a job starts when both executors are there
     "spark.scheduler.minRegisteredResourcesRatio": "1",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     "spark.executor.memory": "512m",
@@ -211,7 +211,7 @@ def test_accounts_that_share_ids_fail(spark: SparkSession, world: World) -> None
 
 
 def test_an_incomplete_listing_fails_the_job(spark: SparkSession, world: World) -> None:
-    """An incomplete listing fails the job with our error, even if one row is asked for."""
+    """An incomplete listing fails the job with our error, even if one row is requested."""
     world.emulator.behavior = Behavior(ignore_page=True)
     contacts = read_table(spark, world, "contacts")
     assert failure(contacts) == UNPAGED
@@ -382,7 +382,7 @@ def test_a_task_that_fails_is_read_again(spark: SparkSession, pages: World, tmp_
     """A snapshot with a task that failed once has every row once, and files of lost attempts are removed."""
 
     def leave(served: Emulator, number: int) -> None:
-        """Leave a file beside those of the ranges."""
+        """Leave a file next to those of the ranges."""
         left.extend(folder / "left.parquet" for folder in tmp_path.glob("contacts-*"))
         for path in left:
             path.touch()
@@ -398,7 +398,7 @@ def test_a_task_that_fails_is_read_again(spark: SparkSession, pages: World, tmp_
     assert set(ids) == listed(pages.emulator)
 
 
-def test_an_error_before_the_first_range_is_told_as_it_is(spark: SparkSession, pages: World, tmp_path: Path) -> None:
+def test_an_error_before_the_first_range_is_raised_unchanged(spark: SparkSession, pages: World, tmp_path: Path) -> None:
     """A snapshot of a missing listing, or with proof `exact`, raises our error and leaves no file."""
     pages.emulator.canned.once(When("contacts"), Reply(404))
     with pytest.raises(ServiceRejected, match=r"^contacts page 0: "):
@@ -422,7 +422,7 @@ def test_a_url_that_spark_cannot_read_is_refused(spark: SparkSession, pages: Wor
     assert pages.emulator.hits[asked:] == []
 
 
-def test_the_former_snapshot_stays_for_its_readers(spark: SparkSession, world: World, tmp_path: Path) -> None:
+def test_the_previous_snapshot_stays_for_its_readers(spark: SparkSession, world: World, tmp_path: Path) -> None:
     """A third snapshot keeps the folder of the second for its readers, and removes that of the first."""
     done = [take(spark, world, tmp_path, page_size="50") for _ in range(3)]
     folders = {Path(one.files["contacts"][0].removeprefix("file://")).parents[1].name for one in done[1:]}

@@ -1,4 +1,4 @@
-"""What does an OpenTelemetry collector learn of a load?"""
+"""What does an OpenTelemetry collector receive about a load?"""
 
 import re
 from collections.abc import Iterator

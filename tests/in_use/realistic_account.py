@@ -27,7 +27,7 @@ TITLES = (
 )  # fmt: skip
 
 
-def portrait(contacts: int = 4_000, templates: int = 32) -> Emulator:
+def realistic_account(contacts: int = 4_000, templates: int = 32) -> Emulator:
     """An emulator that serves such an account."""
     rng = Random("portrait")
     emulator = Emulator(contacts, templates)
