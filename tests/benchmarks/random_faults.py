@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from hostile import Fault, Hostile, cut, cut_chunk, cut_without_length, hang_up, reset
+from faulty_proxy import Fault, FaultyProxy, cut, cut_chunk, cut_without_length, hang_up, reset
 
 
-def refuse(head: bytes, _: Hostile) -> Iterator[bytes]:
+def refuse(head: bytes, _: FaultyProxy) -> Iterator[bytes]:
     """A response with a status and an empty body."""
     yield b"HTTP/1.1 %b\r\nConnection: close\r\nContent-Length: 0\r\n\r\n" % head
 
 
-def answer_html(_: Hostile) -> Iterator[bytes]:
+def answer_html(_: FaultyProxy) -> Iterator[bytes]:
     """Yield a page of HTML under a status of 200, as gateways send it."""
     body = b"<html>Come back later</html>"
     yield b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
@@ -35,7 +35,7 @@ SHARES = (0.05, *[0.02] * (len(FAULTS) - 1))
 
 
 @dataclass
-class RandomFaults(Hostile):
+class RandomFaults(FaultyProxy):
     """A proxy between a client and the service that injects random faults; `injected` counts them by kind."""
 
     rng: Random = field(default_factory=lambda: Random(5))

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
+from faulty_proxy import serve_proxy
 from fingerprints import State, state_of
-from hostile import standing
 from measure import child_environment
 from random_faults import SHARES, RandomFaults
 from records import Record
@@ -141,7 +141,7 @@ def soak(folder: Path, wanted: int, contacts: int) -> str:
     emulator.before_answer = service.before_answer
     file, published = folder / "letters.duckdb", folder / "readers.duckdb"
     with ExitStack() as stack:
-        faults = stack.enter_context(standing(RandomFaults(stack.enter_context(emulator.serve()), [], stays=False)))
+        faults = stack.enter_context(serve_proxy(RandomFaults(stack.enter_context(emulator.serve()), [], stays=False)))
         settings = {"base_url": faults.base_url, "page_size": str(PAGE_SIZE)}
         loader = stack.enter_context(child("repeated_loads.py", file, published, folder=folder, **settings))
         loads = [load_once(loader, service, published)]

@@ -14,7 +14,7 @@ __all__ = ["begin", "letters", "loaded", "project", "world"]
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """40 contacts and 7 templates, loaded once a module; servers at other addresses stand for the same service."""
+    """40 contacts and 7 templates, loaded once a module; servers at other addresses count as the same service."""
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(40, 7)) as world:
         world.settings["allow_other_service"] = True
         world.load()
@@ -23,7 +23,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture
 def world(loaded: World) -> Iterator[World]:
-    """The loaded world, its emulator sound again after the test."""
+    """The loaded world, its emulator restored after the test."""
     emulator = loaded.emulator
     shelves = {shelf: shelf.rows() for shelf in (emulator.contacts, emulator.templates)}
     tokens = emulator.access_token, emulator.refresh_token

@@ -1,4 +1,4 @@
-"""A raw socket server that violates HTTP for some requests, then answers normally."""
+"""A raw socket proxy that violates HTTP for some requests, and forwards the others."""
 
 import socket
 import struct
@@ -10,46 +10,46 @@ from threading import Event, Lock, Thread
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-Fault = Callable[["Hostile"], Iterator[bytes | None]]
-"""Gives the bytes of an answer piece by piece; None resets the connection."""
+Fault = Callable[["FaultyProxy"], Iterator[bytes | None]]
+"""Yields the bytes of a response piece by piece; None resets the connection."""
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-BEGUN = b'{"message": "Success", "data": {"count": 40, "rows": ['
+PARTIAL = b'{"message": "Success", "data": {"count": 40, "rows": ['
 LENGTH = b"Content-Length: 90000\r\n\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 PACE_SECONDS = 0.02
 
 
 @dataclass
-class Hostile:
-    """Faults for the next requests, one each, the first one for ever where `stays`; None and the end are no fault."""
+class FaultyProxy:
+    """Faults for the next requests, one each, or the first one for all where `stays`; None and the end are no fault."""
 
     service: str
     faults: list[Fault | None]
     stays: bool
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     port: int = 0
     lock: Lock = field(default_factory=Lock)
     ended: Event = field(default_factory=Event)
 
     @property
     def base_url(self) -> str:
-        """Where it listens."""
+        """The address of the proxy."""
         return f"http://127.0.0.1:{self.port}/api/v1"
 
     def next_fault(self) -> Fault | None:
-        """What to answer the next request with."""
+        """Return the fault for the next request, if any."""
         with self.lock:
             if self.stays or not self.faults:
                 return next(iter(self.faults), None)
             return self.faults.pop(0)
 
     def paced(self) -> Iterator[None]:
-        """A turn every moment, until the server ends."""
+        """Yield at a fixed pace, until the server ends."""
         while not self.ended.wait(PACE_SECONDS):
             yield
 
 
-H = TypeVar("H", bound=Hostile)
+H = TypeVar("H", bound=FaultyProxy)
 
 
 class Handler(BaseRequestHandler):
@@ -59,18 +59,18 @@ class Handler(BaseRequestHandler):
     server: "Server"
 
     def handle(self) -> None:
-        """Answer, and close; a client may go away meanwhile."""
+        """Answer, and close; a client may disconnect meanwhile."""
         head = b""
         while b"\r\n\r\n" not in head:
             piece = self.request.recv(65_536)
             if not piece:
                 return
             head += piece
-        hostile = self.server.hostile
-        hostile.asked.append(head.split(b" ")[1].decode())
-        fault = hostile.next_fault()
+        proxy = self.server.proxy
+        proxy.requested.append(head.split(b" ")[1].decode())
+        fault = proxy.next_fault()
         with suppress(OSError):
-            for answered in fault(hostile) if fault else relayed(hostile.service, head):
+            for answered in fault(proxy) if fault else relayed(proxy.service, head):
                 if answered is None:
                     self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self.request.close()
@@ -83,13 +83,13 @@ class Server(ThreadingTCPServer):
 
     allow_reuse_address = True
 
-    def __init__(self, hostile: Hostile) -> None:
-        self.hostile = hostile
+    def __init__(self, proxy: FaultyProxy) -> None:
+        self.proxy = proxy
         super().__init__(("127.0.0.1", 0), Handler)
 
 
 def relayed(service: str, head: bytes) -> Iterator[bytes]:
-    """The service's own answer to a request, without keeping its connection."""
+    """The service's own response to a request, on a connection that is closed afterwards."""
     line, _, rest = head.partition(b"\r\n")
     lines = [each for each in rest.split(b"\r\n") if each and not each.lower().startswith(b"connection:")]
     where = urlsplit(service)
@@ -99,81 +99,81 @@ def relayed(service: str, head: bytes) -> Iterator[bytes]:
             yield piece
 
 
-def hostile(service: str, *faults: Fault | None, stays: bool = False) -> AbstractContextManager[Hostile]:
-    """Stand between a client and the service while the block runs."""
-    return standing(Hostile(service, list(faults), stays))
+def faulty_proxy(service: str, *faults: Fault | None, stays: bool = False) -> AbstractContextManager[FaultyProxy]:
+    """Serve a proxy with these faults while the block runs."""
+    return serve_proxy(FaultyProxy(service, list(faults), stays))
 
 
 @contextmanager
-def standing(between: H) -> Iterator[H]:
-    """Let it stand between a client and the service while the block runs."""
-    with Server(between) as server:
-        between.port = server.server_address[1]
+def serve_proxy(proxy: H) -> Iterator[H]:
+    """Serve the proxy while the block runs."""
+    with Server(proxy) as server:
+        proxy.port = server.server_address[1]
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield between
+            yield proxy
         finally:
-            between.ended.set()
+            proxy.ended.set()
             server.shutdown()
             thread.join()
 
 
-def cut(_: Hostile) -> Iterator[bytes]:
+def cut(_: FaultyProxy) -> Iterator[bytes]:
     """A body that ends before its length."""
-    yield HEAD + LENGTH + BEGUN
+    yield HEAD + LENGTH + PARTIAL
 
 
-def cut_without_length(_: Hostile) -> Iterator[bytes]:
-    """A body that ends with the connection, and too early."""
-    yield HEAD + b"\r\n" + BEGUN
+def cut_without_length(_: FaultyProxy) -> Iterator[bytes]:
+    """A body without a length that ends with the connection, and too early."""
+    yield HEAD + b"\r\n" + PARTIAL
 
 
-def cut_chunk(_: Hostile) -> Iterator[bytes]:
+def cut_chunk(_: FaultyProxy) -> Iterator[bytes]:
     """Chunks without the last one."""
-    yield HEAD + CHUNKED + b"%x\r\n%b\r\n" % (len(BEGUN), BEGUN)
+    yield HEAD + CHUNKED + b"%x\r\n%b\r\n" % (len(PARTIAL), PARTIAL)
 
 
-def reset(_: Hostile) -> Iterator[bytes | None]:
+def reset(_: FaultyProxy) -> Iterator[bytes | None]:
     """A connection that is reset within the body."""
-    yield HEAD + LENGTH + BEGUN
+    yield HEAD + LENGTH + PARTIAL
     yield None
 
 
-def hang_up(_: Hostile) -> Iterator[bytes]:
+def hang_up(_: FaultyProxy) -> Iterator[bytes]:
     """A connection that is closed before anything is answered."""
     yield from ()
 
 
-def stall(between: Hostile) -> Iterator[bytes]:
+def stall(proxy: FaultyProxy) -> Iterator[bytes]:
     """A head, and then nothing."""
     yield HEAD + LENGTH
-    between.ended.wait()
+    proxy.ended.wait()
 
 
-def drip(between: Hostile) -> Iterator[bytes]:
+def drip(proxy: FaultyProxy) -> Iterator[bytes]:
     """A body that comes byte by byte, so that no time-out between bytes ever ends it."""
     yield HEAD + LENGTH
-    for _ in between.paced():
+    for _ in proxy.paced():
         yield b" "
 
 
-def drip_head(between: Hostile) -> Iterator[bytes]:
+def drip_head(proxy: FaultyProxy) -> Iterator[bytes]:
     """A head whose last line comes byte by byte and never ends."""
     yield HEAD + b"X-Drip: "
-    for _ in between.paced():
+    for _ in proxy.paced():
         yield b"x"
 
 
-def drip_chunk_head(between: Hostile) -> Iterator[bytes]:
+def drip_chunk_head(proxy: FaultyProxy) -> Iterator[bytes]:
     """A chunk whose own head comes byte by byte and never ends."""
     yield HEAD + CHUNKED + b"1"
-    for _ in between.paced():
+    for _ in proxy.paced():
         yield b"0"
 
 
-def endless(_: Hostile) -> Iterator[bytes]:
-    """Chunks as fast as they are taken, and no last one."""
+def endless(_: FaultyProxy) -> Iterator[bytes]:
+    """Chunks as fast as the client reads them, and no last one."""
     yield HEAD + CHUNKED
     chunk = b"%x\r\n%b\r\n" % (2**20, bytes(2**20).replace(b"\0", b" "))
     while True:

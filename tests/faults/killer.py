@@ -1,4 +1,4 @@
-"""Kills loads in processes of their own, and checks what must hold afterwards."""
+"""Kills loads in their own processes, and checks what must be true afterwards."""
 
 import json
 import os
@@ -31,16 +31,16 @@ class Killer:
     changes: int = 0
 
     def load(self, chosen: str = "") -> int:
-        """How a load ended that was killed at the chosen step; the steps of one that was not are on stdout before."""
+        """How a load ended that was killed at the chosen step; stdout has the steps of a load that was not killed."""
         return int(self.answers(chosen)[-1])
 
     def steps(self) -> list[str]:
-        """The steps of a load that nothing kills."""
+        """The steps of a load that is not killed."""
         steps: list[str] = json.loads(self.answers("9999999")[0])
         return steps
 
     def answers(self, chosen: str) -> list[str]:
-        """The lines that a load is answered with: the last one is how it ended."""
+        """The lines of the answer to a load: the last one says how it ended."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{chosen}\n")
@@ -57,7 +57,7 @@ class Killer:
         new = held_tables(self.emulator)
         assert self.load(chosen) == KILLED, chosen
         self.holds(old, new)
-        # what the killed load had read is not what the service holds by now
+        # the service no longer holds what the killed load had read
         self.change()
         newest = held_tables(self.emulator)
         assert self.load() == 0, chosen

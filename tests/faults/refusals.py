@@ -1,4 +1,4 @@
-"""How a load is refused, and malformed answers of the service."""
+"""Runs loads that must fail, and makes the service's pages malformed."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -32,7 +32,7 @@ def contents(place: Path) -> dict[Path, str]:
 
 
 def page(emulator: Emulator, number: int, count: int, rows: int = PAGE_SIZE, size: int = PAGE_SIZE) -> Reply:
-    """A page of contacts under a count of our own, with fewer rows than it should have if wanted."""
+    """A page of contacts under a given count, with fewer rows than it should have if requested."""
     shown = emulator.contacts.rows()[number * size :][:size][:rows]
     data = {"count": count, "rows": [row.document for row in shown]}
     return Reply.of({"message": "Success", "data": data})

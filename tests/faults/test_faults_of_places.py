@@ -44,7 +44,7 @@ def variables(world: World) -> dict[str, str]:
 
 @contextmanager
 def held(file: Path) -> Iterator[subprocess.Popen[str]]:
-    """A notebook that has a file open, until it is told to end or the block ends."""
+    """A notebook that has a file open, until its stdin is closed or the block ends."""
     with open_process(sys.executable, "-c", HOLD, str(file), stdin=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdin is not None
@@ -55,34 +55,34 @@ def held(file: Path) -> Iterator[subprocess.Popen[str]]:
 
 @dataclass(frozen=True)
 class Loading:
-    """A load by the command that waits for its first page until it may go on."""
+    """A load by the command that waits for its first page until `go` is set."""
 
     process: Command
     go: Event
 
 
 def pause(emulator: Emulator) -> tuple[Event, Event]:
-    """Have its first answer wait: an event that tells that it was asked for, and one that it waits for."""
-    begun, go = Event(), Event()
+    """Make its first response wait; return an event that is set by the request, and the one that it waits for."""
+    started, go = Event(), Event()
 
     def wait(emulator: Emulator, _: int) -> None:
-        """Answer when all has been looked at."""
-        begun.set()
+        """Answer when the test allows it."""
+        started.set()
         go.wait(WAIT_SECONDS)
         emulator.before_answer = None
 
     emulator.before_answer = wait
-    return begun, go
+    return started, go
 
 
 @contextmanager
 def loading(world: World) -> Iterator[Loading]:
-    """A load that goes on when it may, or when the block ends, and then ends well."""
-    begun, go = pause(world.emulator)
+    """A load that continues when `go` is set or the block ends, and then succeeds."""
+    started, go = pause(world.emulator)
     options = ["load", "--to", str(world.place), "--quiet"]
     kind = ["--destination", "parquet"] if world.place.suffix != ".duckdb" else []
     with start_command(*options, *kind, env=variables(world)) as process:
-        assert begun.wait(WAIT_SECONDS)
+        assert started.wait(WAIT_SECONDS)
         try:
             yield Loading(process, go)
         finally:
@@ -91,8 +91,8 @@ def loading(world: World) -> Iterator[Loading]:
     assert (process.returncode, errors) == (0, "")
 
 
-def test_f73_a_second_run_is_told_who_runs_or_waits(world: World) -> None:
-    """A second run is refused with the number of the first, unless it is told to wait and the first ends in time."""
+def test_f73_a_second_run_is_refused_or_waits(world: World) -> None:
+    """A second run is refused with the number of the first, unless it is set to wait and the first ends in time."""
     name = str(world.pipeline.pipeline_name)
     asked = len(world.emulator.hits)
     with loading(world) as first:
@@ -144,7 +144,7 @@ def test_f73_two_pipelines_do_not_load_into_one_folder_at_once(begin: Begin, tmp
 
 
 def test_f74_a_notebook_that_holds_the_file_is_named_or_waited_for(world: World) -> None:
-    """A load is refused before any request while a notebook has the file open, or waits for it if it is told to."""
+    """A load is refused before any request while a notebook has the file open, or waits for it if it is set to."""
     before, asked = contents(world.place), len(world.emulator.hits)
     with held(world.place) as holder:
         with pytest.raises(DestinationInUse) as caught:
@@ -160,7 +160,7 @@ def test_f74_a_notebook_that_holds_the_file_is_named_or_waited_for(world: World)
     assert world.is_exact()
 
 
-def test_f74_a_connection_of_the_same_process_is_no_hindrance(world: World) -> None:
+def test_f74_a_connection_of_the_same_process_blocks_no_load(world: World) -> None:
     """A notebook that loads while it has the file open itself sees the new rows."""
     with duckdb.connect(str(world.place)) as connection:
         world.load()
@@ -187,7 +187,7 @@ def test_f72_a_place_that_cannot_be_loaded_into_is_refused_before_the_first_requ
 
 
 def test_f70_a_disk_without_room_is_refused_before_the_first_request(tmp_path: Path) -> None:
-    """The error for a full disk tells how much is free and how much a load needs; a disk with room is accepted."""
+    """The error for a full disk says how much is free and how much a load needs; a disk with room is accepted."""
     check_space(tmp_path)
     with pytest.raises(DestinationError) as caught:
         check_space(Path("/proc"))
@@ -211,11 +211,11 @@ def load_limited(world: World, size: int, *arguments: str) -> Outcome:
 
 
 def test_f70_a_destination_that_is_full_keeps_its_old_rows(begin: Begin) -> None:
-    """A load that is read and finds no room in its file fails with the cause and keeps the old rows."""
+    """A load that finds no room in its file after reading fails with the cause and keeps the old rows."""
     world = begin(Emulator(40, 7))
     world.load()
     before = held_tables(world.emulator)
-    # more than their file may grow by, and less than it may hold
+    # more than the file may grow by, and less than its maximum size
     for _ in range(8000):
         world.emulator.contacts.grow()
     done = load_limited(world, world.place.stat().st_size + 2**20, "--page-size", "10000")
@@ -261,10 +261,10 @@ def test_f72_a_file_that_was_taken_since_the_preflight_is_waited_for(world: Worl
 def test_f72_loads_in_threads_of_one_process_wait_for_one_another(begin: Begin) -> None:
     """A load waits for another in a thread of its process, because both would change dlt's configuration."""
     first, second = begin(Emulator(30, 3)), begin(Emulator(30, 3))
-    begun, go = pause(first.emulator)
+    started, go = pause(first.emulator)
     with ThreadPoolExecutor(2) as pool:
         loads = [pool.submit(first.load)]
-        assert begun.wait(WAIT_SECONDS)
+        assert started.wait(WAIT_SECONDS)
         loads.append(pool.submit(second.load, allow_other_service=True))
         # long enough for a load that does not wait
         assert not wait_for(loads, timeout=2).done
@@ -276,16 +276,16 @@ def test_f72_loads_in_threads_of_one_process_wait_for_one_another(begin: Begin) 
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_f69_a_load_that_is_told_to_end_leaves_the_old_tables(world: World, how: signal.Signals) -> None:
+def test_f69_a_load_that_gets_a_signal_leaves_the_old_tables(world: World, how: signal.Signals) -> None:
     """A load that gets a signal in the middle of its pages leaves every byte of its place, and the next is exact."""
     before = contents(world.place)
-    begun = Event()
+    started = Event()
     world.emulator.contacts.delete(0)
-    world.emulator.before_answer = lambda *_: begun.set()
+    world.emulator.before_answer = lambda *_: started.set()
     world.emulator.behavior = Behavior(latency_ms=200)
     options = ["load", "--to", str(world.place), "--quiet", "--page-size", "1"]
     with start_command(*options, env=variables(world)) as process:
-        assert begun.wait(WAIT_SECONDS)
+        assert started.wait(WAIT_SECONDS)
         process.send_signal(how)
         process.communicate()
     assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGTERM)
@@ -319,14 +319,14 @@ def others_may(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-def test_f79_files_are_their_owner_s_alone(begin: Begin, tmp_path: Path, kind: Kind) -> None:
-    """Nobody but the owner may enter or read what a load writes, while it runs and afterwards."""
+def test_f79_only_the_owner_can_read_the_files(begin: Begin, tmp_path: Path, kind: Kind) -> None:
+    """Only the owner may enter or read what a load writes, while it runs and afterwards."""
     before = os.umask(0o022)
     world = begin(Emulator(30, 3), kind)
     seen: set[str] = set()
 
     def look(*_: Any) -> None:
-        """Note what others may read now."""
+        """Record what others may read now."""
         seen.update(others_may(tmp_path))
 
     world.emulator.before_answer = look

@@ -33,8 +33,8 @@ def world(begin: Begin) -> World:
     return world
 
 
-def asked(world: World, after: int = 0) -> list[Window]:
-    """The pages of contacts that were asked for since the last time, in requests with greater numbers than `after`."""
+def requested(world: World, after: int = 0) -> list[Window]:
+    """The pages of contacts that were requested since the last call, by requests with greater numbers than `after`."""
     hits = [hit for hit in world.emulator.hits if hit.number > after]
     queries = [parse_qs(hit.query) for hit in hits if hit.path.endswith("/contacts")]
     world.emulator.hits.clear()
@@ -73,13 +73,13 @@ def saved_file(world: World) -> Path:
 
 def load_again(world: World, caplog: pytest.LogCaptureFixture) -> str:
     """Load all contacts once more, exactly, and return why saved pages were not used; nothing stays saved."""
-    asked(world)
+    requested(world)
     with caplog.at_level(logging.INFO, "letters_source"):
         world.load()
     assert world.is_exact()
     assert not saved_file(world).exists()
-    told = [record.getMessage() for record in caplog.records]
-    return "".join(line.rpartition(": ")[2] for line in told if "instead of using saved ones" in line)
+    messages = [record.getMessage() for record in caplog.records]
+    return "".join(line.rpartition(": ")[2] for line in messages if "instead of using saved ones" in line)
 
 
 def test_a_killed_load_continues_with_what_is_missing(world: World) -> None:
@@ -92,18 +92,18 @@ def test_a_killed_load_continues_with_what_is_missing(world: World) -> None:
         command.communicate()
     world.load()
     # the emulator may note the request at which it killed the load only after the process has ended
-    continued = asked(world, after=STOPPED_AT)
+    continued = requested(world, after=STOPPED_AT)
     assert world.is_exact()
     assert not saved_file(world).exists()
-    # only now, as saved pages would not be used beside a load that began in the second before them
+    # only now, because saved pages are not used if another load started in the second before them
     world.load(only=["contacts"], resume=False)
-    first, last, *windows, front = asked(world)
+    first, last, *windows, front = requested(world)
     saved, missing = windows[: STOPPED_AT - 3], windows[STOPPED_AT - 3 :]
     assert continued == [*sample(saved), first, last, *missing, front]
 
 
 def test_a_continued_listing_is_continuous_since_its_first_page(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """The audit tells when reading began, in the load that was stopped, and never calls such a listing stable."""
+    """The audit says when reading began, in the load that was stopped, and never calls such a listing stable."""
     stop(world)
     written = saved_file(world).stat().st_mtime
     assert load_again(world, caplog) == ""
@@ -159,7 +159,7 @@ def test_all_is_read_again_if_saved_pages_may_be_wrong(
 ) -> None:
     """Saved pages are not used after a change of listing, settings or file, or after `resume_for`.
 
-    Reading begins with the load that reads all.
+    The audit's reading then begins with the load that reads all.
     """
     stop(world)
     change(world)
@@ -179,7 +179,7 @@ def test_values_that_were_saved_masked_are_not_used_without_a_policy(
     assert load_again(world, caplog) == "they are of another version, or of other settings"
 
 
-def test_a_load_that_ended_well_is_not_continued(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_load_that_succeeded_is_not_continued(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Pages that a killed load left behind after it had written its tables are not used."""
     stop(world)
     content = saved_file(world).read_bytes()

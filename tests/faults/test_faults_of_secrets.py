@@ -11,8 +11,8 @@ import jwt
 import pytest
 from commands import start_command
 from dlt.common.versioned_state import decompress_state
+from faulty_proxy import HEAD, LENGTH, faulty_proxy
 from holdings import DATASET, change, query
-from hostile import HEAD, LENGTH, hostile
 from refusals import CONTACTS
 from shelves import clear
 from terminals import Outcome, run_command
@@ -25,17 +25,17 @@ from programmable_emulator import Emulator, Reply, When
 ROW = "canary-row-93f0"
 CANARIES = [text.encode() for text in (ACCESS, REFRESH, ROW)]
 LOUD = "import logging; logging.basicConfig(level=1); from letters_source.cli.process import main; main()"
-Spoil = Callable[[Emulator], None]
+Break = Callable[[Emulator], None]
 
 
-def answer_with(status: int, body: str) -> Spoil:
-    """Let the service answer contacts with the given answer, repeating what it was sent."""
+def answer_with(status: int, body: str) -> Break:
+    """Make the service answer contacts with this response, which repeats the request."""
     reply = Reply(status, body.encode(), {"Retry-After": "0", "Location": f"https://elsewhere.example.org/?t={ACCESS}"})
     return lambda emulator: emulator.canned.always(CONTACTS, reply)
 
 
 ECHO = f'{{"message": "{ACCESS} {REFRESH} {ROW}"}}'
-ENDINGS: dict[str, tuple[int, Spoil]] = {
+ENDINGS: dict[str, tuple[int, Break]] = {
     "refused": (3, answer_with(401, ECHO)),
     "redirected": (5, answer_with(302, ECHO)),
     "failing": (5, answer_with(500, ECHO)),
@@ -48,14 +48,14 @@ ENDINGS: dict[str, tuple[int, Spoil]] = {
 
 
 def mark(emulator: Emulator) -> None:
-    """Rows whose every value can be told: typed, misfit, undocumented, rejected."""
+    """Add rows with a canary in every value: typed, misfit, undocumented, rejected."""
     marked = {"firstName": ROW, "isVerified": ROW, "createdAt": ROW, "ContactLabels": [{"id": ROW, "title": ROW}]}
     emulator.contacts.insert({"id": ROW, **marked, "unknown": ROW}, at=0)
     emulator.contacts.insert({"id": None, **marked}, at=0)
 
 
 def load(world: World, **changes: str) -> Outcome:
-    """The command, with what is temporary beside the destination, and all that any library logs on stderr."""
+    """The command, with temporary files next to the destination, and all logs of all libraries on stderr."""
     return run_command(*options_of(world), env=environment_of(world, **changes), code=LOUD)
 
 
@@ -88,10 +88,10 @@ def is_silent(done: Outcome) -> bool:
 @pytest.mark.parametrize("name", ENDINGS)
 def test_f77_nothing_outside_the_destination_holds_a_token_or_a_row(begin: Begin, tmp_path: Path, name: str) -> None:
     """No file, no log of any library and no traceback of a load that fails holds a token or a row."""
-    code, spoil = ENDINGS[name]
+    code, break_service = ENDINGS[name]
     world = begin(Emulator(40, 3))
     mark(world.emulator)
-    spoil(world.emulator)
+    break_service(world.emulator)
     done = load(world)
     assert done.code == code
     assert "|[DEBUG]|" in done.err
@@ -100,7 +100,7 @@ def test_f77_nothing_outside_the_destination_holds_a_token_or_a_row(begin: Begin
     assert list(hits(tmp_path, world.place)) == []
 
 
-def test_f77_a_load_that_goes_well_writes_rows_into_the_destination_alone_and_tokens_nowhere(
+def test_f77_a_successful_load_writes_rows_only_into_the_destination_and_tokens_nowhere(
     begin: Begin, tmp_path: Path
 ) -> None:
     """Tokens are neither in a table nor in the state of dlt, and rows are in no other file."""
@@ -126,22 +126,20 @@ BROKEN: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_f77_a_broken_answer_that_repeats_what_was_sent_is_not_repeated(
+def test_f77_a_broken_response_that_repeats_the_request_is_not_repeated(
     begin: Begin, tmp_path: Path, name: str
 ) -> None:
-    """No library repeats what a broken answer holds; tests/service/test_client.py has other ways to break."""
+    """No library logs what a broken response holds; tests/service/test_client.py has other ways to break."""
     world = begin(Emulator(4, 1))
-    with hostile(world.settings["base_url"], lambda _: iter([BROKEN[name]]), stays=True) as between:
-        done = load(world, base_url=between.base_url)
+    with faulty_proxy(world.settings["base_url"], lambda _: iter([BROKEN[name]]), stays=True) as proxy:
+        done = load(world, base_url=proxy.base_url)
     assert done.code == 5
     assert is_silent(done)
     assert list(hits(tmp_path, world.place)) == []
 
 
 @pytest.mark.parametrize(("asked", "code"), [(f"user:{ROW}", 0), ("user:other", 5)])
-def test_f77_the_password_of_a_proxy_is_told_to_the_proxy_alone(
-    begin: Begin, tmp_path: Path, asked: str, code: int
-) -> None:
+def test_f77_only_the_proxy_gets_its_password(begin: Begin, tmp_path: Path, asked: str, code: int) -> None:
     """A proxy that takes or refuses the password is all that sees it, and the proxy sees no token."""
     world, authority = begin(Emulator(4, 1)), Authority(tmp_path)
     plain = urlsplit(world.settings["base_url"]).port or 0
@@ -163,7 +161,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_f77_a_token_that_is_not_sent_is_not_told(begin: Begin, tmp_path: Path, name: str) -> None:
+def test_f77_a_token_that_is_not_sent_is_not_logged(begin: Begin, tmp_path: Path, name: str) -> None:
     """No part of a token that is refused before it is sent is written anywhere."""
     code, token = UNFIT[name]
     world = begin(Emulator(4, 1))
@@ -174,8 +172,8 @@ def test_f77_a_token_that_is_not_sent_is_not_told(begin: Begin, tmp_path: Path, 
     assert list(hits(tmp_path, world.place)) == []
 
 
-def test_f77_a_listing_that_shrank_tells_no_row(begin: Begin, tmp_path: Path) -> None:
-    """The error of a listing that shrank tells neither rows that are gone nor rows that are left."""
+def test_f77_the_error_of_a_listing_that_shrank_quotes_no_row(begin: Begin, tmp_path: Path) -> None:
+    """The error of a listing that shrank quotes neither rows that are gone nor rows that are left."""
     world = begin(Emulator(40, 3))
     mark(world.emulator)
     world.load()
@@ -199,7 +197,7 @@ def test_f77_a_load_that_is_interrupted_leaves_no_rows_behind(begin: Begin, tmp_
     assert list(hits(tmp_path, world.place)) == []
 
 
-def test_f77_a_load_that_failed_on_its_way_leaves_no_rows_behind(begin: Begin, tmp_path: Path) -> None:
+def test_f77_a_load_that_failed_after_extracting_leaves_no_rows_behind(begin: Begin, tmp_path: Path) -> None:
     """Rows that were extracted, and that the destination cannot take, are in no file after the load."""
     world = begin(Emulator(40, 3))
     mark(world.emulator)

@@ -1,6 +1,6 @@
 """Undocumented values stay out of the typed columns and are not lost.
 
-One load of all odd rows together shows what each becomes; the load after it, without them, goes as if nothing had been.
+One load of all odd rows together shows what each becomes; the load after it, without them, is exact again.
 """
 
 import json
@@ -36,7 +36,7 @@ NAMELESS: tuple[Row, ...] = (
 
 
 def numbered(name: str, field: str, values: tuple[Any, ...]) -> list[Row]:
-    """A row for each value of a field, with ids that tell their order."""
+    """A row for each value of a field, with ids in their order."""
     return [{"id": f"{name} {number}", field: value} for number, value in enumerate(values)]
 
 
@@ -119,7 +119,7 @@ def odd(loaded: World) -> Odd:
     return found
 
 
-def test_f25_a_number_that_json_has_not_is_no_json(world: World) -> None:
+def test_f25_a_number_that_json_does_not_have_is_not_json(world: World) -> None:
     """A load ends in an error if a page holds NaN, which tests/decode show of other such numbers and columns."""
     nan = page_of({"id": "1", "city": 0}).replace(b'"city": 0', b'"city": NaN')
     world.emulator.canned.always(CONTACTS, Reply(200, nan))
@@ -171,7 +171,7 @@ def test_f50_only_true_and_false_are_verified(odd: Odd) -> None:
     assert odd.rows("verified") == [{"undocumented": {"isVerified": value}} for value in NOT_VERIFIED]
 
 
-def test_f51_what_is_no_timestamp_is_kept_beside_a_null(odd: Odd) -> None:
+def test_f51_a_value_that_is_not_a_timestamp_is_kept_and_the_column_is_null(odd: Odd) -> None:
     """Numbers, dates and other texts in createdAt are kept in `undocumented`, and the column is null."""
     assert odd.rows("moment") == [{"undocumented": {"createdAt": value}} for value in NO_MOMENTS]
 
@@ -210,7 +210,7 @@ def test_f54_f55_f61_no_key_of_the_service_makes_or_takes_a_column(odd: Odd) -> 
     assert odd.columns == {table: typed_columns(table) for table in COLUMNS}
 
 
-def test_f56_characters_that_no_text_holds_stop_nothing(odd: Odd) -> None:
+def test_f56_characters_that_text_cannot_hold_are_replaced(odd: Odd) -> None:
     """NUL and halves of surrogate pairs are replaced in the columns, and control characters stay."""
     assert odd.row("characters") == {
         "city": "a\ufffdb",
@@ -226,8 +226,8 @@ def test_f57_numbers_beyond_any_column_are_text(odd: Odd) -> None:
     assert odd.numbers == '{"a":1000000000000000000000000000000,"b":"1e400"}'
 
 
-def test_f58_depth_beyond_reason_is_refused(world: World) -> None:
-    """A hundred thousand lists in one another end the load in an error."""
+def test_f58_excessive_nesting_is_refused(world: World) -> None:
+    """A hundred thousand nested lists end the load in an error."""
     deep = b'{"id": "1", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     world.emulator.canned.always(CONTACTS, Reply(200, b'{"data": {"count": 1, "rows": [%b]}}' % deep))
     assert (
@@ -241,14 +241,14 @@ def test_f58_two_thousand_keys_are_one_column(odd: Odd) -> None:
     assert odd.row("many keys") == {"undocumented": KEYS}
 
 
-def test_f58_a_text_beyond_the_bound_is_refused(world: World) -> None:
-    """A row larger than the bound ends the load in an error."""
+def test_f58_a_text_beyond_the_limit_is_refused(world: World) -> None:
+    """A row larger than the limit ends the load in an error."""
     world.emulator.contacts.insert({"id": "long", "city": "x" * MAX_ROW_BYTES})
     message = str(refused(world, MalformedResponse, page_size=100))
     assert message == "contacts page 0: a row is larger than 16 MiB; report it to the service."
 
 
-def test_f58_a_text_within_the_bound_is_a_text(odd: Odd) -> None:
+def test_f58_a_text_within_the_limit_is_loaded(odd: Odd) -> None:
     """A text of almost 16 MiB is loaded whole, in the memory that a load leaves to DuckDB."""
     assert odd.row("long") == {"city": LONG}
 
