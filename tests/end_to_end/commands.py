@@ -20,7 +20,7 @@ PROGRAM = "from letters_source.cli.process import main; main()"
 
 @dataclass
 class Command:
-    """A command that runs; what `subprocess.Popen` offers, as far as tests use it."""
+    """A running command, with the part of `subprocess.Popen` that tests use."""
 
     pid: int
     replies: IO[str]
@@ -79,10 +79,10 @@ def start_command(
     }
     replies, reply = os.pipe()
     written, errors = TemporaryFile("w+", encoding="utf-8"), TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 -- `Command` closes them
-    with TemporaryFile("w+") as asked, Path(os.devnull).open() as nothing, os.fdopen(reply, "w") as ours:
-        json.dump(request, asked)
-        asked.seek(0)
-        descriptors = [stream.fileno() for stream in (asked, ours, nothing)]
+    with TemporaryFile("w+") as message, Path(os.devnull).open() as nothing, os.fdopen(reply, "w") as ours:
+        json.dump(request, message)
+        message.seek(0)
+        descriptors = [stream.fileno() for stream in (message, ours, nothing)]
         descriptors += [written.fileno() if out is None else out, errors.fileno() if err is None else err]
         socket.send_fds(server(), [b"."], descriptors)
     lines = os.fdopen(replies)

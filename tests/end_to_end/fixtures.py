@@ -64,11 +64,11 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
 
 @pytest.fixture
 def letters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Letters]:
-    """Runs the command in this process; no token of the world may ever be in what it writes."""
+    """Runs the command in this process; its output must never contain a token of the world."""
     logger = logging.getLogger("letters_source")
     handlers, level = list(logger.handlers), logger.level
     monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
-    # uv sets it, and the query to try begins with it then
+    # uv sets it, and the query to try then starts with it
     monkeypatch.delenv("UV", raising=False)
 
     def call(*arguments: object) -> Outcome:

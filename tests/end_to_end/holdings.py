@@ -13,7 +13,7 @@ from letters_source.emulator import Emulator
 Rows = list[dict[str, Any]]
 DATASET = "letters_data"
 
-# written down once more, rather than taken from tables.py, so that a change there is noticed here; what every load has
+# repeated here, rather than taken from tables.py, so that a change there is noticed here; what every load has
 COLUMNS = {
     "templates": "id title template_url template_type thumbnail_url undocumented:JSON",
     "templates__creator": "template_id id full_name undocumented:JSON",

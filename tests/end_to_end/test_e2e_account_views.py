@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from holdings import COLUMNS, query
-from shelves import retrait
+from row_changes import set_traits
 from terminals import Letters, Outcome
 from worlds import Begin, World
 
@@ -20,9 +20,9 @@ OWNERS = {"1": "A", "2": "B", "3": "C"}
 def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
     """A contact and a template for each of three accounts, reached by settings in the environment."""
     world = begin(Emulator(3, 3))
-    for shelf in (world.emulator.contacts, world.emulator.templates):
+    for listing in (world.emulator.contacts, world.emulator.templates):
         for row_id, account in OWNERS.items():
-            retrait(shelf, row_id, account_id=account)
+            set_traits(listing, row_id, account_id=account)
     world.configure(monkeypatch)
     return world
 
@@ -35,7 +35,7 @@ def views(place: Path) -> dict[str, set[str]]:
     return found
 
 
-def united(place: Path, schema: str, listing: str = "contacts") -> set[tuple[str, str]]:
+def combined(place: Path, schema: str, listing: str = "contacts") -> set[tuple[str, str]]:
     """Return the account and the id of each row of a view."""
     return set(query(place, f"select account_id, id from {schema}.{listing}"))
 
@@ -56,9 +56,9 @@ def test_the_views_are_in_the_given_schema_and_hold_the_accounts_of_the_last_loa
     load_accounts(world, "mine", "A", "B", views="ours")
     assert views(world.place) == {"ours": set(COLUMNS)}
     for listing in ("contacts", "templates"):
-        assert united(world.place, "ours", listing) == {("A", "1"), ("B", "2")}
+        assert combined(world.place, "ours", listing) == {("A", "1"), ("B", "2")}
     load_accounts(world, "mine", "B", "C", views="ours")
-    assert united(world.place, "ours") == {("B", "2"), ("C", "3")}
+    assert combined(world.place, "ours") == {("B", "2"), ("C", "3")}
 
 
 def test_the_command_names_the_views_after_the_dataset(letters: Letters, world: World) -> None:
@@ -69,5 +69,5 @@ def test_the_command_names_the_views_after_the_dataset(letters: Letters, world: 
     assert {schema for [schema] in tables if not schema.endswith("_staging")} == {"mine_a", "mine_b"}
     assert load_by_command(letters, "yours", "B", "C") == Outcome(0, "", "")
     assert views(world.place) == {"mine_all": set(COLUMNS), "yours_all": set(COLUMNS)}
-    assert united(world.place, "mine_all") == {("A", "1"), ("B", "2")}
-    assert united(world.place, "yours_all") == {("B", "2"), ("C", "3")}
+    assert combined(world.place, "mine_all") == {("A", "1"), ("B", "2")}
+    assert combined(world.place, "yours_all") == {("B", "2"), ("C", "3")}

@@ -9,7 +9,7 @@ import dlt
 import duckdb
 import pytest
 from holdings import COLUMNS, LISTED, Rows, held_tables, in_order, parsed, query, typed_columns
-from shelves import amend, retrait
+from row_changes import amend, set_traits
 from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
@@ -31,20 +31,20 @@ FACETS = {
 }
 
 
-def parted(contacts: int = 9, templates: int = 5) -> Emulator:
+def divided(contacts: int = 9, templates: int = 5) -> Emulator:
     """An emulator whose rows belong to the accounts A, B and C in turn."""
     emulator = Emulator(contacts, templates)
-    for shelf in (emulator.contacts, emulator.templates):
-        for number, row_id in enumerate(shelf.ids()):
-            retrait(shelf, row_id, account_id="ABC"[number % 3])
+    for listing in (emulator.contacts, emulator.templates):
+        for number, row_id in enumerate(listing.ids()):
+            set_traits(listing, row_id, account_id="ABC"[number % 3])
     return emulator
 
 
 def of_account(emulator: Emulator, account: str) -> dict[str, Rows]:
-    """The tables that an account's rows make."""
+    """The expected tables of an account's rows."""
     own = Emulator(0, 0)
-    for shelf, target in ((emulator.contacts, own.contacts), (emulator.templates, own.templates)):
-        for row in shelf.rows():
+    for listing, target in ((emulator.contacts, own.contacts), (emulator.templates, own.templates)):
+        for row in listing.rows():
             if row.traits.account_id == account:
                 target.insert(row)
     return held_tables(own)
@@ -83,14 +83,14 @@ def load_accounts(world: World, *accounts: str, kind: Kind = "duckdb", **changes
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Mapping[str, Result]]]:
     """Load the accounts A and B once for all tests that only read; C is never requested."""
-    with serve_world(tmp_path_factory.mktemp("accounts"), emulator=parted()) as world:
+    with serve_world(tmp_path_factory.mktemp("accounts"), emulator=divided()) as world:
         yield world, load_accounts(world, "A", "B", environment="demo")
 
 
 @pytest.fixture
 def world(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> World:
     """Serve rows of three accounts, with settings in the environment."""
-    world = begin(parted(6, 3))
+    world = begin(divided(6, 3))
     world.configure(monkeypatch)
     return world
 
@@ -199,7 +199,7 @@ def test_the_command_loads_one_account_or_several_into_the_same_datasets(letters
 def test_an_account_in_a_named_dataset_is_not_loaded_into_a_second_one(
     letters: Letters, world: World, kind: str
 ) -> None:
-    """A load is refused if another dataset has its account, with advice how to continue there."""
+    """A load is refused if another dataset has its account, with advice on how to continue there."""
     options = ("load", "--quiet", "--destination", kind, "--only", "templates")
     named = (*options, "--account-id", "A", "--dataset", "letters_data")
     assert letters(*named) == Outcome(0, "", "")
@@ -308,7 +308,7 @@ def test_account_and_dataset_names_may_be_anything(world: World, caplog: pytest.
     warning.
     """
     for row in world.emulator.templates.rows():
-        retrait(world.emulator.templates, row.id, account_id="x" if row.traits.account_id == "B" else "O'Neil & Co.")
+        set_traits(world.emulator.templates, row.id, account_id="x" if row.traits.account_id == "B" else "O'Neil & Co.")
     world.emulator.canned.once(When(number=2), Reply.of({"message": "no such account"}, status=404))
     destination = dlt.destinations.duckdb(str(world.place))
     names = {"O'Neil & Co.": "OursAndTheirs", "x": "only__theirs"}
@@ -341,7 +341,7 @@ def test_history_is_kept_by_account(world: World) -> None:
     load_accounts(world, "A", "B", history=True)
     amend(world.emulator.contacts, "1", city="Elsewhere")
     world.emulator.contacts.delete("2")
-    retrait(world.emulator.contacts, "4", account_id="B")
+    set_traits(world.emulator.contacts, "4", account_id="B")
     load_accounts(world, "A", "B", history=True)
     sql = (
         "select account_id, id, count(*), count(_dlt_valid_to) from letters_data_all.contacts group by all order by all"
@@ -394,7 +394,7 @@ def test_accounts_before_one_that_fails_are_loaded(world: World) -> None:
 
 def test_parquet_has_a_folder_for_each_account(begin: Begin) -> None:
     """A folder of Parquet files has one dataset per account and no views."""
-    world = begin(parted(6, 3), "parquet")
+    world = begin(divided(6, 3), "parquet")
     load_accounts(world, "A", "B", kind="parquet")
     assert {folder.name for folder in world.place.iterdir()} == set(DATASETS.values())
     for account, dataset in DATASETS.items():
@@ -405,7 +405,7 @@ def test_parquet_has_a_folder_for_each_account(begin: Begin) -> None:
 
 def test_other_destinations_have_no_views(begin: Begin) -> None:
     """Views are made in DuckDB only; other destinations are not changed."""
-    world = begin(parted(6, 3))
+    world = begin(divided(6, 3))
     pipeline = dlt.pipeline("dummy", destination=dlt.destinations.dummy())
     create_account_views({"A": pipeline, "B": pipeline}, "letters_data_all")
     assert not world.place.exists()

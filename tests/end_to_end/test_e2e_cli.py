@@ -64,7 +64,7 @@ def is_complete(world: World, place: Path) -> bool:
     return {name: tables[name] for name in LISTED} == held_tables(world.emulator)
 
 
-def test_load_fills_a_duckdb_file_and_shows_what_is_there(letters: Letters, world: World) -> None:
+def test_load_fills_a_duckdb_file_and_shows_its_tables(letters: Letters, world: World) -> None:
     """The output has a table of tables, the place, and a query to try; stderr has a line per listing and phase."""
     done = letters("load", "--page-size", 10)
     assert done.code == 0
@@ -140,7 +140,7 @@ def test_a_facet_whose_filter_is_ignored_is_shown_as_such(letters: Letters, worl
 def test_options_about_what_is_left_out_end_with_2(
     letters: Letters, world: World, arguments: tuple[str, ...], part: str
 ) -> None:
-    """Options about a listing that `--only` leaves out are an error, and the service is not asked."""
+    """Options about a listing that `--only` leaves out are an error, and nothing is requested."""
     done = letters("load", *arguments)
     assert (done.code, world.emulator.hits) == (2, [])
     message = f"letters: --only leaves out {part}, but other options are about them. See letters load --help.\n"
@@ -204,7 +204,7 @@ def test_quiet_still_warns(letters: Letters, world: World) -> None:
     assert done == Outcome(0, "", "WARNING templates: new field x in 7 rows, kept in the column undocumented\n")
 
 
-def test_quiet_tells_a_new_field_once(letters: Letters, world: World) -> None:
+def test_quiet_warns_of_a_new_field_once(letters: Letters, world: World) -> None:
     """A load warns only of fields that the dataset's audits do not have yet."""
     world.emulator.behavior = Behavior(extra_fields={"x": 1})
     world.emulator.templates.insert({"id": "odd", "name": 7})
@@ -253,14 +253,14 @@ def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> No
     assert done.out.splitlines()[-1] == (
         "The service is reachable and accepts the tokens; the access token does not say when it expires."
     )
-    asked = [(hit.path.rpartition("/")[2], hit.query) for hit in world.emulator.hits]
-    pages = {(listing, query) for listing, query in asked if not query.startswith("page=0&pageSize=1&")}
+    requested = [(hit.path.rpartition("/")[2], hit.query) for hit in world.emulator.hits]
+    pages = {(listing, query) for listing, query in requested if not query.startswith("page=0&pageSize=1&")}
     assert pages == {("templates", "page=0&pageSize=10"), ("contacts", "page=0&pageSize=10")}
     assert not list(Path.cwd().glob("letters*"))
 
 
 def refuse_filters(world: World) -> None:
-    """Let the service fail at one filter of contacts, and refuse another."""
+    """Make the service fail at one filter of contacts, and refuse another."""
     world.emulator.canned.always(When("contacts", query="tags="), Reply(500))
     refusal = Reply.of({"message": "unknown filter"}, 400)
     world.emulator.canned.always(When("contacts", query="isReturnAddress="), refusal)
@@ -319,7 +319,7 @@ def test_check_fails_where_a_load_would(letters: Letters, world: World) -> None:
 
 
 class Together(Emulator):
-    """Answers the first probes once a number of them have arrived, and notes how many requests it has at once."""
+    """Answers the first probes once a number of them have arrived, and records how many requests it has at once."""
 
     def __init__(self, most: int) -> None:
         super().__init__(45, 7)
@@ -337,7 +337,7 @@ class Together(Emulator):
 
 
 @pytest.mark.parametrize(("workers", "most"), [(8, 4), (2, 2)])
-def test_probes_run_side_by_side(
+def test_probes_run_in_parallel(
     letters: Letters, begin: Begin, monkeypatch: pytest.MonkeyPatch, workers: int, most: int
 ) -> None:
     """The check runs as many probes at once as the throttle allows, at most `max_workers`."""
@@ -359,7 +359,7 @@ def test_check_shows_its_progress_at_a_terminal(world: World) -> None:
     assert rows_shown(done.out)[3:] == FILTER_CELLS
 
 
-def test_check_tells_the_largest_page_where_it_is_asked_to(letters: Letters, world: World) -> None:
+def test_check_shows_the_largest_page_with_probe(letters: Letters, world: World) -> None:
     """`--probe` shows the service's largest page, or the listing's size if that is smaller."""
     world.emulator.behavior = Behavior(max_page_size=20)
     done = letters("check", "--probe")
@@ -380,7 +380,7 @@ def test_check_says_when_the_access_token_expires(
     )
 
 
-def test_check_asks_for_an_account(letters: Letters, world: World) -> None:
+def test_check_requests_an_account(letters: Letters, world: World) -> None:
     """The check tries filters within the given account, and compares it with an account that does not exist."""
     done = letters("check", "--account-id", "502")
     assert (done.code, done.err) == (0, "")
@@ -401,7 +401,7 @@ def test_check_compares_accounts(letters: Letters, world: World) -> None:
 
 
 @pytest.mark.parametrize("accounts", [("501",), ("501", "502")])
-def test_check_tells_that_accounts_make_no_difference(
+def test_check_reports_that_accounts_make_no_difference(
     letters: Letters, world: World, accounts: tuple[str, ...]
 ) -> None:
     """The check reports a service that returns the same rows for every account."""
@@ -419,7 +419,7 @@ def test_check_estimates_from_the_page_size_that_is_given(letters: Letters, worl
     assert [[*row[:2], *row[3:5]] for row in rows] == [["templates", "7", "4", "4"], ["contacts", "45", "4", "14"]]
 
 
-def test_check_knows_that_a_certificate_takes_two_readings(
+def test_check_knows_that_proof_exact_takes_two_passes(
     letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With proof exact, the estimate has as many requests as a load sends."""
@@ -427,12 +427,12 @@ def test_check_knows_that_a_certificate_takes_two_readings(
     rows = rows_shown(letters("check", "--page-size", 10).out)[1:3]
     found = [[*row[:2], *row[3:5]] for row in rows]
     assert found == [["templates", "7", "one page", "1"], ["contacts", "45", "10", "12"]]
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     letters("load", "--quiet", "--page-size", 10)
-    assert len(world.emulator.hits) - asked == 1 + 12
+    assert len(world.emulator.hits) - sent == 1 + 12
 
 
-def test_demo_loads_a_stand_in(letters: Letters, begin: Begin) -> None:
+def test_demo_loads_from_the_emulator(letters: Letters, begin: Begin) -> None:
     """The demo needs no setting, and its tables hold what today's emulator holds, facets and mailings included."""
     begin(Emulator(0, 0))
     held = emulator.Emulator(120)
@@ -594,7 +594,7 @@ def test_a_listing_that_shrank_names_the_options_that_accept_it(letters: Letters
     assert letters("load", "--quiet") == Outcome(4, "", line)
 
 
-def test_a_status_in_other_letters_is_told(letters: Letters, world: World) -> None:
+def test_a_status_in_another_spelling_is_reported(letters: Letters, world: World) -> None:
     """The warning about an unknown status names the documented spelling."""
     done = letters("load", "--only", "contacts", "--last-mailed-status", "mailed", "--quiet")
     assert "mailed is not one of the documented In Transit, Mailed, Scheduled (did you mean Mailed?)" in done.err
@@ -777,10 +777,10 @@ def test_an_interrupted_load_ends_with_130(letters: Letters, world: World) -> No
 
     world.emulator.behavior = Behavior(latency_ms=20)
     world.emulator.before_answer = interrupt
-    # what runs in a shell's background ignores Ctrl-C
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # background jobs of a shell ignore Ctrl-C
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     done = letters("load", "--quiet", "--page-size", 5)
-    signal.signal(signal.SIGINT, former)
+    signal.signal(signal.SIGINT, previous)
     assert read_tables(Path("letters.duckdb")) == before
     assert done == Outcome(
         INTERRUPTED, "", "\nletters: interrupted; if tables were being written, run the load again\n"
@@ -804,7 +804,7 @@ def test_help_names_the_options(letters: Letters, command: str) -> None:
     assert set(re.findall(r"^  (-h, --help|-[^ ]+)", done.out, re.MULTILINE)) == OPTIONS[command]
 
 
-def test_the_version_is_told(letters: Letters) -> None:
+def test_the_version_is_printed(letters: Letters) -> None:
     """`--version` prints the version of the distribution."""
     done = letters("--version")
     assert (done.code, done.err) == (0, "")
@@ -843,7 +843,7 @@ def test_the_installed_command_loads(world: World) -> None:
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_an_error_of_nobody_s_ends_with_1(begin: Begin, monkeypatch: pytest.MonkeyPatch, *, debug: bool) -> None:
+def test_an_unexpected_error_ends_with_1(begin: Begin, monkeypatch: pytest.MonkeyPatch, *, debug: bool) -> None:
     """An unexpected error, here an invalid log level of dlt, is one line, or a traceback with `--debug`."""
     begin(Emulator(0, 0))
     monkeypatch.setenv("RUNTIME__LOG_LEVEL", "NONSENSE")
@@ -958,7 +958,7 @@ def test_a_log_has_a_line_for_each_phase_and_listing(letters: Letters) -> None:
     ]
 
 
-def test_serve_prints_what_a_shell_needs_and_ends_by_ctrl_c(begin: Begin, tmp_path: Path) -> None:
+def test_serve_prints_exports_for_a_shell_and_ends_by_ctrl_c(begin: Begin, tmp_path: Path) -> None:
     """`letters serve` prints shell exports with which a load reaches the emulator."""
     begin(Emulator(0, 0))
     serving = [COMMAND, "serve", "--port", "0", "--contacts", "12", "--latency-ms", "1"]
@@ -994,7 +994,7 @@ def test_names_with_brackets_are_shown_as_they_are(world: World) -> None:
 
 
 @pytest.mark.parametrize("lines", [0, 1])
-def test_a_reader_that_leaves_is_no_failed_load(world: World, lines: int) -> None:
+def test_a_reader_that_ends_early_does_not_fail_the_load(world: World, lines: int) -> None:
     """A load is complete even if the reader of its output ends early."""
     reader, writer = os.pipe()
     with start_command("load", "--only", "contacts", out=writer) as load:
@@ -1011,7 +1011,7 @@ UNWRITABLE = Outcome(1, "", "letters: the output cannot be written: No space lef
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_an_output_that_cannot_be_written_is_a_line(monkeypatch: pytest.MonkeyPatch, unbuffered: str) -> None:
+def test_an_output_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch, unbuffered: str) -> None:
     """Output that cannot be written ends the command with one line and exit code 1."""
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     assert run_process("bash", "-c", f"{COMMAND} schema > /dev/full") == UNWRITABLE
@@ -1020,7 +1020,7 @@ def test_an_output_that_cannot_be_written_is_a_line(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("command", [("check", "--json", "--quiet"), ("serve", "--port", "0", "--contacts", "1")])
 @pytest.mark.parametrize("unbuffered", [False, True])
 @pytest.mark.usefixtures("world")
-def test_a_command_whose_output_cannot_be_written_is_a_line(command: tuple[str, ...], *, unbuffered: bool) -> None:
+def test_a_command_whose_output_cannot_be_written_is_one_line(command: tuple[str, ...], *, unbuffered: bool) -> None:
     """Output is written to a full disk at once or at the end, with the same line and exit code."""
     code = f"import sys; sys.stdout.reconfigure(write_through={unbuffered}); {PROGRAM}"
     with Path("/dev/full").open("wb") as full:
@@ -1034,8 +1034,8 @@ def test_a_verified_load_whose_output_cannot_be_written_has_not_failed(world: Wo
     with Path("/dev/full").open("wb") as full:
         ended = run_command("load", *options, out=full.fileno())
     line = "letters: the load is verified, but its result cannot be written: No space left on device.\n"
-    told = "".join(line for line in ended.err.splitlines(keepends=True) if not line.startswith("INFO"))
-    assert (ended.code, told, Path("failed").exists()) == (1, line, False)
+    warnings = "".join(line for line in ended.err.splitlines(keepends=True) if not line.startswith("INFO"))
+    assert (ended.code, warnings, Path("failed").exists()) == (1, line, False)
 
 
 @pytest.mark.parametrize(("stream", "number", "options"), [("stderr", 2, []), ("stdout", 1, ["--quiet"])])
@@ -1050,7 +1050,7 @@ def test_a_closed_stream_stops_nothing(world: World, stream: str, number: int, o
 # whether a reader leaves before all is written is up to the machine
 @pytest.mark.parametrize(("output", "codes"), [("| true", {0, 1}), (">&-", {0}), ("2>&-", {0})])
 def test_python_ends_quietly_without_a_reader_or_a_stream(output: str, codes: set[int]) -> None:
-    """The end of the process adds no line to what a command wrote whose output nobody reads."""
+    """The end of the process adds no line to the output of a command that no process reads."""
     done = run_process("bash", "-c", f"{COMMAND} schema {output}; exit ${{PIPESTATUS[0]}}")
     assert done.code in codes
     assert done.err == ""

@@ -11,7 +11,7 @@ from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.specs.config_section_context import ConfigSectionContext
 from dlt.load.configuration import LoaderConfiguration
 from holdings import DATASET, LISTED, Rows, change
-from shelves import amend
+from row_changes import amend
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, run
@@ -99,7 +99,7 @@ def test_what_a_load_needs_outranks_every_setting(monkeypatch: pytest.MonkeyPatc
     assert dlt.config["mine"] == 5
 
 
-def test_a_method_that_dlt_renamed_is_told_of() -> None:
+def test_a_method_that_dlt_renamed_is_an_error() -> None:
     """A missing method is an error, because dlt would never call our override."""
     renamed = type("SqlJobClient", (), {})
     with pytest.raises(DestinationError) as caught:

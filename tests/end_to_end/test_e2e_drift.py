@@ -1,4 +1,4 @@
-"""Listings that change while they are read are loaded right or refused.
+"""Listings that change while they are read are loaded correctly or refused.
 
 Small pages are accepted only if they are what the service held at one moment; else it is an `IncompleteListing`.
 Pages that can overlap are accepted if they hold every row that stayed.
@@ -15,7 +15,7 @@ from letters_source import IncompleteListing, letters
 from letters_source.wording import causes
 from programmable_emulator import Behavior, Drift, Emulator
 
-# where rows enter at one end the recheck is enough; where they enter anywhere the certificate is asked for
+# where rows enter at one end the recheck is enough; where they enter anywhere, proof exact is requested
 DRIFTS: dict[str, tuple[Any, ...]] = {
     "insert_at_the_end": ("insert", "end", "continuous"),
     "insert_at_the_front": ("insert", "front", "continuous"),
@@ -155,7 +155,7 @@ def test_a_row_that_changes_while_it_is_read_is_loaded_as_it_was_read_last(begin
     assert {row["id"]: row["city"] for row in tables["contacts"]}["1"] == "Newtown"
 
 
-def test_a_row_deleted_before_the_recheck_calls_for_another_walk(begin: Begin) -> None:
+def test_a_row_deleted_before_the_recheck_causes_another_walk(begin: Begin) -> None:
     """A deleted row and its labels are not loaded."""
     world = begin(Emulator(30, 1))
 

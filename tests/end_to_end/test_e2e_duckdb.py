@@ -22,20 +22,20 @@ COMMENTS = {
 
 @dataclass(frozen=True)
 class Loaded:
-    """A world, what its first load returned, and what the watch was told meanwhile."""
+    """A world, the result of its first load, and the calls of the progress callback."""
 
     world: World
     result: Result
-    told: Counter[Any]
+    calls: Counter[Any]
 
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    """250 contacts and 40 templates, loaded once for all tests here, which only look."""
-    told = Counter[Any]()
+    """250 contacts and 40 templates, loaded once for all tests here, which only read."""
+    calls = Counter[Any]()
     with serve_world(tmp_path_factory.mktemp("loaded")) as world:
-        result = world.load(watch=lambda *seen: told.update([seen]))
-        yield Loaded(world, result, told)
+        result = world.load(watch=lambda *seen: calls.update([seen]))
+        yield Loaded(world, result, calls)
 
 
 def test_the_file_holds_our_tables_and_those_of_dlt(loaded: Loaded) -> None:
@@ -95,7 +95,7 @@ def test_keys_are_unique(loaded: Loaded, table: str, key: tuple[str, ...]) -> No
     assert rows == keys == loaded.result.tables[table]
 
 
-def test_meta_is_json_that_can_be_asked(loaded: Loaded) -> None:
+def test_meta_is_json_that_can_be_queried(loaded: Loaded) -> None:
     """DuckDB's operator `->>` reads values within `meta`."""
     sql = "select template_id from letters_data.templates__product where meta->>'duplex' = 'true'"
     duplex = [
@@ -169,7 +169,7 @@ def test_each_listing_has_its_row_of_the_audit(loaded: Loaded) -> None:
     assert all(started.utcoffset().total_seconds() == 0 and seconds > 0 for started, seconds in times)
 
 
-def test_the_result_tells_the_load_its_tables_and_its_audits(loaded: Loaded) -> None:
+def test_the_result_has_the_load_its_tables_and_its_audits(loaded: Loaded) -> None:
     """The result has the row counts and audits that the file has."""
     tables = loaded.world.tables()
     assert dict(loaded.result.tables) == {name: len(rows) for name, rows in tables.items()}
@@ -179,16 +179,16 @@ def test_the_result_tells_the_load_its_tables_and_its_audits(loaded: Loaded) -> 
     assert loaded.result.seconds >= sum(audit["seconds"] for audit in loaded.result.audits)
 
 
-def test_the_watch_is_told_of_each_response(loaded: Loaded) -> None:
+def test_the_progress_callback_gets_each_response(loaded: Loaded) -> None:
     """The callback gets each response's rows and the service's count, including pages that are read again."""
-    assert loaded.told == {
+    assert loaded.calls == {
         ("templates", 1, 40, 40): 1,
         ("contacts", 1, 100, 250): 3,
         ("contacts", 1, 50, 250): 2,
     }
 
 
-def test_the_service_is_asked_for_each_page_once_and_for_the_recheck(loaded: Loaded) -> None:
+def test_each_page_is_requested_once_and_for_the_recheck(loaded: Loaded) -> None:
     """The first two requests are for the first and the last page, which are read again at the end."""
     emulator: Emulator = loaded.world.emulator
     assert [(hit.path.rpartition("/")[2], hit.query, hit.status) for hit in emulator.hits][:3] == [
@@ -218,7 +218,7 @@ def test_files_of_any_storage_version_are_loaded(begin: Begin, version: str) -> 
     assert storage_version(world) == made
 
 
-def test_no_table_tells_duckdb_how_to_compress(loaded: Loaded) -> None:
+def test_no_table_sets_a_compression(loaded: Loaded) -> None:
     """No table sets a compression, because newer storage versions no longer support some of them."""
     [(hints,)] = query(loaded.world.place, "SELECT count(*) FROM duckdb_tables() WHERE sql ILIKE '%compression%'")
     assert hints == 0

@@ -30,12 +30,12 @@ CONTACTS = When("contacts")
 
 
 def answer(reply: Reply) -> Callable[[World], None]:
-    """Let the service answer requests for contacts so."""
+    """Make the service answer requests for contacts with this reply."""
     return lambda world: world.emulator.canned.always(CONTACTS, reply)
 
 
 def shrink(world: World) -> None:
-    """Load all contacts, and let the service lose them."""
+    """Load all contacts, and delete them from the service."""
     world.start_loaded()
     for number in world.emulator.contacts.ids():
         world.emulator.contacts.delete(number)
@@ -49,7 +49,7 @@ def occupy(world: World) -> None:
 
 
 def ignore_pages(world: World) -> None:
-    """Let the service answer each page with the first."""
+    """Make the service answer each page with the first."""
     world.emulator.behavior = Behavior(ignore_page=True)
 
 

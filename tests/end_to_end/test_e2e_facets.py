@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 import duckdb
 import pytest
 from holdings import DATASET, Rows, parsed, query, table_names
-from shelves import retrait
+from row_changes import set_traits
 from worlds import Begin, World, serve_world
 
 from letters_source import Result
@@ -38,7 +38,7 @@ CONTACTS = ("contacts",)
 
 
 def traits_of(emulator: Emulator, chosen: Iterable[Row] | None = None) -> dict[str, Pairs]:
-    """The facets' rows as the traits of the emulator's rows make them; of some contacts only, if wanted."""
+    """The facets' rows as the traits of the emulator's rows make them; of some contacts only, if given."""
     contacts = list(emulator.contacts.rows() if chosen is None else chosen)
     return {
         ADDRESS: {(row.id, row.traits.address_status) for row in contacts if row.traits.address_status},
@@ -100,13 +100,13 @@ def audited(audits: Iterable[Mapping[str, Any]]) -> list[tuple[str, Any, int, bo
     return sorted(found, key=str)
 
 
-def asked(hits: Iterable[Hit]) -> Counter[tuple[str, str, str]]:
+def requested(hits: Iterable[Hit]) -> Counter[tuple[str, str, str]]:
     """Count the requests of each page of each query: listing, filters, page."""
-    return Counter((hit.path.rpartition("/")[2], *parted(hit.query)) for hit in hits)
+    return Counter((hit.path.rpartition("/")[2], *split_query(hit.query)) for hit in hits)
 
 
-def parted(text: str) -> tuple[str, str]:
-    """A query's filters, as one text, and its page; another page size than usual is told among the filters."""
+def split_query(text: str) -> tuple[str, str]:
+    """A query's filters, as one text, and its page; an unusual page size is listed among the filters."""
     params = dict(parse_qsl(text))
     page, size = params.pop("page"), params.pop("pageSize")
     sized = {} if int(size) == PAGE_SIZE else {"pageSize": size}
@@ -146,7 +146,7 @@ class Loaded:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    """5,000 contacts and 300 templates, loaded once for all tests that only look."""
+    """5,000 contacts and 300 templates, loaded once for all tests that only read."""
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(5_000, 300)) as world:
         yield Loaded(world, world.load(facets=True, page_size=PAGE_SIZE, last_mailed_statuses=STATUSES))
 
@@ -180,7 +180,7 @@ def test_every_value_is_read_page_by_page_and_an_empty_one_with_one_request(load
         ),
     ]
     assert ("contacts", 'lastMailedStatus=["Returned"]', 0) in counts
-    assert asked(emulator.hits) == sum((walked(*count) for count in counts), Counter())
+    assert requested(emulator.hits) == sum((walked(*count) for count in counts), Counter())
 
 
 def test_every_value_has_its_audit(loaded: Loaded) -> None:
@@ -272,7 +272,7 @@ def test_a_service_that_ignores_all_filters_leaves_the_facets_empty(
     }
     ones = [*(f'addressStatus=["{status}"]' for status in ("Failed", "Verified")), "isReturnAddress=true", ""]
     ones += [f'lastMailedStatus=["{status}"]' for status in ("In Transit", "Mailed", "Scheduled")]
-    assert asked(world.emulator.hits) == Counter(
+    assert requested(world.emulator.hits) == Counter(
         ("contacts", filters, "0") for filters in (*ones, "isReturnAddress=false pageSize=1")
     )
     caplog.clear()
@@ -314,7 +314,7 @@ def grow_at(emulator: Emulator, number: int, when: int) -> None:
         emulator.contacts.grow()
 
 
-def test_a_flag_that_is_heeded_one_way_only_tells_no_untruths(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flag_that_is_honored_one_way_only_adds_no_rows(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """A service that ignores `is_shared=false` makes no rows for that value."""
     world = begin(Emulator(0, 0))
     for number in range(10):
@@ -358,9 +358,7 @@ def test_a_status_that_all_have_is_loaded_where_the_service_refuses_others(
     assert warnings(caplog) == []
 
 
-def test_a_status_that_the_service_does_not_know_tells_no_untruths(
-    begin: Begin, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_status_that_the_service_does_not_know_has_no_rows(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """A status that returns the whole listing, like a made-up one, has no rows."""
     world = begin(Emulator(40, 0))
     for number in (7, 8):
@@ -369,12 +367,12 @@ def test_a_status_that_the_service_does_not_know_tells_no_untruths(
     expected = traits_of(world.emulator)
     assert found == {table: expected[table] for table in (ADDRESS, MAILED, RETURNS)}
     assert 'lastMailedStatus=["letters-source-probe-7f3a"] pageSize=1' in {
-        each[1] for each in asked(world.emulator.hits)
+        each[1] for each in requested(world.emulator.hits)
     }
     assert causes(caplog) == [f"{MAILED}: the service returns all 40 rows for last_mailed_status Delivered"]
 
 
-def test_a_single_status_that_the_service_does_not_know_tells_no_untruths(
+def test_a_single_status_that_the_service_does_not_know_has_no_rows(
     begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A single unknown status is compared with a made-up status, not with a documented one."""
@@ -415,7 +413,7 @@ def test_the_status_that_a_listing_is_filtered_by_is_no_ignored_one(begin: Begin
     assert found[MAILED] == {(str(number), "Returned") for number in range(5)}
 
 
-def test_a_template_that_is_shared_no_more_is_there_once(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_template_that_is_no_longer_shared_is_there_once(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """A template whose value changes meanwhile is in the table once, with the value read last."""
     world = begin(Emulator(0, 0))
     for number in range(5):
@@ -424,7 +422,7 @@ def test_a_template_that_is_shared_no_more_is_there_once(begin: Begin, caplog: p
     def unshare(emulator: Emulator, number: int) -> None:
         """Change the template after the shared ones were read."""
         if number == 3:
-            retrait(emulator.templates, "4", is_shared=False)
+            set_traits(emulator.templates, "4", is_shared=False)
 
     world.emulator.before_answer = unshare
     found = read(world, "templates")
@@ -451,7 +449,7 @@ def test_a_single_status_is_found_to_be_ignored_too(begin: Begin, caplog: pytest
     world.emulator.canned.always(When("contacts"), envelope(world.emulator))
     found = read(world, "contacts", page_size=PAGE_SIZE, last_mailed_statuses=["Mailed"])
     assert found == {ADDRESS: set(), MAILED: set(), RETURNS: set()}
-    assert ("contacts", 'lastMailedStatus=["In Transit"] pageSize=1', "0") in asked(world.emulator.hits)
+    assert ("contacts", 'lastMailedStatus=["In Transit"] pageSize=1', "0") in requested(world.emulator.hits)
     assert len(warnings(caplog)) == 3
 
 
@@ -482,7 +480,7 @@ def test_facets_of_a_filtered_listing_are_those_of_its_contacts(
     assert warnings(caplog) == []
 
 
-def test_no_return_addresses_make_an_empty_table_without_asking(begin: Begin) -> None:
+def test_no_return_addresses_make_an_empty_table_without_a_request(begin: Begin) -> None:
     """A listing without return addresses makes an empty facet without a request or an audit."""
     world = begin(Emulator(40, 0))
     tables = world.read("contacts", facets=True, contact_filters=ContactFilters(is_return_address=False))
@@ -505,7 +503,7 @@ def test_as_many_return_addresses_as_others_are_no_ignored_filter(
     assert warnings(caplog) == []
 
 
-def test_filtered_templates_are_asked_for_their_own_value_alone(begin: Begin) -> None:
+def test_filtered_templates_are_requested_with_their_own_value_alone(begin: Begin) -> None:
     """Templates filtered by `is_shared` have only that value, whose audit has no `adds_up`."""
     world = begin(Emulator(0, 60))
     filters = TemplateFilters(is_shared=False)
@@ -513,7 +511,7 @@ def test_filtered_templates_are_asked_for_their_own_value_alone(begin: Begin) ->
     expected = {(row.id, False) for row in world.emulator.templates.rows() if not row.traits.is_shared}
     assert pairs_of(tables) == {SHARED: expected}
     assert audited(tables["listing_audit"]) == [(SHARED, {"is_shared": False}, len(expected), None)]
-    assert asked(world.emulator.hits) == Counter(
+    assert requested(world.emulator.hits) == Counter(
         {("templates", "isShared=false", "0"): 2, ("templates", "pageSize=1", "0"): 1}
     )
     assert 0 < len(expected) < 60
@@ -534,8 +532,8 @@ def test_facets_can_be_switched_on_and_off(begin: Begin) -> None:
     world.load(facets=True)
     first = traits_of(world.emulator)
     assert held(world) == first
-    retrait(world.emulator.contacts, "5", address_status=None, last_mailed_status="Mailed", is_return_address=True)
-    retrait(world.emulator.contacts, "6", address_status="Failed", last_mailed_status=None, is_return_address=False)
+    set_traits(world.emulator.contacts, "5", address_status=None, last_mailed_status="Mailed", is_return_address=True)
+    set_traits(world.emulator.contacts, "6", address_status="Failed", last_mailed_status=None, is_return_address=False)
     world.emulator.contacts.delete("7")
     world.emulator.templates.delete("3")
     world.load()
@@ -545,7 +543,7 @@ def test_facets_can_be_switched_on_and_off(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
-def test_statuses_that_no_contact_has_any_more_leave_their_tables(begin: Begin, kind: Kind) -> None:
+def test_statuses_that_no_contact_has_anymore_leave_their_tables(begin: Begin, kind: Kind) -> None:
     """If no contact has a status anymore, the facets are empty tables."""
     world = begin(Emulator(40, 0), kind)
     result = world.load(facets=True, only=CONTACTS)
@@ -553,7 +551,9 @@ def test_statuses_that_no_contact_has_any_more_leave_their_tables(begin: Begin, 
     assert held(world) == expected
     assert {table: result.tables[table] for table in expected} == {table: len(rows) for table, rows in expected.items()}
     for row in world.emulator.contacts.rows():
-        retrait(world.emulator.contacts, row.id, address_status=None, last_mailed_status=None, is_return_address=False)
+        set_traits(
+            world.emulator.contacts, row.id, address_status=None, last_mailed_status=None, is_return_address=False
+        )
     world.load(facets=True, only=CONTACTS)
     assert held(world) == {ADDRESS: set(), MAILED: set(), RETURNS: set()}
 
@@ -575,7 +575,7 @@ def test_last_mailed_statuses_are_those_that_are_configured(
     settings, variables = CONFIGURED[name]
     world = begin(Emulator(200, 0))
     for number in range(1, 8):
-        retrait(world.emulator.contacts, str(number), last_mailed_status="Returned")
+        set_traits(world.emulator.contacts, str(number), last_mailed_status="Returned")
     for variable, value in (variables | {"SOURCES__LETTERS__FACETS": "true"}).items():
         monkeypatch.setenv(variable, value)
     tables = world.read("contacts", **settings)
@@ -602,7 +602,7 @@ def test_an_empty_account_makes_all_tables(begin: Begin, kind: Kind) -> None:
         (RETURNS, 0, None),
         (SHARED, 0, True),
     }
-    assert set(asked(world.emulator.hits).values()) == {1}
+    assert set(requested(world.emulator.hits).values()) == {1}
 
 
 def column_types(world: World, table: str) -> dict[str, str]:

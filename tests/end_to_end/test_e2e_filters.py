@@ -38,7 +38,7 @@ COMPACT_DAY_FIRST = FilterForm("%d-%m-%Y", "compact")
 
 @dataclass(frozen=True)
 class Case:
-    """A filter of a listing, the query that it must become, and which rows match it, told by the rows themselves.
+    """A filter of a listing, the query that it must become, and which rows match it, as the rows themselves show.
 
     `others` are the queries in other forms than the usual one.
     """
@@ -220,8 +220,8 @@ CASES = {
         ),
     ),
 }  # fmt: skip
-# an account is no filter; the others may well select all: the flag that enables search, rows beside others
-UNTOLD = {"account_id": None, "with_property_addresses": True}
+# an account is no filter; the others may match all rows: the flag that enables search, and the flag that adds rows
+NOT_SELECTIVE = {"account_id": None, "with_property_addresses": True}
 """Filters that may well select all rows, and the value with which they do; for the account whatever it is."""
 NO_CHOICE = {
     "with_property_addresses": Case(
@@ -265,7 +265,7 @@ def matching_tables(world: World, case: Case) -> dict[str, Rows]:
     }
 
 
-def shelves(world: World) -> Iterator[tuple[str, ChangingListing]]:
+def listings_of(world: World) -> Iterator[tuple[str, ChangingListing]]:
     """The rows of each listing."""
     yield "templates", world.emulator.templates
     yield "contacts", world.emulator.contacts
@@ -284,15 +284,15 @@ def audited(filters: Filters) -> tuple[Any, Any]:
     return values or None, account
 
 
-def told(filters: Filters) -> list[str]:
-    """The filters that select less than all rows, unless the service ignores them; a warning names those."""
+def selective(filters: Filters) -> list[str]:
+    """The filters that select less than all rows; a warning names them if the service seems to ignore them."""
     if isinstance(filters, TemplateFilters):
         return [name for name in names_of(filters) if name not in ("account_id", "search")]
-    return [name for name in names_of(filters) if UNTOLD.get(name, "") not in (None, getattr(filters, name))]
+    return [name for name in names_of(filters) if NOT_SELECTIVE.get(name, "") not in (None, getattr(filters, name))]
 
 
 def without(filters: Filters) -> str:
-    """The query that tells what a listing holds without its filters, which an account is none of."""
+    """The query that counts a listing without its filters; an account does not count as a filter."""
     return f"1&meta.account_id={filters.account_id}" if filters.account_id else "1"
 
 
@@ -318,7 +318,7 @@ def check_tables(world: World, case: Case, tables: dict[str, Rows]) -> None:
     assert {table: tables[table] for table in LISTED if table in tables} == expected
     assert 0 < len(expected[case.listing]) < getattr(world.emulator, case.listing).count
     filters, account = audited(case.filters)
-    assert queries(world) == [f"2000&{case.query}", *([without(case.filters)] if told(case.filters) else [])]
+    assert queries(world) == [f"2000&{case.query}", *([without(case.filters)] if selective(case.filters) else [])]
     assert {hit.path for hit in world.emulator.hits} == {f"/api/v1/{case.listing}"}
     assert [(row["filters"], row["account_id"], row["rows_yielded"]) for row in tables["listing_audit"]] == [
         (filters, account, len(expected[case.listing]))
@@ -338,7 +338,7 @@ def test_a_filter_is_sent_as_documented_and_its_rows_are_read(world: World, name
     found = read(world, case)
     assert sorted(found) == sorted(chosen(world, case))
     assert 0 < len(found) < getattr(world.emulator, case.listing).count
-    assert queries(world) == [f"2000&{case.query}", *([without(case.filters)] if told(case.filters) else [])]
+    assert queries(world) == [f"2000&{case.query}", *([without(case.filters)] if selective(case.filters) else [])]
     assert {hit.path for hit in world.emulator.hits} == {f"/api/v1/{case.listing}"}
 
 
@@ -383,24 +383,24 @@ def test_every_filter_of_both_listings_is_tested_here() -> None:
     }
 
 
-def test_every_page_is_asked_for_with_the_filters(world: World) -> None:
+def test_every_page_is_requested_with_the_filters(world: World) -> None:
     """Every request for a page has the filters, also when a page is read again."""
     case = CASES["both address statuses"]
     read(world, case, page_size=500)
     pages = -(-len(chosen(world, case)) // 500)
-    asked = Counter(hit.query for hit in world.emulator.hits)
-    assert asked.pop("page=0&pageSize=1") == 1
+    requested = Counter(hit.query for hit in world.emulator.hits)
+    assert requested.pop("page=0&pageSize=1") == 1
     ends = {0, pages - 1}
-    assert asked == {f"page={page}&pageSize=500&{case.query}": 2 if page in ends else 1 for page in range(pages)}
+    assert requested == {f"page={page}&pageSize=500&{case.query}": 2 if page in ends else 1 for page in range(pages)}
     assert pages > 2
 
 
 def test_filters_that_no_row_matches_leave_empty_tables(world: World) -> None:
     """A filter that matches no row leaves empty tables, and needs no comparison with the whole listing."""
-    world.load(only=("contacts",), contact_filters=ContactFilters(search="nobody is called that"))
+    world.load(only=("contacts",), contact_filters=ContactFilters(search="no row has this text"))
     tables = world.tables()
     assert (tables["contacts"], tables["contacts__contact_labels"]) == ([], [])
-    assert queries(world) == ["2000&search=nobody%20is%20called%20that"]
+    assert queries(world) == ["2000&search=no%20row%20has%20this%20text"]
 
 
 def test_filters_of_one_listing_leave_the_other_whole(world: World) -> None:
@@ -558,8 +558,8 @@ def elsewhere(reachable: World, monkeypatch: pytest.MonkeyPatch) -> World:
 def ids_of(world: World, account: str) -> dict[str, set[str]]:
     """The ids of an account's rows in each listing."""
     return {
-        listing: {row.id for row in shelf.rows() if row.traits.account_id == account}
-        for listing, shelf in shelves(world)
+        name: {row.id for row in listing.rows() if row.traits.account_id == account}
+        for name, listing in listings_of(world)
     }
 
 
@@ -594,8 +594,8 @@ def test_the_command_s_account_goes_before_those_of_the_sections(elsewhere: Worl
     loads = len(elsewhere.emulator.hits)
     assert letters("check", "--quiet", "--account-id", "501") == Outcome(0, "", "")
     assert loads < len(elsewhere.emulator.hits)
-    asked = {hit.query.rpartition("meta.account_id=")[2] for hit in elsewhere.emulator.hits}
-    assert asked == {"501", NOBODY}
+    accounts = {hit.query.rpartition("meta.account_id=")[2] for hit in elsewhere.emulator.hits}
+    assert accounts == {"501", NOBODY}
 
 
 def test_several_accounts_go_before_those_of_the_sections(elsewhere: World, letters: Letters) -> None:
@@ -655,15 +655,15 @@ PAGE = {"data": {"count": 3, "rows": [{"id": "1"}, {"id": "2"}, {"id": "3"}]}}
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "named"),
     [
         ("search", "search"),
         ("last_mailed_from and last_mailed_to", "last_mailed_from, last_mailed_to"),
         ("all filters of templates", "creator, is_shared, product_types"),
     ],
 )
-def test_a_filter_that_the_service_ignores_is_told_in_one_warning(
-    world: World, caplog: pytest.LogCaptureFixture, name: str, told: str
+def test_a_filter_that_the_service_ignores_is_reported_in_one_warning(
+    world: World, caplog: pytest.LogCaptureFixture, name: str, named: str
 ) -> None:
     """A filter that seems to be ignored is reported in one warning, and the load succeeds."""
     case = CASES[name]
@@ -672,7 +672,7 @@ def test_a_filter_that_the_service_ignores_is_told_in_one_warning(
     assert [(record.levelname, record.getMessage()) for record in caplog.records if record.levelno > logging.INFO] == [
         (
             "WARNING",
-            f"{case.listing}: the service returns all 3 rows with {told} as without; it may ignore that filter",
+            f"{case.listing}: the service returns all 3 rows with {named} as without; it may ignore that filter",
         )
     ]
     assert found == ["1", "2", "3"]
@@ -699,7 +699,7 @@ def test_a_value_that_may_well_choose_all_rows_is_not_warned_of(
     assert found == ["1", "2", "3"]
 
 
-def test_a_service_that_refuses_to_be_asked_without_filters_is_loaded(
+def test_a_service_that_refuses_requests_without_filters_is_loaded(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A service that refuses requests without filters is loaded without a warning."""
@@ -709,7 +709,7 @@ def test_a_service_that_refuses_to_be_asked_without_filters_is_loaded(
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
 
-def test_the_command_tells_of_an_ignored_filter_in_one_line(letters: Letters, reachable: World) -> None:
+def test_the_command_warns_of_an_ignored_filter_in_one_line(letters: Letters, reachable: World) -> None:
     """The command warns of an ignored filter even with `--quiet`, and succeeds."""
     reachable.emulator.canned.always(When("contacts"), Reply.of(PAGE))
     done = letters("load", "--quiet", "--only", "contacts", "--tag", "office")
@@ -720,7 +720,7 @@ def test_the_command_tells_of_an_ignored_filter_in_one_line(letters: Letters, re
     )
 
 
-def test_a_status_that_the_interface_does_not_name_is_asked_for_with_a_warning(
+def test_a_status_that_the_interface_does_not_name_is_requested_with_a_warning(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An undocumented status is sent with a warning, because the documented list is open."""
@@ -736,18 +736,18 @@ def test_a_status_that_the_interface_does_not_name_is_asked_for_with_a_warning(
     assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
 
-def test_the_command_tells_once_that_filters_match_nothing(letters: Letters, reachable: World) -> None:
+def test_the_command_warns_once_that_filters_match_nothing(letters: Letters, reachable: World) -> None:
     """The first load warns if the service returns no rows with the filters, as a value may be misspelled."""
     options = ["load", "--quiet", "--only", "contacts", "--tag", "offfice", "--address-status", "Verified"]
-    told = "WARNING contacts: the service returns no rows with address_status, tags\n"
-    assert letters(*options) == Outcome(0, "", told)
+    warning = "WARNING contacts: the service returns no rows with address_status, tags\n"
+    assert letters(*options) == Outcome(0, "", warning)
     assert letters(*options) == Outcome(0, "", "")
 
 
-def test_the_command_tells_once_that_an_account_has_no_rows(letters: Letters, reachable: World) -> None:
+def test_the_command_warns_once_that_an_account_has_no_rows(letters: Letters, reachable: World) -> None:
     """The first load warns of each listing without rows for the account, which may be misspelled."""
-    options = ["load", "--quiet", "--account-id", "nobody"]
-    told = [f"WARNING {listing}: the service returns no rows for account nobody\n" for listing in LISTINGS]
+    options = ["load", "--quiet", "--account-id", "unknown"]
+    warnings = [f"WARNING {listing}: the service returns no rows for account unknown\n" for listing in LISTINGS]
     done = letters(*options)
-    assert (done.code, done.out, sorted(done.err.splitlines(keepends=True))) == (0, "", sorted(told))
+    assert (done.code, done.out, sorted(done.err.splitlines(keepends=True))) == (0, "", sorted(warnings))
     assert letters(*options) == Outcome(0, "", "")

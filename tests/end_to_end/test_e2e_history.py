@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 from holdings import DATASET, KEYS, LISTED, Rows, change, held_tables, in_order, parsed, query, typed_columns
-from shelves import amend, clear, refill, retrait
+from row_changes import amend, clear, refill, set_traits
 from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world, verify
 
@@ -98,8 +98,8 @@ def are_current(world: World) -> bool:
     return {name: current_rows(world.place, name) for name in LISTED} == held_tables(world.emulator)
 
 
-def tell_story(world: World) -> Story:
-    """Five loads; before each but the first, rows change, come, go and come back, whole ones and what is in them."""
+def make_story(world: World) -> Story:
+    """Five loads; before each but the first, rows and their parts change, come, go and come back."""
     contacts, templates = world.emulator.contacts, world.emulator.templates
     labels = {"1": [NOTES], "2": [NOTES, GREEN], "3": [BLUE], "4": [], "5": [GREEN], "6": []}
     for row_id, given in labels.items():
@@ -114,7 +114,7 @@ def tell_story(world: World) -> Story:
     seventh = contacts.grow()
     amend(contacts, seventh.id, ContactLabels=[])
     product = templates.rows()[0].document["product"]
-    amend(templates, "1", creator={"id": "77", "fullName": "Somebody Else"}, product=None)
+    amend(templates, "1", creator={"id": "77", "fullName": "Another Creator"}, product=None)
     templates.grow()
     story.load()
 
@@ -141,9 +141,9 @@ def tell_story(world: World) -> Story:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    """Six contacts and three templates, and what became of them, told once for the tests that only look."""
+    """Six contacts and three templates, and their five loads, made once for the tests that only read."""
     with serve_world(tmp_path_factory.mktemp("history"), emulator=Emulator(6, 3)) as world:
-        yield tell_story(world)
+        yield make_story(world)
 
 
 ALWAYS: list[tuple[int, int | None]] = [(1, None)]
@@ -241,7 +241,7 @@ def test_tables_have_the_columns_of_history_and_views_have_not(story: Story, tab
     assert query(story.world.place, f"{columns}'{table}_current' order by column_index") == typed_columns(table)
 
 
-def test_what_only_grows_has_no_history(story: Story) -> None:
+def test_tables_that_only_grow_have_no_history(story: Story) -> None:
     """Rejected rows and the audit are appended without history, and the audit has the mode."""
     assert history_tables(story.world.place) == set(LISTED)
     assert query(story.world.place, "select mode, count(*) from letters_data.listing_audit group by all") == [
@@ -383,7 +383,7 @@ def test_with_filters_a_product_that_is_gone_is_ended(begin: Begin) -> None:
     story = Story(begin(Emulator(0, 3)), [])
     templates = story.world.emulator.templates
     for row_id, shared in (("1", True), ("2", True), ("3", False)):
-        retrait(templates, row_id, is_shared=shared)
+        set_traits(templates, row_id, is_shared=shared)
     shared_ones = {"only": ("templates",), "template_filters": TemplateFilters(is_shared=True)}
     story.load(**shared_ones)
     amend(templates, "1", product=None)
@@ -396,10 +396,10 @@ def test_with_filters_a_status_that_is_gone_is_ended(smiths: Story) -> None:
     """A status ends when its contact is found without it; contacts that are not found keep theirs."""
     contacts = smiths.world.emulator.contacts
     for row_id in ("1", "3", "4"):
-        retrait(contacts, row_id, address_status="Failed", is_return_address=True)
+        set_traits(contacts, row_id, address_status="Failed", is_return_address=True)
     smiths.load(facets=True, **SMITHS)
-    retrait(contacts, "1", address_status=None, is_return_address=False)
-    retrait(contacts, "3", address_status="Verified")
+    set_traits(contacts, "1", address_status=None, is_return_address=False)
+    set_traits(contacts, "3", address_status="Verified")
     amend(contacts, "4", lastName="Miller")
     smiths.load(facets=True, **SMITHS)
     assert smiths.chains("contacts__address_statuses", ("contact_id", "address_status")) == {
@@ -422,17 +422,17 @@ def test_facets_have_their_versions_too(begin: Begin) -> None:
     plain = Traits()
     refill(contacts, [type(row)(row.id, row.wire, plain) for row in contacts.rows()])
     for row_id in ("1", "2", "3"):
-        retrait(contacts, row_id, address_status="Failed", last_mailed_status="Mailed", is_return_address=True)
+        set_traits(contacts, row_id, address_status="Failed", last_mailed_status="Mailed", is_return_address=True)
     for row_id in ("1", "2"):
-        retrait(templates, row_id, is_shared=False)
+        set_traits(templates, row_id, is_shared=False)
     story.load(facets=True)
-    retrait(contacts, "1", address_status="Verified", last_mailed_status=None)
-    retrait(contacts, "2", is_return_address=False)
+    set_traits(contacts, "1", address_status="Verified", last_mailed_status=None)
+    set_traits(contacts, "2", is_return_address=False)
     contacts.delete("3")
-    retrait(contacts, "4", last_mailed_status="Scheduled")
-    retrait(templates, "1", is_shared=True)
+    set_traits(contacts, "4", last_mailed_status="Scheduled")
+    set_traits(templates, "1", is_shared=True)
     story.load(facets=True)
-    retrait(contacts, "1", address_status="Failed")
+    set_traits(contacts, "1", address_status="Failed")
     story.load(facets=True)
     assert {table: story.chains(table, key) for table, key in FACETS.items()} == {
         "contacts__address_statuses": {
@@ -484,7 +484,7 @@ def test_an_account_that_was_empty_from_the_first_begins_later(begin: Begin) -> 
     assert are_current(story.world)
 
 
-def test_a_load_that_broke_off_is_mended_by_the_next(begin: Begin) -> None:
+def test_a_failed_load_is_repaired_by_the_next(begin: Begin) -> None:
     """A failed load changes no table, and the next load begins each version once."""
     story = Story(begin(Emulator(4, 3)), [])
     contacts, place = story.world.emulator.contacts, story.world.place
@@ -503,9 +503,9 @@ def test_a_load_that_broke_off_is_mended_by_the_next(begin: Begin) -> None:
     amend(contacts, "3", city="Elsewhere")
     story.load()
     assert are_current(story.world)
-    for table, begun in (("contacts", {"1": 2, "2": 1, "3": 2, "4": 1}), ("contacts__contact_labels", {"1": 2})):
+    for table, started in (("contacts", {"1": 2, "2": 1, "3": 2, "4": 1}), ("contacts__contact_labels", {"1": 2})):
         sql = f"select {KEYS[table][0]}, count(*) from letters_data.{table} group by all"
-        assert dict(query(place, sql)) == {"1": 1, "2": 1, "3": 1, "4": 1} | begun
+        assert dict(query(place, sql)) == {"1": 1, "2": 1, "3": 1, "4": 1} | started
     pairs = (
         "letters_data.contacts a join letters_data.contacts b on a.id = b.id and a._dlt_valid_from < b._dlt_valid_from"
     )

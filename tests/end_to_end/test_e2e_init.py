@@ -17,7 +17,7 @@ REACHABLE = "The service is reachable and accepts the tokens; the access token d
 
 @pytest.fixture
 def base_url(begin: Begin, project: Path) -> str:
-    """Where 45 contacts and 7 templates are served; no setting names it, and there are no settings files."""
+    """The address of 45 contacts and 7 templates; no setting names it, and there are no settings files."""
     (project / ".dlt").rmdir()
     return str(begin(Emulator(45, 7)).settings["base_url"])
 
@@ -56,7 +56,7 @@ def test_options_are_written_and_tested(base_url: str) -> None:
     assert run_command("load", "--quiet") == Outcome(0, "", "")
 
 
-def test_a_user_at_a_terminal_is_asked(base_url: str) -> None:
+def test_a_user_at_a_terminal_is_prompted(base_url: str) -> None:
     """Tokens typed at a terminal are not shown."""
     child = pexpect.spawn(COMMAND, ["init", "--base-url", base_url], encoding="utf-8", timeout=60)
     for name, answer in (("access_token", ACCESS), ("refresh_token", REFRESH)):

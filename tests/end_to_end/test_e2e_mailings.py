@@ -17,7 +17,7 @@ from commands import Command, start_command
 from dlt.common.configuration.container import Container
 from dlt.extract.incremental.context import TimeIntervalContext
 from holdings import COLUMNS, DATASET, change, query, table_names
-from shelves import clear
+from row_changes import clear
 from worlds import Begin, World
 
 from letters_source import LoadFailed, ServiceError, ServiceRejected, SettingsError, letters, make_pipeline, run
@@ -48,14 +48,14 @@ def single(days: Iterable[date]) -> list[Span]:
     return [(day, day) for day in days]
 
 
-def windows_asked(hits: Iterable[Hit]) -> list[Span]:
-    """The windows that mailings were asked for, in order; a request for anything else would be told by its day.
+def windows_requested(hits: Iterable[Hit]) -> list[Span]:
+    """The requested windows of mailings, in order; a request for anything else would show by its day.
 
-    Left out is what each load asks for to see whether days are honored: a day long ago, one far ahead, and then, where
+    Without the days by which each load tests if days are honored: a day long ago, one far ahead, and then, where
     there are several windows, all days at once.
     """
-    asked = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
-    spans = [(date.fromisoformat(each["startDate"]), date.fromisoformat(each["endDate"])) for each in asked]
+    periods = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
+    spans = [(date.fromisoformat(each["startDate"]), date.fromisoformat(each["endDate"])) for each in periods]
     kept, checked = [], False
     for span, following in zip(spans, [*spans[1:], None], strict=True):
         is_together = checked and following is not None and span[0] == following[0] and span != following
@@ -99,7 +99,7 @@ def window_of(day: date, length: int) -> Span:
 
 
 def mail(emulator: Emulator, days: Iterable[date | None]) -> None:
-    """Let the service know of these contacts, each last mailed on its day."""
+    """Add these contacts to the service, each last mailed on its day."""
     clear(emulator.contacts)
     for number, day in enumerate(days):
         emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_date=day))
@@ -131,7 +131,7 @@ def rewind(world: World, day: date) -> None:
 
 @contextmanager
 def scheduled(first: date | str, end: date | str) -> Iterator[None]:
-    """Load as under a scheduler that asks for an interval; dlt reads it from the environment."""
+    """Load as under a scheduler that sets an interval; dlt reads it from the environment."""
     with pytest.MonkeyPatch.context() as patch:
         for name, moment in (("START", first), ("END", end)):
             patch.setenv(f"DLT_INTERVAL_{name}", moment if isinstance(moment, str) else f"{moment}T00:00:00Z")
@@ -180,7 +180,7 @@ def fail_to_load(world: World, settings: dict[str, Any], table: str) -> None:
 
 
 def test_thirty_days_in_three_loads_with_stopped_ones_between(begin: Begin, today: date) -> None:
-    """Each load asks for the lag and the days that are new, and no mailing is missing or twice."""
+    """Each load requests the days of the lag and the new days, and no mailing is missing or twice."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=29)
     first, second = today - timedelta(days=20), today - timedelta(days=10)
     settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_lag": 5}
@@ -191,9 +191,9 @@ def test_thirty_days_in_three_loads_with_stopped_ones_between(begin: Begin, toda
         mail(world.emulator, mailed_until(day, since))
         if day in stops:
             stops[day](world, settings)
-        asked = len(world.emulator.hits)
+        sent = len(world.emulator.hits)
         world.load(**settings)
-        assert windows_asked(world.emulator.hits[asked:]) == single(days_from(start, today))
+        assert windows_requested(world.emulator.hits[sent:]) == single(days_from(start, today))
         expected |= shown(world.emulator, since)
         assert mailings(world) == expected
         assert state_of(world)["last_value"] == today
@@ -215,9 +215,9 @@ def test_what_was_read_and_not_loaded_is_read_again(
     rewind(world, last)
     mail(world.emulator, days_from(since, today))
     stop(world, settings)
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     world.load(**settings)
-    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(last - timedelta(days=2), today))
+    assert windows_requested(world.emulator.hits[sent:]) == single(days_from(last - timedelta(days=2), today))
     assert mailings(world) == shown(world.emulator, since)
 
 
@@ -232,10 +232,10 @@ def test_a_killed_load_is_followed_by_a_whole_one(begin: Begin, today: date) -> 
         world.emulator.before_answer = lambda _, number: kill_at(process, number)
     assert process.returncode == -signal.SIGKILL
     world.emulator.before_answer = None
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     # what its working folder keeps of that load is read by a new pipeline of the same name
     run(make_pipeline("duckdb", world.place), only=ONLY, mailings=True, mailings_since=since, **world.settings)
-    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(since, today))
+    assert windows_requested(world.emulator.hits[sent:]) == single(days_from(since, today))
     assert mailings(world) == shown(world.emulator, since)
 
 
@@ -322,7 +322,7 @@ def test_contacts_that_go_or_are_mailed_meanwhile_are_no_days_left_out(
     assert found == sum(counts[3:6])
 
 
-def test_a_service_that_refuses_many_days_at_once_is_asked_by_windows(begin: Begin, today: date) -> None:
+def test_a_service_that_refuses_many_days_at_once_is_read_by_windows(begin: Begin, today: date) -> None:
     """A service that refuses many days at once is read by windows, without a comparison."""
     world = begin(Emulator(0, 0))
     none, *some = counted(0, 1, 1, 1)
@@ -340,7 +340,7 @@ def test_a_service_that_fails_over_days_which_are_not_loaded_stops_no_load(
     world = begin(Emulator(0, 0))
     replies = counted(0, 0, 3, 1, 1, 1)
     for place in failures:
-        # which asks to wait as long as is tried
+        # with a Retry-After as long as the retry budget
         replies[place] = Reply(500, headers={"Retry-After": "1"})
     world.emulator.canned.once(When("contacts"), *replies)
     found = read(world, today, retry_budget=1.0)
@@ -349,7 +349,7 @@ def test_a_service_that_fails_over_days_which_are_not_loaded_stops_no_load(
 
 
 @pytest.mark.parametrize("reply", [BAD_REQUEST, Reply(500, headers={"Retry-After": "1"})])
-def test_days_left_out_are_told_though_they_cannot_be_counted_again(begin: Begin, today: date, reply: Reply) -> None:
+def test_missing_days_are_reported_even_if_a_second_count_fails(begin: Begin, today: date, reply: Reply) -> None:
     """Missing days are an error even if the second count fails."""
     world = begin(Emulator(0, 0))
     world.emulator.canned.once(When("contacts"), *counted(0, 0, 3, 0, 0, 0), reply)
@@ -359,14 +359,14 @@ def test_days_left_out_are_told_though_they_cannot_be_counted_again(begin: Begin
 
 
 def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -> None:
-    """The second load asks for the days of the lag and today, and brings what was there; other rows keep their load."""
+    """The second load requests the days of the lag and today, and writes their rows; other rows keep their load."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=9)
     settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_lag": 3}
     mail(world.emulator, [day for day in days_from(since, today) for _ in range(3)])
     first = world.load(**settings)
     once = mailings(world)
     second = world.load(**settings)
-    assert windows_asked(world.emulator.hits)[10:] == single(days_from(today - timedelta(days=3), today))
+    assert windows_requested(world.emulator.hits)[10:] == single(days_from(today - timedelta(days=3), today))
     assert mailings(world) == once == shown(world.emulator, since)
     assert first.tables["mailings"] == second.tables["mailings"] == 30
     loads = dict(query(world.place, f"select mailed_on, any_value(_dlt_load_id) from {DATASET}.mailings group by all"))
@@ -374,14 +374,14 @@ def test_loading_the_lag_again_writes_nothing_twice(begin: Begin, today: date) -
     assert loads == {day: (second if day in lag else first).load_id for day in days_from(since, today)}
 
 
-def test_without_a_lag_the_last_day_is_asked_for_again(begin: Begin, today: date) -> None:
+def test_without_a_lag_the_last_day_is_requested_again(begin: Begin, today: date) -> None:
     """Without a lag, the last loaded day is requested again, because it was not over."""
     world = begin(Emulator(0, 0))
     settings = {"only": ONLY, "mailings": True, "mailings_since": today - timedelta(days=3), "mailings_lag": 0}
     world.load(**settings)
     mail(world.emulator, [today])
     world.load(**settings)
-    assert windows_asked(world.emulator.hits)[4:] == [(today, today)]
+    assert windows_requested(world.emulator.hits)[4:] == [(today, today)]
     assert mailings(world) == {("0", today, today)}
 
 
@@ -397,34 +397,34 @@ def test_a_day_of_several_pages_is_read_whole(begin: Begin) -> None:
 
 
 def test_windows_of_seven_days_are_the_same_wherever_loads_start(begin: Begin) -> None:
-    """Loads that start on different weekdays ask for aligned windows, which follow each other and never overlap."""
+    """Loads that start on different weekdays request aligned windows, which follow each other and never overlap."""
     world = begin(Emulator(600, 0))
     settings = {"only": ONLY, "mailings": True, "mailings_window": 7}
-    asked = []
+    requested = []
     for first, end in ((date(2024, 3, 6), date(2024, 3, 21)), (date(2024, 3, 19), date(2024, 4, 2))):
         before = len(world.emulator.hits)
         with scheduled(first, end):
             world.load(**settings)
-        asked.append(windows_asked(world.emulator.hits[before:]))
+        requested.append(windows_requested(world.emulator.hits[before:]))
     sundays = [date(2024, 3, day) for day in (3, 10, 17, 24, 31)]
     weeks = [(sunday, sunday + timedelta(days=6)) for sunday in sundays]
-    assert asked == [weeks[:3], weeks[2:]]
+    assert requested == [weeks[:3], weeks[2:]]
     assert all(later[0] - earlier[1] == timedelta(days=1) for earlier, later in pairwise(weeks))
     whole = shown(world.emulator, sundays[0], 7)
     assert mailings(world) == {row for row in whole if row[1:] in weeks}
 
 
-def test_windows_of_seven_days_go_on_after_the_last_load(begin: Begin, today: date) -> None:
+def test_windows_of_seven_days_continue_after_the_last_load(begin: Begin, today: date) -> None:
     """The next load requests the window of the lag's first day and all windows after it."""
     world, since = begin(Emulator(0, 0)), today - timedelta(days=30)
     mail(world.emulator, days_from(since - timedelta(days=10), today))
     settings = {"only": ONLY, "mailings": True, "mailings_since": since, "mailings_window": 7, "mailings_lag": 9}
     world.load(**settings)
     weeks = sorted({window_of(day, 7) for day in days_from(since, today)})
-    assert windows_asked(world.emulator.hits) == weeks
+    assert windows_requested(world.emulator.hits) == weeks
     world.load(**settings)
     again = sorted({window_of(day, 7) for day in days_from(today - timedelta(days=9), today)})
-    assert windows_asked(world.emulator.hits)[len(weeks) :] == again
+    assert windows_requested(world.emulator.hits)[len(weeks) :] == again
     assert mailings(world) == shown(world.emulator, weeks[0][0], 7)
 
 
@@ -433,7 +433,7 @@ def test_windows_of_another_length_are_refused(begin: Begin) -> None:
     world, first = begin(Emulator(50, 0)), date(2024, 3, 6)
     with scheduled(first, first + timedelta(days=9)):
         world.load(only=ONLY, mailings=True, mailings_window=7)
-        before, asked = contents(world), len(world.emulator.hits)
+        before, sent = contents(world), len(world.emulator.hits)
         for length in (1, 8):
             with pytest.raises(SettingsError) as caught:
                 world.load(only=ONLY, mailings=True, mailings_window=length)
@@ -443,7 +443,7 @@ def test_windows_of_another_length_are_refused(begin: Begin) -> None:
             )
             assert caught.value.exit_code == 2
     assert contents(world) == before
-    assert len(world.emulator.hits) == asked
+    assert len(world.emulator.hits) == sent
 
 
 def test_a_lost_working_folder_is_restored_from_the_destination(begin: Begin, today: date) -> None:
@@ -454,7 +454,7 @@ def test_a_lost_working_folder_is_restored_from_the_destination(begin: Begin, to
     world.load(only=ONLY, mailings=True, mailings_since=since)
     shutil.rmtree(Path(os.environ["DLT_DATA_DIR"]))
     run(make_pipeline("duckdb", world.place), **settings, mailings_lag=4)
-    assert windows_asked(world.emulator.hits)[15:] == single(days_from(today - timedelta(days=4), today))
+    assert windows_requested(world.emulator.hits)[15:] == single(days_from(today - timedelta(days=4), today))
     assert mailings(world) == shown(world.emulator, since)
 
 
@@ -466,18 +466,18 @@ def test_a_removed_file_is_filled_from_the_first_day(begin: Begin, today: date) 
     run(world.pipeline, **settings)
     world.place.unlink()
     run(make_pipeline("duckdb", world.place), **settings)
-    assert windows_asked(world.emulator.hits)[15:] == single(days_from(since, today))
+    assert windows_requested(world.emulator.hits)[15:] == single(days_from(since, today))
     assert mailings(world) == shown(world.emulator, since)
 
 
-def test_only_mailings_asks_for_nothing_else(begin: Begin, today: date) -> None:
+def test_only_mailings_requests_nothing_else(begin: Begin, today: date) -> None:
     """`only` with mailings makes their table and the audit alone, without the setting `mailings`."""
     world, since = begin(Emulator(0, 5)), today - timedelta(days=2)
     mail(world.emulator, [since, today, today])
     result = world.load(only=ONLY, mailings_since=since)
     assert set(result.tables) == OURS
     assert {name for schema, name in table_names(world.place) if schema == DATASET and name[0] != "_"} == OURS
-    assert windows_asked(world.emulator.hits) == single(days_from(since, today))
+    assert windows_requested(world.emulator.hits) == single(days_from(since, today))
     assert [
         (audit["listing"], json.loads(audit["filters"]), audit["mode"], audit["rows_yielded"], audit["adds_up"])
         for audit in result.audits
@@ -529,7 +529,7 @@ def test_mailings_are_those_of_the_contacts_that_are_loaded(begin: Begin) -> Non
     assert {row["id"] for row in tables["contacts"]} == failed
 
 
-def test_intervals_ask_for_their_days_and_remember_nothing(begin: Begin) -> None:
+def test_intervals_request_their_days_and_store_no_state(begin: Begin) -> None:
     """Intervals of a scheduler load their days in any order, and change no state."""
     world, since = begin(Emulator(0, 0)), date(2024, 2, 1)
     end = since + timedelta(days=24)
@@ -539,9 +539,9 @@ def test_intervals_ask_for_their_days_and_remember_nothing(begin: Begin) -> None
         with scheduled(start, start + timedelta(days=8)):
             if start == starts[1]:
                 stop_in_the_middle(world, {"only": ONLY, "mailings": True})
-            asked = len(world.emulator.hits)
+            sent = len(world.emulator.hits)
             world.load(only=ONLY, mailings=True)
-        assert windows_asked(world.emulator.hits[asked:]) == single(days_from(start, start + timedelta(days=7)))
+        assert windows_requested(world.emulator.hits[sent:]) == single(days_from(start, start + timedelta(days=7)))
         assert state_of(world) is None
     expected = {row for row in shown(world.emulator, since) if row[1] < end}
     assert mailings(world) == expected
@@ -554,15 +554,15 @@ def test_an_interval_leaves_what_other_loads_remember(begin: Begin, today: date)
     settings = {"only": ONLY, "mailings": True, "mailings_lag": 2}
     mail(world.emulator, days_from(today - timedelta(days=4), today))
     world.load(**settings, mailings_since=today - timedelta(days=4))
-    before, asked = state_of(world), len(world.emulator.hits)
+    before, sent = state_of(world), len(world.emulator.hits)
     mail(world.emulator, [since, today])
     with scheduled(since, since + timedelta(days=3)):
         world.load(**settings, mailings_since=since)
-    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(since, since + timedelta(days=2)))
+    assert windows_requested(world.emulator.hits[sent:]) == single(days_from(since, since + timedelta(days=2)))
     assert state_of(world) == before
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     world.load(**settings, mailings_since=today - timedelta(days=4))
-    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(today - timedelta(days=2), today))
+    assert windows_requested(world.emulator.hits[sent:]) == single(days_from(today - timedelta(days=2), today))
     assert mailings(world) >= {("0", since, since), ("1", today, today)}
 
 
@@ -578,9 +578,9 @@ def test_a_clock_that_was_ahead_hides_no_days(begin: Begin, today: date) -> None
     with world.pipeline.managed_state() as state:
         remembered: Any = state["sources"]["letters"]["resources"]["mailings_windows"]
         remembered["incremental"]["day"]["last_value"] = today + timedelta(days=30)
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     world.load(**settings)
-    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(today - timedelta(days=7), today))
+    assert windows_requested(world.emulator.hits[sent:]) == single(days_from(today - timedelta(days=7), today))
 
 
 def test_an_interval_begins_with_the_first_day_that_is_set(begin: Begin) -> None:
@@ -589,7 +589,7 @@ def test_an_interval_begins_with_the_first_day_that_is_set(begin: Begin) -> None
     with scheduled(date(2024, 2, 20), date(2024, 3, 12)):
         found = read_mailings(world, mailings_since=date(2024, 3, 5), mailings_window=7)
     weeks = [(date(2024, 3, 3), date(2024, 3, 9)), (date(2024, 3, 10), date(2024, 3, 16))]
-    assert windows_asked(world.emulator.hits) == weeks
+    assert windows_requested(world.emulator.hits) == weeks
     assert found == {row for row in shown(world.emulator, weeks[0][0], 7) if row[1:] in weeks}
 
 
@@ -601,13 +601,13 @@ INTERVALS: tuple[tuple[date | str, date | str], ...] = (
 """Before the first day; before it, in the week that holds it; some hours of a day after it."""
 
 
-def test_an_interval_without_a_whole_day_asks_for_no_mailings(begin: Begin) -> None:
+def test_an_interval_without_a_whole_day_requests_no_mailings(begin: Begin) -> None:
     """An interval without a whole day changes no mailings, and other listings are loaded."""
     world = begin(Emulator(60, 0))
     settings = {"mailings": True, "mailings_since": date(2024, 3, 5), "mailings_window": 7}
     with scheduled(date(2024, 3, 5), date(2024, 4, 5)):
         world.load(**settings, only=ONLY)
-    before, asked = mailings(world), len(world.emulator.hits)
+    before, sent = mailings(world), len(world.emulator.hits)
     first, *others = INTERVALS
     with scheduled(*first):
         result = world.load(**settings, only=("contacts", "mailings"))
@@ -618,15 +618,15 @@ def test_an_interval_without_a_whole_day_asks_for_no_mailings(begin: Begin) -> N
             tables = world.read("contacts", "mailings", **settings)
         assert [audit["listing"] for audit in tables["listing_audit"]] == ["contacts"]
         assert tables["mailings"] == []
-    assert [hit.query for hit in world.emulator.hits[asked:]] == ["page=0&pageSize=100"] * 3
+    assert [hit.query for hit in world.emulator.hits[sent:]] == ["page=0&pageSize=100"] * 3
 
 
-def test_the_last_hours_of_a_day_bring_it(begin: Begin) -> None:
+def test_the_last_hours_of_a_day_load_that_day(begin: Begin) -> None:
     """An interval of a day's last hours requests that day."""
     world, day = begin(Emulator(400, 0)), date(2024, 3, 5)
     with scheduled(f"{day}T23:00:00Z", day + timedelta(days=1)):
         read_mailings(world)
-    assert windows_asked(world.emulator.hits) == [(day, day)]
+    assert windows_requested(world.emulator.hits) == [(day, day)]
 
 
 def test_plain_files_are_refused(begin: Begin, today: date) -> None:
@@ -648,9 +648,9 @@ def test_another_file_is_filled_from_the_first_day(begin: Begin, today: date) ->
     mail(world.emulator, days_from(since, today))
     settings = {**world.settings, "only": ONLY, "mailings": True, "mailings_since": since}
     run(make_pipeline("duckdb", world.place), **settings)
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     run(make_pipeline("duckdb", other), **settings)
-    assert windows_asked(world.emulator.hits[asked:]) == single(days_from(since, today))
+    assert windows_requested(world.emulator.hits[sent:]) == single(days_from(since, today))
     assert len(query(other, f"from {DATASET}.mailings")) == 15
 
 

@@ -39,7 +39,7 @@ class Company:
 
 @pytest.fixture
 def company(begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
-    """A company whose settings are in the environment; nobody listens at the address of the service itself."""
+    """A company whose settings are in the environment; nothing listens at the address of the service itself."""
     world, authority = begin(Emulator(250, 7)), Authority(tmp_path)
     with Emulator(0, 0).serve() as gone:
         closed = urlsplit(gone).port

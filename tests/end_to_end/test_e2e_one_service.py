@@ -24,10 +24,10 @@ def other() -> Iterator[str]:
 
 def refusal(world: World, **changes: Any) -> str:
     """Return the message of a load that is refused before any request."""
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     with pytest.raises(SettingsError) as caught:
         world.load(**changes)
-    assert world.emulator.hits[asked:] == []
+    assert world.emulator.hits[sent:] == []
     assert caught.value.key == "sources.letters.base_url"
     return str(caught.value)
 
@@ -54,7 +54,7 @@ def test_another_service_is_refused(begin: Begin, other: str, kind: Kind) -> Non
 
 
 def test_a_service_that_moved_is_accepted_once(begin: Begin, other: str) -> None:
-    """Once another service is accepted, loads from it need no option, and loads from the former one are refused."""
+    """Once another service is accepted, loads from it need no option, and loads from the previous one are refused."""
     world = begin(Emulator(9, 3))
     world.start_loaded(history=True)
     world.load(history=True, base_url=other, allow_other_service=True)
@@ -75,7 +75,7 @@ def test_another_spelling_is_the_same_service(begin: Begin) -> None:
 
 
 def test_a_listing_that_was_not_loaded_before_is_refused_too(begin: Begin, other: str) -> None:
-    """Contacts of one service are not loaded beside templates of another."""
+    """Contacts of one service are not loaded next to templates of another."""
     world = begin(Emulator(9, 3))
     world.start_loaded(only=("templates",))
     assert refusal(world, only=("contacts",), base_url=other) == words("contacts", world.settings["base_url"], other)
@@ -90,7 +90,7 @@ def test_a_dataset_of_the_first_release_takes_any_service(begin: Begin, other: s
     assert refusal(world) == words("templates", other, world.settings["base_url"])
 
 
-def test_what_stays_of_a_history_that_was_killed_is_not_mixed_with_another_service(begin: Begin, other: str) -> None:
+def test_rows_of_a_killed_history_load_are_not_mixed_with_another_service(begin: Begin, other: str) -> None:
     """History rows of a killed load, which dlt has not noted, refuse another service."""
     world = begin(Emulator(9, 3))
     world.start_loaded(history=True)

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from holdings import Rows
-from shelves import amend
+from row_changes import amend
 from worlds import Begin, World
 
 from letters_source import RepeatedIds, ServiceRejected, ServiceUnreachable, WrongCount, letters
@@ -17,7 +17,7 @@ FALLBACK = "contacts: pages of 1000 rows fail. Requesting 100; set sources.lette
 TOO_LARGE = Reply.of({"message": "pageSize must not be greater than 100"}, status=400)
 
 
-def sizes_asked(world: World, listing: str) -> list[int]:
+def sizes_requested(world: World, listing: str) -> list[int]:
     """The page sizes of all requests for a listing, in order."""
     hits = (hit for hit in world.emulator.hits if hit.path.endswith(listing))
     return [int(parse_qs(hit.query)["pageSize"][0]) for hit in hits]
@@ -44,12 +44,12 @@ def test_large_pages_are_requested_first(begin: Begin) -> None:
     """A load without settings requests large pages first, so a small listing takes one request."""
     world = begin(Emulator(950, 7))
     tables = world.read("templates", "contacts", **AUTO)
-    assert (sizes_asked(world, "templates"), sizes_asked(world, "contacts")) == ([1000], [1000])
+    assert (sizes_requested(world, "templates"), sizes_requested(world, "contacts")) == ([1000], [1000])
     assert audited(tables, "verdict, page_size_asked, requests") == [("exact", 1000, 1)]
     assert world.is_exact(tables)
 
 
-def test_a_service_that_gives_fewer_rows_is_read_in_its_pages(begin: Begin) -> None:
+def test_a_service_that_returns_fewer_rows_is_read_in_its_pages(begin: Begin) -> None:
     """A service that returns fewer rows than requested is read in pages of the size of its page 0."""
     world = begin(Emulator(450, 7, behavior=Behavior(max_page_size=100)))
     tables = world.read("templates", "contacts", **AUTO)
@@ -57,14 +57,14 @@ def test_a_service_that_gives_fewer_rows_is_read_in_its_pages(begin: Begin) -> N
     assert world.is_exact(tables)
 
 
-def test_a_service_that_fails_at_large_pages_is_asked_for_less(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_service_that_fails_at_large_pages_gets_smaller_ones(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """A load continues with smaller pages and logs a line; facets of contacts use the size that works."""
     world = begin(Emulator(450, 7))
     world.emulator.canned.once(When("contacts"), *[Reply(504)] * 2)
     tables = world.read("templates", "contacts", facets=True, **AUTO)
-    asked = sizes_asked(world, "contacts")
-    assert (asked[:2], set(asked[2:]) - {1}) == ([1000] * 2, {100})
-    assert set(sizes_asked(world, "templates")) == {1000}
+    sizes = sizes_requested(world, "contacts")
+    assert (sizes[:2], set(sizes[2:]) - {1}) == ([1000] * 2, {100})
+    assert set(sizes_requested(world, "templates")) == {1000}
     assert caplog.messages.count(FALLBACK) == 1
     assert audited(tables, "page_size_asked, page_size_given") == [(100, 100)]
     assert set(ids_in(tables)) == set(world.emulator.contacts.ids())
@@ -80,8 +80,8 @@ def test_each_refusal_of_large_pages_makes_them_smaller(
     world = begin(Emulator(450, 7))
     world.emulator.canned.once(When("contacts"), *[reply] * tries)
     tables = list(letters(**{**world.settings, **AUTO}).resources["contacts"])
-    asked = sizes_asked(world, "contacts")
-    assert (asked[:tries], set(asked[tries:])) == ([1000] * tries, {100})
+    sizes = sizes_requested(world, "contacts")
+    assert (sizes[:tries], set(sizes[tries:])) == ([1000] * tries, {100})
     assert caplog.messages.count(FALLBACK) == 1
     assert [row["id"] for table in tables for row in table.to_pylist()] == world.emulator.contacts.ids()
 
@@ -91,28 +91,28 @@ def test_windows_of_mailings_find_the_page_size_too(begin: Begin) -> None:
     world = begin(Emulator(450, 7))
     world.emulator.canned.once(When("contacts"), TOO_LARGE)
     read_mailings(world, mailings_since="2026-11-20")
-    assert sizes_asked(world, "contacts")[:2] == [1000, 100]
-    assert set(sizes_asked(world, "contacts")[1:]) == {100}
+    assert sizes_requested(world, "contacts")[:2] == [1000, 100]
+    assert set(sizes_requested(world, "contacts")[1:]) == {100}
 
 
-def test_an_empty_page_tells_nothing_of_large_ones(begin: Begin) -> None:
+def test_an_empty_page_shows_nothing_about_large_ones(begin: Begin) -> None:
     """An empty page proves nothing about large pages: the page size still falls when the first page with rows fails."""
     world = begin(Emulator(450, 7))
     for number in (3, 4):
         world.emulator.canned.once(When("contacts", number=number), Reply(504))
     read_mailings(world, mailings_since="2025-01-01", mailings_window=366)
-    sizes = sizes_asked(world, "contacts")
+    sizes = sizes_requested(world, "contacts")
     assert sizes[:2] == [1000, 1000]
     assert sizes[-1] == 100
 
 
-def test_a_service_that_says_when_to_come_back_is_no_matter_of_size(begin: Begin) -> None:
+def test_a_retry_after_does_not_make_pages_smaller(begin: Begin) -> None:
     """A failure with a Retry-After beyond the budget fails the load without a smaller page."""
     world = begin(Emulator(450, 7))
     world.emulator.canned.always(When("contacts"), Reply(500, headers={"Retry-After": "25"}))
     with pytest.raises(ServiceUnreachable, match="asks to wait 25 s"):
         world.load(retry_budget=2.0, **AUTO)
-    assert sizes_asked(world, "contacts") == [1000]
+    assert sizes_requested(world, "contacts") == [1000]
 
 
 def test_a_check_finds_the_page_size_as_a_load_does(begin: Begin) -> None:
@@ -140,17 +140,17 @@ def test_a_size_refused_again_is_an_error(begin: Begin) -> None:
     world.emulator.canned.always(When("contacts"), TOO_LARGE)
     with pytest.raises(ServiceRejected, match=r"It may need a smaller sources\.letters\.page_size"):
         world.load(**AUTO)
-    assert sizes_asked(world, "contacts") == [1000, 100]
+    assert sizes_requested(world, "contacts") == [1000, 100]
     assert not world.place.exists()
 
 
-def test_a_number_means_that_number(begin: Begin) -> None:
+def test_a_page_size_that_is_set_is_used(begin: Begin) -> None:
     """A page size that is set is never changed, whatever the service answers."""
     world = begin(Emulator(450, 7))
     world.emulator.canned.once(When("contacts"), TOO_LARGE)
     with pytest.raises(ServiceRejected):
         world.load(page_size=1000)
-    assert sizes_asked(world, "contacts") == [1000]
+    assert sizes_requested(world, "contacts") == [1000]
 
 
 def test_pages_that_take_too_long_are_requested_smaller(begin: Begin) -> None:
@@ -169,11 +169,11 @@ def test_a_service_that_never_answers_in_time_is_unreachable(begin: Begin) -> No
 
 
 def test_large_pages_overlap_from_the_start(begin: Begin) -> None:
-    """A listing that stood still is proven stable with hardly more requests than it has pages."""
+    """A listing that does not change is proven stable with hardly more requests than it has pages."""
     world = begin(Emulator(11_500, 7))
     tables = world.read("templates", "contacts", **AUTO)
-    [(verdict, walks, pages, requests, mended)] = audited(tables, "verdict, walks, pages, requests, links_mended")
-    assert (verdict, walks, pages, mended) == ("stable", 1, requests - 3, 0)
+    [(verdict, walks, pages, requests, repaired)] = audited(tables, "verdict, walks, pages, requests, links_mended")
+    assert (verdict, walks, pages, repaired) == ("stable", 1, requests - 3, 0)
     assert requests <= 12 * 1.1 + 3
     assert world.is_exact(tables)
 
@@ -194,14 +194,14 @@ def test_a_long_listing_that_changes_is_read_in_one_pass(begin: Begin, kind: Any
 
 
 @pytest.mark.parametrize("off", [1, -1])
-def test_a_wrong_count_of_a_long_listing_is_told(begin: Begin, off: int) -> None:
+def test_a_wrong_count_of_a_long_listing_is_reported(begin: Begin, off: int) -> None:
     """Overlapping pages show that nothing changed, so a count that does not match is an error."""
     world = begin(Emulator(11_500, 7, behavior=Behavior(miscount=off)))
     with pytest.raises(WrongCount):
         world.load(only=("contacts",), **AUTO)
 
 
-def test_ids_listed_twice_in_a_long_listing_are_told_and_dropped(begin: Begin) -> None:
+def test_ids_listed_twice_in_a_long_listing_are_reported_and_dropped(begin: Begin) -> None:
     """Ids listed twice in a long listing are an error, or dropped where the settings say so."""
     world = begin(Emulator(11_500, 7))
     twice = world.emulator.contacts.rows()[5]

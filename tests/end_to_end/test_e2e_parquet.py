@@ -105,7 +105,7 @@ def test_files_that_were_cut_off_are_removed_by_the_next_load(begin: Begin) -> N
     assert world.is_exact()
 
 
-def test_a_file_of_a_finished_load_that_cannot_be_read_is_told(loaded: tuple[World, Result]) -> None:
+def test_a_file_of_a_finished_load_that_cannot_be_read_is_reported(loaded: tuple[World, Result]) -> None:
     """A load fails where a file of a finished load is truncated, and its message names the file."""
     world, _ = loaded
     [audit] = (world.place / "letters_data/listing_audit").glob("*.parquet")
@@ -131,8 +131,8 @@ def rewritten(file: Path, damaged: bytes) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ["part-00001.parquet", "1700000000.5.0a1b2c3d4e.0.parquet"])
-def test_a_file_of_somebody_else_s_is_left_alone(loaded: tuple[World, Result], name: str) -> None:
-    """Unreadable files that are no load's, or are damaged before their end, fail the load and stay for inspection."""
+def test_a_file_of_another_program_is_not_changed(loaded: tuple[World, Result], name: str) -> None:
+    """Unreadable files of unknown loads, or damaged before their end, fail the load and are left for inspection."""
     world, _ = loaded
     folder = world.place / "letters_data/rejected_rows"
     whole = next(folder.glob("*.parquet")).read_bytes()

@@ -1,4 +1,4 @@
-"""A listing read in parts by many tasks loads as if one had read it, or is refused."""
+"""A listing read in parts by many tasks loads as if one task had read it, or is refused."""
 
 import random
 import re
@@ -113,7 +113,7 @@ def test_a_part_needs_a_plan_and_a_folder(world: World) -> None:
 
 @pytest.mark.parametrize("place", [-1, 3])
 def test_a_part_that_was_not_planned_is_refused(world: World, place: int) -> None:
-    """The error for an unplanned part tells which parts the plan has, and nothing is requested or written."""
+    """The error for an unplanned part lists the parts that the plan has, and nothing is requested or written."""
     plan_parts("contacts", 3, **world.settings)
     world.emulator.hits.clear()
     with pytest.raises(SettingsError, match=rf"/parts/contacts.json has the parts 0 to 2, and no part {place}\.$"):
@@ -161,7 +161,7 @@ def test_a_folder_without_a_plan_is_refused(world: World, tmp_path: Path, folder
     assert world.emulator.hits == []
 
 
-def test_parquet_of_somebody_else_is_no_part(world: World) -> None:
+def test_parquet_of_another_program_is_no_part(world: World) -> None:
     """A file without the evidence of its range is not taken for a part."""
     read_apart(world, 2)
     [file] = Path(world.settings["parts"]).rglob("0001.parquet")

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from dlt.common.destination.exceptions import DestinationUndefinedEntity
 from holdings import DATASET, LISTED, Rows, change, held_tables, parsed, query, read_tables, table_names, typed_columns
-from shelves import amend, clear
+from row_changes import amend, clear
 from terminals import Letters
 from worlds import Begin, World
 
@@ -99,10 +99,10 @@ def unblock_labels(world: World) -> None:
     change(world.place, f"drop index {DATASET}.one_label")
 
 
-def days_asked(hits: Iterable[Hit]) -> list[date]:
-    """The days that mailings were asked for, in order."""
-    asked = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
-    return [date.fromisoformat(each["startDate"]) for each in asked]
+def days_requested(hits: Iterable[Hit]) -> list[date]:
+    """The requested days of mailings, in order."""
+    periods = [json.loads(dict(parse_qsl(hit.query))["lastMailedDate"]) for hit in hits]
+    return [date.fromisoformat(each["startDate"]) for each in periods]
 
 
 def state_version(pipeline: dlt.Pipeline) -> int:
@@ -180,13 +180,13 @@ def test_mailings_of_one_file_are_not_taken_for_those_of_another(begin: Begin) -
         world.emulator.contacts.insert({"id": str(number)}, traits=Traits(last_mailed_date=day))
     other = world.place.with_name("b.duckdb")
     settings = {**world.settings, "mailings": True, "mailings_since": days[0], "mailings_lag": 2}
-    asked = []
+    requested = []
     for place in (world.place, other, world.place, other):
         before = len(world.emulator.hits)
         run(make_pipeline("duckdb", place), only=("mailings",), **settings)
-        asked.append(days_asked(world.emulator.hits[before:]))
-    # each load first asks for days on which nobody was mailed, and for the count of all
-    assert asked == [[LONG_AGO, far_ahead(), each[0], *each] for each in (days, days, days[-3:], days[-3:])]
+        requested.append(days_requested(world.emulator.hits[before:]))
+    # each load first requests days on which no contact was mailed, and the count of all
+    assert requested == [[LONG_AGO, far_ahead(), each[0], *each] for each in (days, days, days[-3:], days[-3:])]
     rows = {(str(number), day) for number, day in enumerate(days)}
     for place in (world.place, other):
         assert set(query(place, f"select contact_id, mailed_on from {DATASET}.mailings")) == rows
@@ -202,11 +202,11 @@ def test_what_dlt_remembers_of_another_place_is_dropped(begin: Begin) -> None:
     assert columns_of(world.place, "contacts") == typed_columns("contacts")
 
 
-# loads that broke off, and tables that are not ours
+# failed loads, and tables that are not ours
 
 
 @pytest.mark.parametrize("mode", ["history", "sync"])
-def test_tables_of_a_first_load_that_broke_off_are_loaded_in_their_mode_alone(begin: Begin, mode: str) -> None:
+def test_tables_of_a_first_load_that_failed_are_loaded_in_their_mode_alone(begin: Begin, mode: str) -> None:
     """Tables of an unfinished first load refuse replace, and loading in their own mode completes them."""
     world = begin(Emulator(9, 3))
     world.start_loaded(only=("templates",))
@@ -215,18 +215,18 @@ def test_tables_of_a_first_load_that_broke_off_are_loaded_in_their_mode_alone(be
         world.load(only=("contacts",), **in_mode(mode))
     unblock_labels(world)
     assert columns_of(world.place, "contacts") == typed_columns("contacts") + MODE_COLUMNS[mode]
-    before, asked = everything(world.place), len(world.emulator.hits)
+    before, sent = everything(world.place), len(world.emulator.hits)
     with pytest.raises(SettingsError) as caught:
         world.load(only=("contacts",))
     assert str(caught.value) == OTHER_MODE.format("replace")
     assert caught.value.exit_code == 2
     assert everything(world.place) == before
-    assert world.emulator.hits[asked:] == []
+    assert world.emulator.hits[sent:] == []
     world.load(only=("contacts",), **in_mode(mode))
     assert present_rows(world.place) == held_tables(world.emulator)
 
 
-def test_tables_of_a_first_replacement_that_broke_off_are_replaced_alone(begin: Begin) -> None:
+def test_tables_of_a_first_replacement_that_failed_are_replaced_alone(begin: Begin) -> None:
     """Tables of an unfinished first replacement refuse history and sync, and replacing completes them."""
     world = begin(Emulator(9, 3))
     world.start_loaded(only=("templates",))
@@ -361,14 +361,14 @@ def test_accounts_whose_datasets_are_taken_are_refused_in_python_too(begin: Begi
         account_pipelines("duckdb", world.place, DATASET, accounts)
 
 
-def test_an_account_may_be_named_nearly_so(begin: Begin) -> None:
+def test_an_account_may_have_a_similar_name(begin: Begin) -> None:
     """Accounts named `allied` and `staging 2` get their own datasets, and the views combine them."""
     world = begin(Emulator(3, 2))
     run_accounts(account_pipelines("duckdb", world.place, DATASET, ("allied", "staging 2")), **world.settings)
     views = "select schema_name, count(*) from duckdb_views() where not internal group by all"
     assert [schema for schema, _ in query(world.place, views)] == ["letters_data_all"]
     made = {schema for schema, name in table_names(world.place) if name == "contacts"}
-    # what is loaded second goes by way of staging, as the file exists then
+    # the second load goes through staging, because the file exists then
     own = {"letters_data_allied", "letters_data_staging_2"}
     assert made == {*own, "letters_data_staging_2_staging"}
 
@@ -431,7 +431,7 @@ def test_history_that_kept_everything_refuses_a_policy(begin: Begin) -> None:
     world.load(history=True, pii={"all": "keep"})
 
 
-def test_sync_takes_any_policy_and_the_audit_tells_it(begin: Begin) -> None:
+def test_sync_accepts_any_policy_and_the_audit_has_it(begin: Begin) -> None:
     """Sync accepts any policy after any other, and the audit holds it as JSON by column, or null if none was set."""
     world = begin(Emulator(9, 3))
     policies: tuple[tuple[dict[str, Any] | None, dict[str, Any] | None], ...] = (
@@ -442,10 +442,10 @@ def test_sync_takes_any_policy_and_the_audit_tells_it(begin: Begin) -> None:
     for given, _ in policies:
         world.load(pii=given, sync=True)
     audits = read_tables(world.place)["listing_audit"]
-    told = [written for _, written in policies for _ in range(2)]
-    assert [audit["pii"] for audit in audits] == told
+    expected = [written for _, written in policies for _ in range(2)]
+    assert [audit["pii"] for audit in audits] == expected
     nulls = query(world.place, f"select pii is null from {DATASET}.listing_audit order by started_at")
-    assert [null for [null] in nulls] == [written is None for written in told]
+    assert [null for [null] in nulls] == [written is None for written in expected]
     assert present_rows(world.place) == held_tables(world.emulator)
     [audit] = world.read("contacts")["listing_audit"]
     assert audit["pii"] is None
@@ -458,8 +458,8 @@ def test_a_table_that_cannot_be_staged_leaves_all_tables_old(begin: Begin, monke
     world.start_loaded()
     world.load()
     before = present_rows(world.place)
-    for shelf in (world.emulator.contacts, world.emulator.templates):
-        shelf.delete(0)
+    for listing in (world.emulator.contacts, world.emulator.templates):
+        listing.delete(0)
     for table in ("contacts", "templates__product"):
         change(world.place, f"delete from {DATASET}_staging.{table}")
         change(world.place, f"create unique index one_row on {DATASET}_staging.{table} (_dlt_load_id)")
@@ -469,7 +469,7 @@ def test_a_table_that_cannot_be_staged_leaves_all_tables_old(begin: Begin, monke
         change(world.place, f"drop index {DATASET}_staging.one_row")
 
 
-# what a dataset is asked
+# what a load reads from a dataset
 
 
 def audits_of(pipeline: dlt.Pipeline, name: str) -> list[Audit]:
@@ -484,7 +484,7 @@ def held_columns(pipeline: dlt.Pipeline, table: str) -> set[str]:
         return read_columns(client, table)
 
 
-def test_a_dataset_tells_its_audits_newest_first(begin: Begin) -> None:
+def test_a_dataset_returns_its_audits_newest_first(begin: Begin) -> None:
     """A dataset returns the audits of its finished loads, newest first, with their JSON parsed."""
     world = begin(Emulator(9, 3))
     world.load(only=("contacts",), contact_filters=ContactFilters(search="a"), pii={"email": "drop"})
@@ -504,7 +504,7 @@ def as_text(audit: Audit) -> dict[str, Any]:
     return {**audit, **{name: json.dumps(value) for name, value in texts.items() if value is not None}}
 
 
-def test_a_dataset_tells_the_columns_of_a_table(begin: Begin) -> None:
+def test_a_dataset_returns_the_columns_of_a_table(begin: Begin) -> None:
     """A dataset returns the columns of a table, and none where there is no such table."""
     world = begin(Emulator(9, 3))
     assert held_columns(world.pipeline, "contacts") == set()
@@ -515,7 +515,7 @@ def test_a_dataset_tells_the_columns_of_a_table(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("destination", ["dummy", None])
-def test_where_there_is_nobody_to_ask_nothing_is_known(begin: Begin, destination: str | None) -> None:
+def test_a_destination_without_sql_has_no_audits(begin: Begin, destination: str | None) -> None:
     """A destination without SQL and a pipeline without a destination have no audits and no columns."""
     begin()
     pipeline = dlt.pipeline("mine", destination=destination, dataset_name=DATASET)
@@ -523,7 +523,7 @@ def test_where_there_is_nobody_to_ask_nothing_is_known(begin: Begin, destination
     assert held_columns(pipeline, "contacts") == set()
 
 
-def test_a_folder_tells_its_audits_too(begin: Begin) -> None:
+def test_a_folder_returns_its_audits_too(begin: Begin) -> None:
     """A folder of Parquet files returns its audits and columns as a database does."""
     world = begin(Emulator(9, 3), "parquet")
     assert audits_of(world.pipeline, "contacts") == []

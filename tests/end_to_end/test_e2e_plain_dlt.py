@@ -82,7 +82,7 @@ def test_settings_come_from_the_configuration(world: World, monkeypatch: pytest.
     assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
 
 
-def test_another_dataset_and_file_are_as_good(world: World, tmp_path: Path) -> None:
+def test_another_dataset_and_file_work_too(world: World, tmp_path: Path) -> None:
     """`run` loads through any pipeline of the user, into its file and dataset."""
     file = tmp_path / "mine.duckdb"
     pipeline = dlt.pipeline("mine", destination=dlt.destinations.duckdb(str(file)), dataset_name="my_data")
@@ -136,10 +136,10 @@ def test_a_selected_table_brings_its_listing_along(world: World, names: tuple[st
 
 def refusal(world: World, data: Any) -> str:
     """Return why a plain load is refused; nothing has changed then, and nothing was requested."""
-    before, asked = world.tables(), len(world.emulator.hits)
+    before, sent = world.tables(), len(world.emulator.hits)
     with pytest.raises(PipelineStepFailed) as caught:
         world.pipeline.run(data)
-    assert (world.tables(), world.emulator.hits[asked:]) == (before, [])
+    assert (world.tables(), world.emulator.hits[sent:]) == (before, [])
     [error] = [cause for cause in causes(caught.value) if isinstance(cause, SettingsError)]
     return str(error)
 
@@ -189,7 +189,7 @@ def nothing(_: Any) -> Any:
     return []
 
 
-def nobody(_: Any) -> Any:
+def no_rows(_: Any) -> Any:
     """A generator that yields only empty items, for `add_yield_map`."""
     yield None
     yield []
@@ -197,7 +197,7 @@ def nobody(_: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("method", "step"),
-    [("add_map", texan), ("add_map", nothing), ("add_yield_map", texans), ("add_yield_map", nobody)],
+    [("add_map", texan), ("add_map", nothing), ("add_yield_map", texans), ("add_yield_map", no_rows)],
 )
 def test_a_step_that_drops_tables_fails_the_load(world: World, method: str, step: Any) -> None:
     """A step that drops a whole Arrow table fails the load, and the message names the step."""
@@ -399,7 +399,7 @@ def test_a_plain_pipeline_keeps_the_tables_when_a_listing_is_incomplete(world: W
 
 
 @pytest.mark.parametrize("normalized", [False, True])
-def test_run_reads_afresh_what_an_earlier_run_left_half_done(world: World, *, normalized: bool) -> None:
+def test_run_reads_again_what_an_earlier_run_left_unfinished(world: World, *, normalized: bool) -> None:
     """`run` drops rows that were extracted or normalized but not loaded, and reads them again."""
     world.pipeline.extract(letters(**world.settings))
     if normalized:

@@ -77,7 +77,7 @@ def test_a_file_that_is_not_of_duckdb_is_refused(refuse: Refuse, tmp_path: Path)
 def test_a_duckdb_target_that_is_a_folder_or_a_pipe_is_refused(
     make: Callable[[Path], None], refuse: Refuse, tmp_path: Path
 ) -> None:
-    """A folder or a pipe as a DuckDB file is refused; a load would wait for ever at a pipe."""
+    """A folder or a pipe as a DuckDB file is refused; a load would wait forever at a pipe."""
     place = tmp_path / "other.duckdb"
     make(place)
     assert (
@@ -190,8 +190,8 @@ def test_a_pipeline_without_a_destination_is_refused(begin: Begin) -> None:
     world = begin(Emulator(1, 1))
     with pytest.raises(DestinationError) as caught:
         run(dlt.pipeline("nowhere"), **world.settings)
-    told = "The pipeline nowhere has no destination: pass one to dlt, or use make_pipeline()."
-    assert str(caught.value) == told
+    message = "The pipeline nowhere has no destination: pass one to dlt, or use make_pipeline()."
+    assert str(caught.value) == message
     assert world.emulator.hits == []
 
 

@@ -205,10 +205,10 @@ def test_what_is_no_setting_of_a_section_is_an_error(
     assert world.emulator.hits == []
 
 
-def test_a_policy_that_was_forgotten_is_an_error(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_omitting_a_policy_is_an_error(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Omitting a policy that the last load used is an error; replacing it with another is only a warning."""
     world.load(pii={"email": "drop", "phone_no": "mask", "city": "keep"})
-    before, asked = read_tables(world.place), len(world.emulator.hits)
+    before, sent = read_tables(world.place), len(world.emulator.hits)
     with pytest.raises(SettingsError) as caught:
         world.load(pii={"phone_no": "hash"}, pii_key="k" * 16)
     assert str(caught.value) == (
@@ -223,7 +223,7 @@ def test_a_policy_that_was_forgotten_is_an_error(world: World, caplog: pytest.Lo
         "again, or keep to write values unchanged, set SOURCES__LETTERS__PII__ALL in the environment, or all under "
         "[sources.letters.pii] in .dlt/config.toml."
     )
-    assert (read_tables(world.place), world.emulator.hits[asked:]) == (before, [])
+    assert (read_tables(world.place), world.emulator.hits[sent:]) == (before, [])
     with caplog.at_level(logging.WARNING, "letters_source"):
         world.load(pii={"all": "keep"})
     assert treated_differently(caplog) == list(LISTINGS)
@@ -232,7 +232,7 @@ def test_a_policy_that_was_forgotten_is_an_error(world: World, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize(("first", "second"), [(None, "production"), ("production", None)])
-def test_what_was_forgotten_is_told_by_the_last_load(world: World, first: str | None, second: str | None) -> None:
+def test_omitted_policies_are_those_of_the_last_load(world: World, first: str | None, second: str | None) -> None:
     """The policies of the last load count, whether or not it named its environment."""
     world.load(only=("templates",), pii={"undocumented": "drop"}, environment=first)
     world.load(only=("templates",), pii={"undocumented": "keep", "email": "mask"}, environment=second)
@@ -243,8 +243,8 @@ def test_what_was_forgotten_is_told_by_the_last_load(world: World, first: str | 
 def treated_differently(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The listings for which the log says that their policies differ from the last load's."""
     ending = ": the policies for personal data differ from the last load's"
-    told = (record.getMessage() for record in caplog.records)
-    return [message.removesuffix(ending) for message in told if message.endswith(ending)]
+    messages = (record.getMessage() for record in caplog.records)
+    return [message.removesuffix(ending) for message in messages if message.endswith(ending)]
 
 
 def forget_hash_method(world: World) -> None:
@@ -253,7 +253,7 @@ def forget_hash_method(world: World) -> None:
         connection.sql(f"update {DATASET}.listing_audit set pii = json_object('email', 'hash')")
 
 
-def test_hashes_of_another_method_are_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_hashes_of_another_method_are_reported(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The first load with another hash method logs a warning, and the next one does not."""
     world.load(pii={"email": "hash"}, pii_key=KEY)
     forget_hash_method(world)

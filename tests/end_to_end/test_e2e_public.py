@@ -14,8 +14,8 @@ ERRORS = {
     "ServiceError", "ServiceRejected", "ServiceUnreachable", "SettingsError", "SharedIds",
     "UndocumentedFields", "UnusableFile", "WrongCount",
 }  # fmt: skip
-FORMER = {"NotAuthorised": "NotAuthorized"}
-PUBLIC = ERRORS | {*FORMER} | {
+RENAMED = {"NotAuthorised": "NotAuthorized"}
+PUBLIC = ERRORS | {*RENAMED} | {
     "ContactFilters", "Result", "TemplateFilters", "account_pipelines", "letters", "make_pipeline",
     "own_pipeline", "plan_parts", "read_part", "run", "run_accounts", "unite_account",
 }  # fmt: skip
@@ -44,11 +44,11 @@ def test_public_names_can_be_completed() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_every_public_name_can_be_had(name: str) -> None:
+def test_every_public_name_is_a_callable(name: str) -> None:
     """Every public name is a callable of that name."""
     found = getattr(letters_source, name)
     assert callable(found)
-    assert getattr(found, "__name__", name) == FORMER.get(name, name)
+    assert getattr(found, "__name__", name) == RENAMED.get(name, name)
 
 
 @pytest.mark.parametrize("integration", ["dagster", "spark"])

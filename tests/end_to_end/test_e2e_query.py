@@ -39,7 +39,7 @@ def test_csv_has_a_header_and_all_rows(letters: Letters, states: list[tuple[str,
     ]
 
 
-def test_json_is_an_array_with_an_object_a_row(letters: Letters, states: list[tuple[str, int]]) -> None:
+def test_json_is_an_array_with_an_object_per_row(letters: Letters, states: list[tuple[str, int]]) -> None:
     """JSON output is an array with an object for each row, in which numbers are numbers."""
     done = letters("query", STATES, "--format", "json")
     assert (done.code, done.err) == (0, "")
@@ -105,7 +105,7 @@ def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
 
 
 @pytest.mark.usefixtures("emulator")
-def test_an_unknown_name_is_told_with_the_name_it_resembles(letters: Letters) -> None:
+def test_an_unknown_name_is_reported_with_a_similar_one(letters: Letters) -> None:
     """A misspelled table or column exits with code 2 and one line that suggests the right name."""
     words = 'letters: the query failed: Table with name contact does not exist! Did you mean "contacts"?\n'
     assert letters("query", "FROM contact") == Outcome(2, "", words)

@@ -75,7 +75,7 @@ def test_one_failure_in_twenty_requests_is_overcome(begin: Begin) -> None:
     assert tables["contacts"] == held_tables(world.emulator)["contacts"]
 
 
-def test_a_service_that_asks_to_slow_down_is_obeyed(begin: Begin) -> None:
+def test_a_429_is_honored(begin: Begin) -> None:
     """A response 429 counts as throttled, and the page is requested again."""
     world = begin(Emulator(30, 1))
     world.emulator.canned.once(When("contacts", 1), Reply(429, b"", {"Retry-After": "0"}))
@@ -86,7 +86,7 @@ def test_a_service_that_asks_to_slow_down_is_obeyed(begin: Begin) -> None:
 
 
 def test_a_rate_is_that_of_the_whole_load(begin: Begin) -> None:
-    """Listings and mailings take turns by one throttle, which has the rate that is set."""
+    """Listings and mailings share one throttle, which has the rate that is set."""
     world = begin(Emulator(5, 1))
     settings = {**world.settings, "mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 60}
     source = letters(**settings, requests_per_second=50)

@@ -33,13 +33,11 @@ def test_loading_twice_gives_the_same_rows(begin: Begin, kind: Kind) -> None:
     assert first.load_id != second.load_id
 
 
-def test_rows_that_dlt_is_told_to_write_into_several_files_are_all_loaded(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_dlt_writes_into_several_files_are_all_loaded(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows in several files are all loaded, straight into a new file and then through staging."""
     monkeypatch.setenv("DATA_WRITER__FILE_MAX_ITEMS", "1")
     world = begin(Emulator(30, 7))
-    # the service is asked for each status, and its rows become a file
+    # each status is requested, and its rows become a file
     table = "contacts__address_statuses"
     statuses = [row.traits.address_status for row in world.emulator.contacts.rows() if row.traits.address_status]
     for _ in range(2):
@@ -95,10 +93,10 @@ def test_only_contacts_leaves_templates_as_they_are(begin: Begin, kind: Kind) ->
     before = world.tables()
     world.emulator.templates.delete("1")
     world.emulator.contacts.delete("1")
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     result = world.load(only=("contacts",))
     after = world.tables()
-    assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits[asked:]} == {"contacts"}
+    assert {hit.path.rpartition("/")[2] for hit in world.emulator.hits[sent:]} == {"contacts"}
     unchanged = ("templates", "templates__creator", "templates__product")
     assert {name: after[name] for name in unchanged} == {name: before[name] for name in unchanged}
     assert {row["id"] for row in after["contacts"]} == {str(number) for number in range(2, 31)}
@@ -128,8 +126,8 @@ def test_an_unknown_listing_is_refused(begin: Begin) -> None:
     assert not world.place.exists()
 
 
-def test_a_comment_that_somebody_changed_is_written_again(begin: Begin) -> None:
-    """A load restores comments of tables and columns that somebody has changed."""
+def test_a_comment_that_a_user_changed_is_written_again(begin: Begin) -> None:
+    """A load restores comments of tables and columns that users have changed."""
     world = begin(Emulator(30, 7))
     world.start_loaded()
     found = comments(world)

@@ -47,8 +47,8 @@ def test_tables_that_a_load_leaves_alone_are_not_made_again(loaded: World) -> No
     assert ("letters_data", "templates") not in table_names(loaded.place)
 
 
-def test_a_load_fails_without_the_audit_of_former_ones(loaded: World) -> None:
-    """A load fails when the audits of former loads are gone, because its guards compare with them.
+def test_a_load_fails_without_the_audits_of_earlier_ones(loaded: World) -> None:
+    """A load fails when the audits of earlier loads are gone, because its guards compare with them.
 
     The audit commits apart from the tables of the listings, which are all old or all new after the failure.
     """
@@ -60,7 +60,7 @@ def test_a_load_fails_without_the_audit_of_former_ones(loaded: World) -> None:
 
 
 def test_a_load_fails_without_dlts_list_of_loads(loaded: World) -> None:
-    """A load fails without dlt's list of loads, because an empty list would delete the audits of former loads."""
+    """A load fails without dlt's list of loads, because an empty list would delete the audits of earlier loads."""
     change(loaded.place, "drop table letters_data._dlt_loads")
     before = loaded.tables()["listing_audit"]
     with pytest.raises(LoadFailed, match="_dlt_loads does not exist"):

@@ -1,4 +1,4 @@
-"""What do programs learn of a load that the command ran?"""
+"""What do programs get about a load that the command ran?"""
 
 import json
 import os
@@ -142,7 +142,7 @@ def test_several_accounts_are_one_object(letters: Letters, world: World, schema:
     assert [set(load) for load in found["accounts"].values()] == [KEYS, KEYS]
 
 
-def test_an_account_that_fails_is_told_beside_those_before_it(letters: Letters, world: World, schema: Any) -> None:
+def test_an_account_that_fails_is_reported_next_to_those_before_it(letters: Letters, world: World, schema: Any) -> None:
     """The result has the loaded account and the failed one, whose error is the command's, and none after it."""
     # the first pages of the three are compared, then the first account is loaded by a request for each listing
     world.emulator.canned.always(When("templates", number=9), Reply.of({"message": "unknown account"}, 404))
@@ -160,10 +160,10 @@ def test_on_failure_gets_the_object_once(letters: Letters, world: World, schema:
     """The command of `--on-failure`, which may be a pipeline, gets on stdin the object that stdout has."""
     world.emulator.access_token = "another"
     done = letters("load", "--json", "--quiet", "--on-failure", "cat | tee -a failures.jsonl >&2")
-    told = Path("failures.jsonl").read_text()
-    assert told.rstrip("\n") == done.out.rstrip("\n")
-    assert read(f"{told}\n", schema)["error"] == failure("NotAuthorized", REFUSED, 3)
-    assert (done.code, ACCESS in told, REFRESH in told) == (3, False, False)
+    received = Path("failures.jsonl").read_text()
+    assert received.rstrip("\n") == done.out.rstrip("\n")
+    assert read(f"{received}\n", schema)["error"] == failure("NotAuthorized", REFUSED, 3)
+    assert (done.code, ACCESS in received, REFRESH in received) == (3, False, False)
 
 
 def test_on_failure_needs_no_json(letters: Letters, world: World, schema: Any) -> None:

@@ -1,4 +1,4 @@
-"""What does the ledger of runs keep, and who may be the reader?"""
+"""What does the ledger of runs keep, and who may read it?"""
 
 import json
 import re
@@ -41,7 +41,7 @@ def ending(run: Any) -> Any:
 
 def test_the_ledger_lists_good_and_failed_runs(letters: Letters, world: World) -> None:
     """The ledger lists good and failed runs, newest first, with place, verdicts or error, rows and duration."""
-    begun = datetime.now(UTC)
+    started = datetime.now(UTC)
     for number in range(2):
         world.emulator.access_token = ACCESS
         assert letters("load", "--quiet").code == 0
@@ -57,7 +57,7 @@ def test_the_ledger_lists_good_and_failed_runs(letters: Letters, world: World) -
     assert [bool(each["load_id"]) for each in found] == [False, True] * 2
     times = [datetime.fromisoformat(each["started_at"]) for each in found]
     assert times == sorted(times, reverse=True)
-    assert begun < times[-1]
+    assert started < times[-1]
     assert all(each["seconds"] > 0 for each in found)
 
 
@@ -94,7 +94,7 @@ def test_before_the_first_run_there_are_none(letters: Letters) -> None:
     assert letters("runs", "--json") == Outcome(0, "[]\n", "")
 
 
-def test_a_run_that_fails_before_it_begins_is_listed(letters: Letters, world: World) -> None:
+def test_a_run_that_fails_before_it_starts_is_listed(letters: Letters, world: World) -> None:
     """The ledger has runs that failed because of wrong options, before anything was opened."""
     letters("load", "--quiet", "--dataset", "Spring")
     letters("load", "--quiet", "--only", "contacts", "--shared")

@@ -27,7 +27,7 @@ def run_script(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     ("arguments", "place"),
     [((), "letters.duckdb"), (("parquet",), "letters_parquet"), (("duckdb", "here.duckdb"), "here.duckdb")],
 )
-def test_the_script_loads_where_it_is_told(
+def test_the_script_loads_into_the_given_place(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from dlt.pipeline.exceptions import PipelineStepFailed
 from holdings import LISTED, change, held_tables, query, read_tables, table_names, typed_columns
-from shelves import amend
+from row_changes import amend
 from terminals import Letters
 from worlds import Begin, World, serve_world
 
@@ -91,14 +91,14 @@ OTHERS: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_rows_of_another_choice_are_refused(full: World, name: str) -> None:
     """A load with another choice is refused before any request, with both choices and a remedy."""
     changes, before, words = OTHERS[name]
-    asked = len(full.emulator.hits)
+    sent = len(full.emulator.hits)
     message = refused(full, **{"environment": "demo", **changes})
     listing = "contacts" if "only" in changes else "templates"
     assert message == (
         f"{listing}: the dataset letters_data was loaded {before}, and this load is {words}; "
         "to keep both, choose another dataset."
     )
-    assert full.emulator.hits[asked:] == []
+    assert full.emulator.hits[sent:] == []
 
 
 @pytest.mark.parametrize(("first", "then"), [("contacts", "mailings"), ("mailings", "contacts")])
@@ -115,11 +115,11 @@ def test_mailings_are_of_the_account_of_the_contacts(begin: Begin, first: str, t
     world.load(only=(then,), account_id="501", **settings)
 
 
-def test_no_listing_is_asked_for_where_one_is_refused(full: World) -> None:
+def test_no_listing_is_requested_if_one_is_refused(full: World) -> None:
     """No listing is requested if one of them is refused."""
-    asked = len(full.emulator.hits)
+    sent = len(full.emulator.hits)
     assert refused(full, environment="demo", contact_filters=ContactFilters(search="smith")).startswith("contacts: ")
-    assert full.emulator.hits[asked:] == []
+    assert full.emulator.hits[sent:] == []
 
 
 def test_a_plain_pipeline_refuses_too(full: World) -> None:
@@ -134,7 +134,7 @@ def test_a_plain_pipeline_refuses_too(full: World) -> None:
     assert not full.pipeline.has_pending_data
 
 
-def test_rows_may_be_looked_at_whatever_the_dataset_holds(full: World) -> None:
+def test_rows_can_be_read_whatever_the_dataset_holds(full: World) -> None:
     """A resource can be read without loading, whatever choice the dataset was loaded with."""
     filters = ContactFilters(search="a")
     resource = letters_source.letters(**full.settings, contact_filters=filters, history=True).resources["contacts"]
@@ -181,7 +181,7 @@ def test_files_refuse_too(begin: Begin) -> None:
     """A folder of Parquet files refuses other filters, accounts, environments and modes before any request."""
     world = begin(Emulator(30, 7), "parquet")
     world.start_loaded(environment="demo")
-    asked = len(world.emulator.hits)
+    sent = len(world.emulator.hits)
     for changes in (
         {"contact_filters": ContactFilters(search="smith"), "only": ("contacts",)},
         {"account_id": "502"},
@@ -193,7 +193,7 @@ def test_files_refuse_too(begin: Begin) -> None:
             f"templates: {mode} is not supported for plain files; unset sources.letters.{mode}, "
             "or choose another destination."
         )
-    assert world.emulator.hits[asked:] == []
+    assert world.emulator.hits[sent:] == []
 
 
 @pytest.mark.parametrize(("mode", "other"), [("history", {}), ("history", {"sync": True}), ("sync", {})])
@@ -216,7 +216,7 @@ def test_a_mode_is_kept(begin: Begin, mode: str, other: dict[str, Any]) -> None:
     ],
     ids=["history", "mailings"],
 )
-def test_what_stays_of_a_first_load_that_was_killed_is_not_mixed_with_others(
+def test_rows_of_a_killed_first_load_are_not_mixed_with_others(
     begin: Begin, settings: dict[str, Any], others: list[dict[str, Any]]
 ) -> None:
     """Kept rows of a killed first load refuse loads with other filters, policies or accounts."""
@@ -241,7 +241,7 @@ def test_a_first_load_of_which_no_rows_are_there_may_be_followed_by_another_choi
     world.load(only=("contacts",), history=True, contact_filters=chosen)
 
 
-def test_rows_that_are_written_anew_may_follow_any_load_that_was_killed(begin: Begin) -> None:
+def test_a_replacement_may_follow_any_load_that_was_killed(begin: Begin) -> None:
     """A load that replaces all rows is accepted after a killed load with other filters."""
     world = begin(Emulator(30, 3))
     world.load(contact_filters=ContactFilters(address_status=("Failed",)))
@@ -295,7 +295,7 @@ def test_a_load_that_was_refused_or_incomplete_is_not_remembered(begin: Begin) -
     assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
 
 
-def test_a_load_that_broke_off_is_not_remembered(begin: Begin) -> None:
+def test_a_failed_load_is_not_remembered(begin: Begin) -> None:
     """A load whose transaction failed has no effect on what later loads may choose."""
     world = begin(Emulator(9, 2))
     world.start_loaded(only=("templates",))
@@ -322,7 +322,7 @@ def test_an_audit_of_an_unfinished_load_does_not_count(begin: Begin) -> None:
     assert "for environment production, and this load" in refused(world, environment="demo")
 
 
-def test_a_dataset_of_the_first_release_is_loaded_on(begin: Begin) -> None:
+def test_a_dataset_of_the_first_release_can_be_loaded_again(begin: Begin) -> None:
     """A dataset whose audit has no mode counts as loaded in mode replace."""
     world = begin(Emulator(30, 7))
     world.start_loaded()
@@ -335,7 +335,7 @@ def test_a_dataset_of_the_first_release_is_loaded_on(begin: Begin) -> None:
     )
 
 
-def test_a_destination_without_sql_has_nothing_to_ask(begin: Begin) -> None:
+def test_a_destination_without_sql_has_no_audits(begin: Begin) -> None:
     """A destination without SQL, such as a function, accepts loads with any filters."""
     world, taken = begin(Emulator(3, 2)), []
 
@@ -367,7 +367,7 @@ def test_the_command_refuses_in_one_line(letters: Letters, begin: Begin, monkeyp
     world = begin(Emulator(30, 7))
     world.configure(monkeypatch)
     world.start_loaded()
-    before, asked = contents(world.place), len(world.emulator.hits)
+    before, sent = contents(world.place), len(world.emulator.hits)
     done = letters("load", "--search", "smith", "--only", "contacts")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
@@ -375,6 +375,6 @@ def test_the_command_refuses_in_one_line(letters: Letters, begin: Begin, monkeyp
         'with search="smith"; to keep both, choose another --dataset.\n'
     )
     assert contents(world.place) == before
-    assert world.emulator.hits[asked:] == []
+    assert world.emulator.hits[sent:] == []
     assert letters("load", "--quiet", "--search", "smith", "--dataset", "smiths").code == 0
     assert query(world.place, "select count(*) from letters_data.contacts") == [(30,)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from holdings import DATASET, LISTED, Rows, change, held_tables, query, read_tables, typed_columns
-from shelves import amend, clear, refill, retrait
+from row_changes import amend, clear, refill, set_traits
 from terminals import Letters, Outcome
 from worlds import Begin, World
 
@@ -36,7 +36,7 @@ def replace_elsewhere(world: World) -> Path:
 
 
 def without_hash(place: Path) -> dict[str, Rows]:
-    """The listings' tables without the columns that tell how they were written."""
+    """The listings' tables without the columns that say how they were written."""
     return {
         name: [{key: value for key, value in row.items() if key != "row_hash"} for row in rows]
         for name, rows in read_tables(place).items()
@@ -79,7 +79,7 @@ def test_the_tables_are_those_of_a_replacement_and_only_changes_are_written(worl
     amend(contacts, "8", ContactLabels=[GREEN])
     product = templates.rows()[0].document["product"]
     amend(templates, "1", product=None)
-    amend(templates, "2", creator={"id": "77", "fullName": "Somebody Else"})
+    amend(templates, "2", creator={"id": "77", "fullName": "Another Creator"})
     second = world.load(sync=True)
     held = held_tables(world.emulator)
     [fourth] = [row for row in held["contacts"] if row["id"] == "4"]
@@ -137,7 +137,7 @@ def test_loading_the_same_again_writes_the_audit_alone(world: World) -> None:
     assert query(world.place, audits) == [("sync", 2 * len(again.audits))]
 
 
-def test_the_hash_is_the_only_column_besides(world: World) -> None:
+def test_the_hash_is_the_only_further_column(world: World) -> None:
     """Sync adds `row_hash` as the last column of each table, and no views."""
     world.start_loaded(sync=True)
     columns = "select column_name, data_type from duckdb_columns() where schema_name = 'letters_data' and table_name = "
@@ -151,10 +151,10 @@ def test_facets_are_synced_too(world: World) -> None:
     contacts = world.emulator.contacts
     refill(contacts, [type(row)(row.id, row.wire, Traits()) for row in contacts.rows()])
     for row_id in ("1", "2", "3"):
-        retrait(contacts, row_id, address_status="Failed", last_mailed_status="Mailed", is_return_address=True)
+        set_traits(contacts, row_id, address_status="Failed", last_mailed_status="Mailed", is_return_address=True)
     world.load(sync=True, facets=True)
-    retrait(contacts, "1", address_status="Verified", last_mailed_status=None)
-    retrait(contacts, "2", is_return_address=False)
+    set_traits(contacts, "1", address_status="Verified", last_mailed_status=None)
+    set_traits(contacts, "2", is_return_address=False)
     contacts.delete("3")
     load = world.load(sync=True, facets=True)
     assert facets(world.place) == {
@@ -196,7 +196,7 @@ def test_with_filters_what_is_no_longer_found_is_deleted(begin: Begin) -> None:
     assert [row["contact_id"] for row in tables["contacts__contact_labels"]] == ["2", "3"]
 
 
-def test_a_load_that_broke_off_is_mended_by_the_next(world: World) -> None:
+def test_a_failed_load_is_repaired_by_the_next(world: World) -> None:
     """A sync that fails at one table changes none, and the next load repairs all."""
     contacts = world.emulator.contacts
     for row_id in contacts.ids():

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 from holdings import DATASET, change, query
-from shelves import amend
+from row_changes import amend
 from worlds import Begin, World
 
 from letters_source import run

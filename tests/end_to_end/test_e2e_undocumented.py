@@ -15,7 +15,7 @@ from programmable_emulator import Behavior, Emulator
 
 
 @pytest.fixture(autouse=True)
-def heard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def recorded(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Record the warnings of the package."""
     with caplog.at_level(logging.WARNING, "letters_source"):
         yield
@@ -31,7 +31,7 @@ def surprising(emulator: Emulator) -> None:
     emulator.templates.insert({"id": "t-1", "creator": {"id": "2", "role": "editor"}, "product": "a product"})
 
 
-def test_undocumented_fields_can_be_asked_for(begin: Begin) -> None:
+def test_undocumented_fields_can_be_queried(begin: Begin) -> None:
     """Undocumented fields of any type are JSON in the column `undocumented`, and change no other column."""
     fields = {"x": "7", "score": 1.5, "tags": ["a", {"b": None}], "weird name": True, "_dlt_id": "mine"}
     world = begin(Emulator(30, 7, behavior=Behavior(extra_fields=fields)))
@@ -82,7 +82,7 @@ def test_a_contract_that_the_service_breaks_stops_the_load(begin: Begin) -> None
     assert [row["undocumented"] for row in tables["templates"]] == [{"x": "7"}] * 7
 
 
-def test_names_that_no_field_has_are_not_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+def test_unusable_names_are_not_reported(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """Warnings and audit leave out names that may be values or control characters; the rows keep them."""
     fields = {"someone@example.org": 1, "a\nletters: all good": 2, "x": 3}
     world = begin(Emulator(30, 0, behavior=Behavior(extra_fields=fields)))
@@ -96,7 +96,7 @@ def test_names_that_no_field_has_are_not_told(begin: Begin, caplog: pytest.LogCa
     assert tables["contacts"][0]["undocumented"] == fields
 
 
-def test_of_many_names_a_few_are_told(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_some_of_many_names_are_reported(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
     """Warnings and audit name at most `MOST_NAMES` undocumented fields; the rows keep all."""
     world = begin(Emulator(0, 0))
     for number in range(60):
@@ -120,14 +120,14 @@ class Surprised:
 
 @pytest.fixture(scope="module", params=["duckdb", "parquet"])
 def surprised(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Surprised:
-    """Surprising rows among others, loaded once for the tests that only look."""
+    """Surprising rows among others, loaded once for the tests that only read."""
     with serve_world(tmp_path_factory.mktemp("surprised"), request.param, Emulator(3, 1)) as world:
         surprising(world.emulator)
         result = world.load()
         return Surprised(world.tables(), result.audits)
 
 
-def test_values_that_do_not_fit_are_kept_beside_a_null(surprised: Surprised) -> None:
+def test_values_that_do_not_fit_are_kept_and_the_column_is_null(surprised: Surprised) -> None:
     """Values of another type are null in their column and kept in `undocumented`; numbers become text."""
     tables = surprised.tables
     contacts = {row["id"]: row for row in tables["contacts"]}
@@ -204,11 +204,11 @@ def test_rows_without_a_usable_id_are_warned_of(begin: Begin, caplog: pytest.Log
     surprising(world.emulator)
     with caplog.at_level(logging.INFO, "letters_source"):
         world.read("templates", "contacts")
-    told = [record.getMessage() for record in caplog.records]
-    assert [line for line in told if "rejected_rows" in line] == [
+    messages = [record.getMessage() for record in caplog.records]
+    assert [line for line in messages if "rejected_rows" in line] == [
         "contacts: 5 rows without a usable id, sent to rejected_rows"
     ]
-    assert [line.partition(";")[0] for line in told if "requests: " in line] == [
+    assert [line.partition(";")[0] for line in messages if "requests: " in line] == [
         "templates: 2 rows, exact",
         "contacts: 5 rows, exact",
     ]

@@ -14,7 +14,7 @@ ACCOUNTS = ("501", "502")
 
 
 def load(world: World, account: str, to: Path) -> int:
-    """Load an account into its own file, and from there into the one that unites; how many contacts it has."""
+    """Load an account into its own file, and from there into the combined file; return how many contacts it has."""
     result = run(own_pipeline(to, account, ACCOUNTS), account_id=account, **world.settings)
     unite_account(to, account, ACCOUNTS)
     return result.tables["contacts"]

@@ -49,7 +49,7 @@ def complaint(loaded: tuple[World, Result], *statements: str) -> str:
     return str(refused(loaded, *statements))
 
 
-def test_a_sound_load_is_verified(loaded: tuple[World, Result]) -> None:
+def test_a_complete_load_is_verified(loaded: tuple[World, Result]) -> None:
     """Verification of a complete load returns its audits."""
     world, result = loaded
     assert verify(world.pipeline, result.load_id, BOTH) == result.audits
@@ -67,7 +67,7 @@ def test_a_load_without_an_audit_is_noticed(loaded: tuple[World, Result]) -> Non
     assert complaint(loaded, one) == expected.format("['templates']")
 
 
-def test_an_audit_of_another_load_is_none_of_this_one(loaded: tuple[World, Result]) -> None:
+def test_the_audit_of_another_load_does_not_count(loaded: tuple[World, Result]) -> None:
     """Verification fails unless the audit has exactly the load's listings under the load's id."""
     world, result = loaded
     with pytest.raises(LoadFailed) as caught:
@@ -88,14 +88,14 @@ def test_a_lost_row_is_noticed(loaded: tuple[World, Result]) -> None:
 
 
 def test_the_error_carries_the_table_and_its_figures(loaded: tuple[World, Result]) -> None:
-    """A program need not read the message."""
+    """Programs can read the table and its figures from the error's attributes."""
     lost = refused(loaded, "delete from letters_data.contacts where id = '7'")
     assert (lost.table, lost.counts) == ("contacts", {"rows_expected": 30, "rows": 29, "distinct_ids": 29})
     undone = refused(loaded, "delete from letters_data.rejected_rows")
     assert (undone.table, undone.counts) == ("rejected_rows", {"rejected_expected": 2, "rejected": 0})
 
 
-def test_a_doubled_row_is_noticed(loaded: tuple[World, Result]) -> None:
+def test_a_duplicate_row_is_noticed(loaded: tuple[World, Result]) -> None:
     """Verification fails if a row is there twice."""
     assert complaint(loaded, "insert into letters_data.templates from letters_data.templates where id = '3'") == (
         "templates: read 7 rows, but the destination holds 8 with 7 ids; load again."
@@ -145,9 +145,9 @@ def test_a_destination_that_fails_is_a_failed_load(loaded: tuple[World, Result])
 
 def test_an_audit_that_cannot_be_read_is_a_failed_load(loaded: tuple[World, Result]) -> None:
     """A load fails before any request if the dataset's audit cannot be read."""
-    asked = len(loaded[0].emulator.hits)
+    sent = len(loaded[0].emulator.hits)
     assert failure(loaded, "listing_audit").startswith("extract: ")
-    assert loaded[0].emulator.hits[asked:] == []
+    assert loaded[0].emulator.hits[sent:] == []
 
 
 def failure(loaded: tuple[World, Result], table: str) -> str:

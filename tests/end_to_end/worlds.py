@@ -62,7 +62,7 @@ class World:
         return {f"SOURCES__LETTERS__{name.upper()}": str(value) for name, value in settings.items()}
 
     def configure(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let the settings be found in the environment."""
+        """Put the settings into the environment."""
         for name, value in self.variables().items():
             monkeypatch.setenv(name, value)
 
@@ -97,7 +97,7 @@ def isolated(folder: Path) -> Iterator[Path]:
         patch.setenv("DLT_DATA_DIR", str(folder / "dlt"))
         patch.setenv("HOME", str(folder))
         patch.setenv("RUNTIME__LOG_LEVEL", "ERROR")
-        # a world may outlive the test that says so
+        # a world may outlive the test that sets this
         patch.setenv("RUNTIME__DLTHUB_TELEMETRY", "false")
         patch.chdir(folder)
         Container()[PluggableRunContext].reload_providers()
@@ -112,7 +112,7 @@ def serve_world(folder: Path, kind: Kind = "duckdb", emulator: Emulator | None =
     emulator.access_token, emulator.refresh_token = ACCESS, REFRESH
     with isolated(folder), emulator.serve() as base_url:
         place = folder / DEFAULT_PLACES[kind]
-        # several pages of few rows; by itself a load would ask for one page
+        # several pages of few rows; by default a load would request one page
         settings = {"base_url": base_url, "access_token": ACCESS, "refresh_token": REFRESH, "page_size": 100}
         yield World(emulator, make_pipeline(kind, place), place, settings)
 

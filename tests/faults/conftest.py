@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from fixtures import begin, letters, project
-from shelves import refill
+from row_changes import refill
 from worlds import World, serve_world
 
 from programmable_emulator import Behavior, Emulator
@@ -25,12 +25,12 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def world(loaded: World) -> Iterator[World]:
     """The loaded world, its emulator restored after the test."""
     emulator = loaded.emulator
-    shelves = {shelf: shelf.rows() for shelf in (emulator.contacts, emulator.templates)}
+    listings = {listing: listing.rows() for listing in (emulator.contacts, emulator.templates)}
     tokens = emulator.access_token, emulator.refresh_token
     yield loaded
     emulator.canned.clear()
     emulator.behavior = Behavior()
     emulator.before_answer = None
     emulator.access_token, emulator.refresh_token = tokens
-    for shelf, rows in shelves.items():
-        refill(shelf, rows)
+    for listing, rows in listings.items():
+        refill(listing, rows)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdings import LISTED, held_tables, query, read_tables
-from shelves import amend
+from row_changes import amend
 
 from programmable_emulator import Emulator
 
@@ -67,9 +67,9 @@ class Killer:
     def change(self) -> None:
         """Replace a contact and a template, and give a contact another city."""
         self.changes += 1
-        for shelf in (self.emulator.contacts, self.emulator.templates):
-            shelf.delete(0)
-            shelf.grow()
+        for listing in (self.emulator.contacts, self.emulator.templates):
+            listing.delete(0)
+            listing.grow()
         amend(self.emulator.contacts, self.emulator.contacts.ids()[3], city=f"Newtown {self.changes}")
 
     def holds(self, old: Tables, new: Tables) -> None:

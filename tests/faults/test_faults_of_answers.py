@@ -111,7 +111,7 @@ def test_f14_a_later_page_that_is_not_the_envelope_is_malformed(world: World) ->
 
 
 def test_f12_f13_a_200_that_is_not_json_is_malformed_in_the_end(world: World) -> None:
-    """A page of HTML is asked for three times and ends the load in an error."""
+    """A page of HTML is requested three times and ends the load in an error."""
     html = b"<html>please log in</html>"
     world.emulator.canned.always(CONTACTS, Reply(200, html))
     asked = len(world.emulator.hits)
@@ -139,7 +139,7 @@ def test_f07_refused_tokens_end_the_load_at_once(world: World, listing: str, sta
 
 
 def test_f75_a_refresh_token_refused_for_contacts_leaves_templates_unloaded_too(world: World) -> None:
-    """Templates that were read well are not loaded when contacts are refused."""
+    """Templates that were read completely are not loaded when contacts are refused."""
     world.emulator.refresh_token = "another"
     world.emulator.templates.grow()
     refused(world, NotAuthorized)
@@ -185,8 +185,8 @@ def test_f29_a_redirect_is_not_followed(world: World) -> None:
     )
 
 
-def test_f04_a_failure_for_ever_ends_with_the_budget(world: World) -> None:
-    """A page that fails as long as the budget lasts ends the load in an error that tells how long that was."""
+def test_f04_an_endless_failure_ends_with_the_budget(world: World) -> None:
+    """A page that fails as long as the budget lasts ends the load in an error that says how long that was."""
     world.emulator.canned.always(When("contacts", 2), Reply.of({"message": "no"}, 500))
     assert str(refused(world, ServiceUnreachable, retry_budget=1)) == (
         f"contacts page 2 ({world.settings['base_url']}/contacts): the service answered 500: no; "
@@ -194,8 +194,8 @@ def test_f04_a_failure_for_ever_ends_with_the_budget(world: World) -> None:
     )
 
 
-def test_f02_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
-    """A 429 that asks to wait for a day ends the load at once, in an error that tells the day."""
+def test_f02_a_retry_after_beyond_the_budget_ends_the_load(world: World) -> None:
+    """A 429 that asks to wait for a day ends the load at once, in an error that names the wait."""
     world.emulator.canned.always(CONTACTS, Reply(429, b"", {"Retry-After": "86400"}))
     assert str(refused(world, ServiceUnreachable)) == (
         f"contacts page 0 ({world.settings['base_url']}/contacts): the service answered 429 and asks to wait 86400 s; "
@@ -203,7 +203,7 @@ def test_f02_a_wait_longer_than_the_budget_is_not_waited(world: World) -> None:
     )
 
 
-def test_f04_a_service_that_is_gone_is_unreachable(world: World) -> None:
+def test_f04_a_service_that_does_not_listen_is_unreachable(world: World) -> None:
     """An address where nothing listens ends the load in an error that names it."""
     with Emulator(0, 0).serve() as gone:
         pass

@@ -15,7 +15,7 @@ from killer import KILLED, Killer, killing
 from programmable_emulator import Behavior, Drift, Emulator
 
 REPLACING = 'before execute_query DELETE FROM "letters_data"."contacts" '
-# as many as a suite has time for, at steps all over a load
+# as many kills as a suite has time for, at steps throughout a load
 KILLS = 2
 PAGE_SIZE = 100
 
@@ -29,7 +29,7 @@ def killer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killer]:
 
 @pytest.fixture(scope="module")
 def steps(killer: Killer) -> list[str]:
-    """The steps of a load that nothing kills."""
+    """The steps of a load that is not killed."""
     return killer.steps()
 
 
@@ -39,7 +39,7 @@ def test_f63_a_load_killed_while_it_extracts_leaves_the_old_tables(killer: Kille
 
 
 def test_f64_a_load_killed_while_it_normalizes_leaves_the_old_tables(killer: Killer) -> None:
-    """A load killed as it hands over normalized rows leaves the old tables, and the next load reads anew."""
+    """A load killed as it hands over normalized rows leaves the old tables, and the next load reads again."""
     killer.kill(r"os.rename .*/load/new/[0-9.]+$")
 
 
@@ -67,19 +67,19 @@ def test_f67_a_load_killed_between_commit_and_bookkeeping_doubles_nothing(killer
     killer.kill(r"os.rename .*/started_jobs/contacts\..*\.sql.*")
 
 
-def test_f67_a_load_killed_after_its_audit_leaves_no_trace_of_it(killer: Killer) -> None:
-    """The load after one that was killed behind its audit takes that audit away."""
+def test_f67_the_audit_of_a_killed_load_is_removed(killer: Killer) -> None:
+    """The load after one that was killed after writing its audit removes that audit."""
     killer.kill(r'after execute_query INSERT INTO "letters_data"."listing_audit".*')
 
 
 @pytest.mark.parametrize("step", ["before", "after"])
-def test_f68_a_load_killed_around_its_last_entry_is_told_once(killer: Killer, step: str) -> None:
-    """A load killed before or after its entry in _dlt_loads is there no more than once after the next load."""
+def test_f68_a_load_killed_around_its_last_entry_is_listed_once(killer: Killer, step: str) -> None:
+    """A load killed before or after its entry in _dlt_loads is there at most once after the next load."""
     killer.kill(rf'{step} execute_query INSERT INTO .*"_dlt_loads".*')
 
 
-def test_f63_to_f68_a_load_killed_at_any_step_is_made_up_for(killer: Killer, steps: list[str]) -> None:
-    """The load after one that was killed, at steps all over a load, is exact and leaves nothing behind."""
+def test_f63_to_f68_a_load_killed_at_any_step_is_repaired_by_the_next(killer: Killer, steps: list[str]) -> None:
+    """The load after one that was killed, at steps throughout a load, is exact and leaves nothing behind."""
     assert len(steps) > 100
     for kill in range(KILLS):
         killer.kill(str(2 + kill * (len(steps) - 60) // KILLS))
@@ -88,8 +88,8 @@ def test_f63_to_f68_a_load_killed_at_any_step_is_made_up_for(killer: Killer, ste
 @pytest.mark.parametrize(
     "step", [r"close .*/new_jobs/contacts\..*", r'after execute_query INSERT INTO .*"letters_data"."contacts".*']
 )
-def test_f63_a_first_load_that_is_killed_is_made_up_for(killer: Killer, step: str) -> None:
-    """The load after a first load that was killed is exact, be the file empty or half full."""
+def test_f63_a_first_load_that_is_killed_is_repaired_by_the_next(killer: Killer, step: str) -> None:
+    """The load after a first load that was killed is exact, whether the file is empty or partly filled."""
     killer.file.unlink()
     assert killer.load(step) == KILLED
     assert killer.load() == 0
@@ -106,7 +106,7 @@ def test_f63_a_load_killed_while_it_reads_overlapping_pages_leaves_the_old_table
         emulator.contacts.grow()
 
     def kill(*_: Any) -> None:
-        """End the load once pages of four sizes have been asked for, which overlap."""
+        """End the load once pages of four sizes have been requested, which overlap."""
         sizes = {parse_qs(hit.query)["pageSize"][0] for hit in emulator.hits[asked:]}
         if len(sizes) > 3:
             parent = killer.process.pid

@@ -1,4 +1,4 @@
-"""Listings that change, shrink or page oddly are loaded right or refused."""
+"""Listings that change, shrink or page oddly are loaded correctly or refused."""
 
 from collections.abc import Callable
 from random import Random
@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from holdings import held_tables
 from refusals import contents, page, refused
-from shelves import clear, refill
+from row_changes import clear, refill
 from worlds import Begin, World
 
 from drifting_walks import Case, walk_over_http
@@ -15,15 +15,15 @@ from programmable_emulator import Behavior, Emulator, Reply, Row, When
 
 
 def test_f39_a_page_size_that_the_service_clamps_loads_all(world: World) -> None:
-    """A load that asks for 500 rows a page and gets 12 is exact, and its audit tells the 12."""
+    """A load that requests 500 rows a page and gets 12 is exact, and its audit has the 12."""
     world.emulator.behavior = Behavior(max_page_size=12)
     tables = world.read("templates", "contacts", page_size=500)
     assert [audit["page_size_given"] for audit in tables["listing_audit"]] == [None, 12]
     assert world.is_exact(tables)
 
 
-def test_f40_no_page_past_the_end_is_asked_for(world: World) -> None:
-    """A load asks for the four pages of forty rows and for none behind them, whatever would be answered there."""
+def test_f40_no_page_past_the_end_is_requested(world: World) -> None:
+    """A load requests the four pages of forty rows and none after them, whatever would be answered there."""
     for number in range(4, 9):
         world.emulator.canned.always(When("contacts", number), Reply.of({"message": "No such page"}, 404))
     asked = len(world.emulator.hits)
@@ -76,7 +76,7 @@ def test_f44_a_certificate_sees_a_swap_that_no_count_shows(world: World) -> None
     assert tables["contacts"] == held_tables(world.emulator)["contacts"]
 
 
-def test_f44_an_id_that_is_listed_twice_is_told_and_can_be_loaded_once(world: World) -> None:
+def test_f44_an_id_that_is_listed_twice_is_reported_and_can_be_loaded_once(world: World) -> None:
     """An id that two rows share ends the load in an error, and a setting named there loads it once."""
     again = world.emulator.contacts.rows()[3]
     world.emulator.contacts.insert(again)
@@ -92,13 +92,13 @@ def test_f44_an_id_that_is_listed_twice_is_told_and_can_be_loaded_once(world: Wo
     assert [row["id"] for row in tables["contacts"]].count(again.id) == 1
 
 
-def shuffle_with(dice: Random) -> Callable[[Emulator, int], None]:
+def shuffle_with(rng: Random) -> Callable[[Emulator, int], None]:
     """Return a callback that changes the order of the listing before each answer."""
 
     def shuffle(emulator: Emulator, _: int) -> None:
         """Put the same rows back in another order."""
         rows = emulator.contacts.rows()
-        refill(emulator.contacts, dice.sample(rows, len(rows)))
+        refill(emulator.contacts, rng.sample(rows, len(rows)))
 
     return shuffle
 
@@ -119,7 +119,7 @@ def test_f45_an_unstable_order_is_refused_or_loaded_exactly(world: World) -> Non
 
 
 def keep(world: World, rows: int) -> None:
-    """Take away all contacts but so many."""
+    """Delete all contacts except that many."""
     while world.emulator.contacts.count > rows:
         world.emulator.contacts.delete(-1)
 
@@ -138,7 +138,7 @@ def test_f46_a_listing_without_any_rows_is_refused(world: World) -> None:
 
 
 def test_f46_a_listing_that_lost_all_its_ids_is_refused(world: World) -> None:
-    """A listing whose ids have another name from a day on is refused, though its rows are as many as ever."""
+    """A listing whose ids suddenly have another name is refused, although it has as many rows as before."""
     renamed = [{"_id": row.id, **row.document} for row in world.emulator.contacts.rows()]
     for row in renamed:
         del row["id"]
@@ -196,7 +196,7 @@ def test_f46_a_folder_of_parquet_that_may_be_empty_is_emptied(begin: Begin) -> N
     assert world.is_exact()
 
 
-def test_f46_a_filter_that_finds_nothing_any_more_is_refused(begin: Begin) -> None:
+def test_f46_a_filter_that_no_longer_finds_rows_is_refused(begin: Begin) -> None:
     """A load whose filter finds no rows is refused after a load whose filter found some."""
     world = begin(Emulator(60, 1))
     filters = ContactFilters(search="an")
@@ -206,7 +206,7 @@ def test_f46_a_filter_that_finds_nothing_any_more_is_refused(begin: Begin) -> No
 
 
 def test_f46_a_filter_that_contacts_leave_by_themselves_may_find_nothing(begin: Begin) -> None:
-    """A load of contacts in transit is accepted when nobody is in transit any more."""
+    """A load of contacts in transit is accepted when no contact is in transit anymore."""
     world = begin(Emulator(60, 1))
     filters = ContactFilters(last_mailed_status=("In Transit",))
     result = world.load(contact_filters=filters)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from commands import start_command
-from shelves import amend
+from row_changes import amend
 from worlds import ACCESS, REFRESH, Begin, World
 
 from letters_source.errors import NotAuthorized

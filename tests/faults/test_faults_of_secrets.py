@@ -14,7 +14,7 @@ from dlt.common.versioned_state import decompress_state
 from faulty_proxy import HEAD, LENGTH, faulty_proxy
 from holdings import DATASET, change, query
 from refusals import CONTACTS
-from shelves import clear
+from row_changes import clear
 from terminals import Outcome, run_command
 from worlds import ACCESS, REFRESH, Begin, World
 

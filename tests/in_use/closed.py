@@ -12,11 +12,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-DOORS = ("socket.", "sqlite3.connect", "subprocess.", "os.system", "os.posix_spawn", "os.mkdir", "os.rename")
-"""Where audit events that are none of an import's business begin; opened files are looked at one by one."""
+REFUSED_EVENTS = ("socket.", "sqlite3.connect", "subprocess.", "os.system", "os.posix_spawn", "os.mkdir", "os.rename")
+"""Prefixes of audit events that an import must not cause; opened files are checked one by one."""
 HARMLESS = ("socket.__new__", "socket.gethostname")
 RUN = "--"
-"""Stands between the modules to import first and the files to run."""
+"""Separates the modules to import first from the files to run."""
 CODE = (".py", ".pyc", ".so")
 LIBRARIES = tuple({str(Path(place).resolve()) for place in (*sysconfig.get_paths().values(), sys.base_prefix)})
 SYSTEM = ("/usr/share/zoneinfo/", "/proc/", "/sys/", "/dev/null")
@@ -54,7 +54,7 @@ class AccessHook:
 
     def __call__(self, event: str, arguments: Sequence[Any]) -> None:
         """Refuse an event that is not about code; Python calls this at each event."""
-        refused = event.startswith(DOORS) and event not in HARMLESS
+        refused = event.startswith(REFUSED_EVENTS) and event not in HARMLESS
         if refused or (event == "open" and not is_code(arguments[0])):
             self.attempts.append(f"{event} {arguments[0]}")
             raise PermissionError(self.attempts[-1])

@@ -1,4 +1,4 @@
-"""An OpenTelemetry collector on loopback, which keeps what OTLP over HTTP brings it."""
+"""An OpenTelemetry collector on loopback, which keeps what it receives by OTLP over HTTP."""
 
 import gzip
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import Any
 
-from shelves import refill
+from row_changes import refill
 
 from programmable_emulator import Emulator, Row, Traits
 

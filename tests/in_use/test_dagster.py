@@ -59,7 +59,7 @@ def letters_tables(context: dg.AssetExecutionContext, letters: LettersResource) 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, dg.ExecuteInProcessResult]]:
-    """The world with all its tables loaded, and what is downstream of them, once for all tests that only look."""
+    """The world with all its tables loaded, and what is downstream of them, once for all tests that only read."""
     with (
         serve_world(tmp_path_factory.mktemp("whole"), emulator=Emulator(145, 7)) as world,
         pytest.MonkeyPatch.context() as patch,

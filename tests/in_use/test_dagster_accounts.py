@@ -22,7 +22,7 @@ from dagster_runs import (
     requested,
 )
 from holdings import change, query
-from shelves import retrait
+from row_changes import set_traits
 from worlds import Begin, World, serve_world
 
 from letters_source.dagster import LettersResource
@@ -44,9 +44,11 @@ class Loaded:
 def shared_service() -> Emulator:
     """Nine contacts and three templates, of the accounts A, B and C in turn, after two further contacts of A."""
     emulator = Emulator(11, 3)
-    for shelf in (emulator.contacts, emulator.templates):
-        for number, row_id in enumerate(shelf.ids()):
-            retrait(shelf, row_id, account_id="ABC"[max(number - 2, 0) % 3] if len(shelf.ids()) > 3 else "ABC"[number])
+    for listing in (emulator.contacts, emulator.templates):
+        for number, row_id in enumerate(listing.ids()):
+            set_traits(
+                listing, row_id, account_id="ABC"[max(number - 2, 0) % 3] if len(listing.ids()) > 3 else "ABC"[number]
+            )
     return emulator
 
 
@@ -73,7 +75,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    """The accounts A and B, loaded in this order for all tests that only look."""
+    """The accounts A and B, loaded in this order for all tests that only read."""
     with (
         serve_world(tmp_path_factory.mktemp("accounts"), emulator=shared_service()) as world,
         pytest.MonkeyPatch.context() as patch,

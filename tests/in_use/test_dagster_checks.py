@@ -11,7 +11,7 @@ import pytest
 from dagster_runs import OWN, check, checked, load_definitions, materialize, materialized, numbers, reach
 from holdings import change, query
 from postgres import serve_postgres
-from shelves import amend
+from row_changes import amend
 from worlds import Begin, World, serve_world
 
 from letters_source.dagster import LettersResource

@@ -18,7 +18,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from dagster_dg_cli.cli import cli
 from dagster_runs import FILE, OWN, checked, failures, load_definitions, materialize, materialized, reach, requested
 from holdings import LISTED, held_tables, query, read_tables
-from shelves import retrait
+from row_changes import set_traits
 from worlds import ACCESS, REFRESH, Begin, World
 
 from letters_source.config.messages import where_to_set
@@ -174,9 +174,9 @@ def test_settings_are_those_of_run(world: World) -> None:
 
 def test_accounts_are_partitions(world: World) -> None:
     """Each account is a partition that is loaded into a dataset of its own."""
-    for shelf in (world.emulator.contacts, world.emulator.templates):
-        for number, row_id in enumerate(shelf.ids()):
-            retrait(shelf, row_id, account_id="AB"[number % 2])
+    for listing in (world.emulator.contacts, world.emulator.templates):
+        for number, row_id in enumerate(listing.ids()):
+            set_traits(listing, row_id, account_id="AB"[number % 2])
     with loaded(RECIPE.replace("{{ context.project_root }}/", "")) as defs, dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("letters_accounts", ["A", "B"])
         result = materialize(defs, ACCOUNT_STEP, instance=instance, partition_key="A")

@@ -71,7 +71,7 @@ def recipe() -> tuple[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def address(home: Path) -> Iterator[str]:
-    """The address of Dagster's page, for all tests that look at it."""
+    """The address of Dagster's page, for all tests that open it."""
     with served(home) as address:
         yield address
 

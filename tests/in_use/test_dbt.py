@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from closed_dbt import run_closed_dbt
 from holdings import change, held_tables, query
-from shelves import amend
+from row_changes import amend
 from terminals import Outcome
 from worlds import Begin, World, serve_world
 

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from holdings import COLUMNS, DATASET, LISTED, held_tables, typed_columns
 from lakes import described, newest_metadata, read_lake, read_table
 from pyiceberg.table import StaticTable
-from shelves import amend
+from row_changes import amend
 from terminals import Letters, Outcome, run_command, run_python
 from worlds import Begin, World, serve_world, verify
 
@@ -47,7 +47,7 @@ class Loaded:
 
 @pytest.fixture(scope="module", params=FORMS)
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
-    """250 contacts and 40 templates, loaded once for all tests here that only look."""
+    """250 contacts and 40 templates, loaded once for all tests here that only read."""
     with serve_world(tmp_path_factory.mktemp("loaded"), request.param) as world:
         yield Loaded(request.param, world, world.load())
 
@@ -125,9 +125,9 @@ def test_the_tables_of_an_empty_account_fill_later_and_are_then_replaced_at_once
         expected = [(name, "VARCHAR" if kind == "JSON" else kind) for name, kind in typed_columns(table)]
         assert described(read_table(form, world.place, table)) == expected
     contacts, templates = world.emulator.contacts, world.emulator.templates
-    for shelf, rows in ((contacts, 30), (templates, 5)):
+    for listing, rows in ((contacts, 30), (templates, 5)):
         for _ in range(rows):
-            shelf.grow()
+            listing.grow()
     check_next_load(world, form)
     before = {name: read_table(form, world.place, name).schema for name in COLUMNS}
     amend(contacts, "1", firstName="", lastName=None)
@@ -166,7 +166,7 @@ def filtered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_a_dataset_remembers_what_it_was_loaded_with(filtered: Loaded) -> None:
-    """A load without the dataset's filter is refused before the first request, also by a pipeline made anew."""
+    """A load without the dataset's filter is refused before the first request, also by a new pipeline."""
     world = filtered.world
     asked = len(world.emulator.hits)
     with pytest.raises(
@@ -217,14 +217,14 @@ def test_sync_writes_changed_rows_alone_into_delta(begin: Begin) -> None:
     """A sync deletes rows that are gone, and leaves unchanged rows with the load that wrote them."""
     world = begin(Emulator(20, 4), "delta")
     first = world.load(only=("contacts",), sync=True)
-    shelf = world.emulator.contacts
-    shelf.delete(0)
-    changed, *_ = shelf.ids()
-    amend(shelf, changed, city="Elsewhere")
-    shelf.insert({"id": "new"})
+    listing = world.emulator.contacts
+    listing.delete(0)
+    changed, *_ = listing.ids()
+    amend(listing, changed, city="Elsewhere")
+    listing.insert({"id": "new"})
     second = world.load(only=("contacts",), sync=True)
     rows = {row["id"]: row for row in read_table("delta", world.place, "contacts").to_pylist()}
-    assert set(rows) == set(shelf.ids())
+    assert set(rows) == set(listing.ids())
     assert rows[changed]["city"] == "Elsewhere"
     loads = {row_id: row["_dlt_load_id"] for row_id, row in rows.items()}
     assert {row_id for row_id, load in loads.items() if load == second.load_id} == {changed, "new"}
@@ -233,7 +233,7 @@ def test_sync_writes_changed_rows_alone_into_delta(begin: Begin) -> None:
 
 @in_both
 def test_mailings_are_merged_and_those_of_earlier_days_stay(begin: Begin, form: Form) -> None:
-    """Loads that ask for the same days again add no row twice, lose none, and keep the schema."""
+    """Loads that request the same days again add no row twice, lose none, and keep the schema."""
     world = begin(Emulator(60, 3), form)
     since = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365, "only": ("mailings",)}
     found = []
@@ -285,10 +285,10 @@ def test_a_folder_of_parquet_keeps_its_format(begin: Begin) -> None:
     check_format_is_kept(world, "contacts as parquet; load with destination parquet", "delta")
 
 
-def check_format_is_kept(world: World, told: str, other: Any) -> None:
+def check_format_is_kept(world: World, held: str, other: Any) -> None:
     """Check that a load in another format is refused, and changes nothing."""
     asked, before = len(world.emulator.hits), set(world.place.rglob("*"))
-    with pytest.raises(SettingsError, match=f" holds {told}, or choose another path\\.$"):
+    with pytest.raises(SettingsError, match=f" holds {held}, or choose another path\\.$"):
         run(make_pipeline(other, world.place), only=("contacts",), **world.settings)
     assert (len(world.emulator.hits), set(world.place.rglob("*"))) == (asked, before)
 
@@ -334,7 +334,7 @@ WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.p
 
 
 @pytest.mark.parametrize(("form", "module"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
-def test_a_missing_extra_is_a_line(begin: Begin, monkeypatch: pytest.MonkeyPatch, form: Form, module: str) -> None:
+def test_a_missing_extra_is_one_line(begin: Begin, monkeypatch: pytest.MonkeyPatch, form: Form, module: str) -> None:
     """Without the library of a format, the command ends with one line that says what to install."""
     world = begin(Emulator(9, 3))
     world.configure(monkeypatch)

@@ -71,8 +71,8 @@ def test_parquet_files_describe_their_columns(begin: Begin) -> None:
     world.load()
     assert parquet_comments(world) == COMMENTS
     assert COMMENTS["contacts", "zip"] == "Postal code as text, leading zeros kept."
-    told = {table.name: pq.read_schema(*folder_of(world, table).glob("*.parquet")).metadata for table in LISTED_TABLES}
-    assert told == {table.name: {b"description": table.description.encode()} for table in LISTED_TABLES}
+    found = {table.name: pq.read_schema(*folder_of(world, table).glob("*.parquet")).metadata for table in LISTED_TABLES}
+    assert found == {table.name: {b"description": table.description.encode()} for table in LISTED_TABLES}
 
 
 def test_files_of_a_pipeline_of_dlts_own_describe_their_columns(begin: Begin) -> None:

@@ -58,7 +58,7 @@ def main_module_with_a_file() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """45 contacts and 7 templates in letters.duckdb, in the working directory, loaded once for tests that only look."""
+    """45 contacts and 7 templates in letters.duckdb, in the working directory, loaded once for tests that only read."""
     with serve_world(tmp_path_factory.mktemp("loaded"), emulator=Emulator(45, 7)) as world:
         world.load()
         yield world

@@ -69,7 +69,7 @@ def address(world: World) -> Iterator[str]:
 def visited(browser: Browser, address: str) -> Iterator[tuple[Page, Traffic]]:
     """The notebook in a page, and its traffic.
 
-    The first tests only look at it. The others change fields of their own, and leave the world's file open.
+    The first tests only read it. The others change fields of their own, and leave the world's file open.
     """
     with open_notebook(browser, address) as visited:
         yield visited

@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed, typed_columns
 from postgres import PASSWORD, cut_after_commit, free_port, serve_postgres
-from shelves import amend, clear
+from row_changes import amend, clear
 from terminals import Letters, Outcome, run_command
 from worlds import Begin, World, verify
 
@@ -49,7 +49,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def configured(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The server's URL, which dlt is told in the environment, too; what was loaded before is gone."""
+    """The server's URL, which is in dlt's environment too; what was loaded before is gone."""
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", server)
     found = query(server, "select nspname from pg_namespace where nspname !~ '^(pg_|information_schema)'")
     for [name] in found:
@@ -176,7 +176,7 @@ def test_readers_see_the_old_rows_until_all_new_ones_are_there(load: Load) -> No
     assert load.tables() == before
 
 
-def test_readers_hold_up_no_load_and_keep_what_they_see(load: Load) -> None:
+def test_readers_block_no_load_and_keep_what_they_see(load: Load) -> None:
     """A reader's open transaction blocks no load and keeps its snapshot, also of tables it has not read yet."""
     load()
     reader = psycopg2.connect(load.url)
@@ -217,7 +217,7 @@ def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> Non
         ("history", 'letters_data"."listing_audit'),
     ],
 )
-def test_rows_whose_commit_was_not_heard_of_are_not_brought_twice(
+def test_rows_whose_commit_was_not_confirmed_are_not_loaded_twice(
     load: Load, monkeypatch: pytest.MonkeyPatch, mode: str, table: str
 ) -> None:
     """After a commit without an answer the load fails with no or all tables changed, and the next one is exact."""
@@ -312,7 +312,7 @@ def test_an_empty_account_has_every_table_and_fills_later(load: Load) -> None:
     assert load.tables() == held_tables(load.world.emulator)
 
 
-def test_a_pipeline_of_ones_own_will_do(load: Load) -> None:
+def test_a_user_s_own_pipeline_works(load: Load) -> None:
     """A pipeline that dlt made, with credentials from the script, loads all rows and keys."""
     pipeline = dlt.pipeline("mine", destination=dlt.destinations.postgres(load.url), dataset_name="mine")
     run(pipeline, **load.world.settings)
@@ -332,8 +332,8 @@ def test_a_dataset_takes_one_load_at_a_time(load: Load) -> None:
     load(only=("templates",))
 
 
-def test_a_constraint_of_somebody_elses_is_named(load: Load) -> None:
-    """The error of a load that breaks somebody's constraint names it, and not the value."""
+def test_a_user_s_own_constraint_is_named(load: Load) -> None:
+    """The error of a load that violates a user's own constraint names it, and not the value."""
     templates: Any = {"only": ("templates",)}
     load(**templates)
     change(load.url, "alter table letters_data.templates add constraint no_growth check (id::int < 9)")
@@ -365,7 +365,7 @@ def test_rows_of_others_are_not_deleted_or_changed_with_ours(load: Load, action:
     assert load.query("select contact from mine.notes") == [("1",)]
 
 
-def test_few_connections_will_do(configured: str, clerk: str, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_connections_are_enough(configured: str, clerk: str, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user with three connections can load everything."""
     for name in ("letters_data", "letters_data_staging"):
         change(configured, f"create schema {name} authorization clerk")
@@ -413,10 +413,10 @@ def test_the_command_loads_and_shows_no_password(configured: str, world: World, 
 
 
 @pytest.mark.parametrize("wrong", ["password", "port", "database"])
-def test_a_server_that_cannot_be_used_is_a_line_that_names_the_setting(
+def test_a_server_that_cannot_be_used_is_one_line_that_names_the_setting(
     server: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    """Wrong credentials end the command with one line that names the setting, before the service is asked."""
+    """Wrong credentials end the command with one line that names the setting, before any request to the service."""
     start, _, rest = server.partition("@127.0.0.1:")
     port = rest.partition("/")[0]
     urls = {
@@ -437,16 +437,16 @@ def test_a_server_that_cannot_be_used_is_a_line_that_names_the_setting(
 
 @pytest.fixture
 def clerk(configured: str) -> Iterator[str]:
-    """The URL of a user who may make nothing."""
+    """The URL of a user without the right to create anything."""
     change(configured, f"create role clerk login password '{PASSWORD}'")
     yield configured.replace("//letters:", "//clerk:")
     change(configured, "drop owned by clerk; drop role clerk")
 
 
-def test_a_database_that_cannot_be_written_is_a_line(
+def test_a_database_that_cannot_be_written_is_one_line(
     configured: str, clerk: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read-only database or missing rights end the command with one line, before the service is asked."""
+    """A read-only database or missing rights end the command with one line, before any request to the service."""
     monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", f"{clerk}?options=-cdefault_transaction_read_only%3Don")
     done = letters("load", "--destination", "postgres")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
@@ -464,7 +464,7 @@ def test_a_database_that_cannot_be_written_is_a_line(
     assert world.emulator.hits == []
 
 
-def test_schemas_that_were_made_for_a_user_will_do(
+def test_schemas_that_were_made_for_a_user_are_enough(
     configured: str, clerk: str, world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user who may create nothing can load into schemas that were created for the user."""
@@ -491,7 +491,7 @@ def test_missing_credentials_are_named(world: World, letters: Letters) -> None:
     assert world.emulator.hits == []
 
 
-def test_a_missing_extra_is_a_line(configured: str, world: World) -> None:
+def test_a_missing_extra_is_one_line(configured: str, world: World) -> None:
     """Without the driver, the command ends with one line that says what to install."""
     code = "import sys; sys.modules['psycopg2'] = None; from letters_source.cli.process import main; main()"
     done = run_command("load", "--destination", "postgres", code=code)

@@ -120,7 +120,7 @@ def delta(folder: Path) -> Path:
         (delta, "holds Delta or Iceberg tables: name a DuckDB file or a folder of plain Parquet."),
     ],
 )
-def test_a_place_that_cannot_be_read_is_a_line(
+def test_a_place_that_cannot_be_read_is_one_line(
     tmp_path: Path, letters: Letters, make: Callable[[Path], Path], words: str
 ) -> None:
     """A place that cannot be read ends the command with one line that names it, and no page is written."""
@@ -132,7 +132,7 @@ def test_a_place_that_cannot_be_read_is_a_line(
     assert not (tmp_path / "letters.html").exists()
 
 
-def test_a_page_that_cannot_be_written_is_a_line(world: World, letters: Letters) -> None:
+def test_a_page_that_cannot_be_written_is_one_line(world: World, letters: Letters) -> None:
     """A page that cannot be written ends the command with a line that names --html."""
     failed = letters("report", "--html", "absent/letters.html")
     assert failed == Outcome(
@@ -150,7 +150,7 @@ def test_what_is_no_page_is_not_replaced(place: str, world: World, letters: Lett
     assert world.is_exact()
 
 
-def test_a_file_that_is_being_loaded_is_a_line(world: World, letters: Letters) -> None:
+def test_a_file_that_is_being_loaded_is_one_line(world: World, letters: Letters) -> None:
     """A file that another process has open for writing ends the command with one line that says what can help."""
     with open_process(sys.executable, "-c", HOLDER, str(world.place), stdin=-1) as holder:
         assert holder.stdout

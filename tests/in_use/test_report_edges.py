@@ -11,7 +11,7 @@ from holdings import change, held_tables
 from looks import PHONE, look_at
 from playwright.sync_api import Browser
 from reports import NOT_ASKED, USUAL, charted, report_of, report_of_file, shares, summary_of
-from shelves import amend, refill
+from row_changes import amend, refill
 from terminals import Letters
 from worlds import Begin, World, serve_world
 

@@ -23,8 +23,8 @@ from lakes import described, read_arrow, rows_of
 from postgres import free_port
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 from pyiceberg.table import StaticTable
+from row_changes import amend
 from s3fs.errors import translate_boto_error
-from shelves import amend
 from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
@@ -125,7 +125,7 @@ def iceberg_options(endpoint: str) -> dict[str, str]:
 
 
 def newest_in(store: s3fs.S3FileSystem, folder: str) -> str:
-    """The URL of what describes an Iceberg table as it is now."""
+    """The URL of the newest metadata of an Iceberg table."""
     return f"s3://{max(store.glob(f'{folder}/metadata/*.metadata.json'))}"
 
 
@@ -214,9 +214,9 @@ def test_files_of_earlier_loads_are_requested_few_times(
     folder = place.removeprefix("s3:/")
     for table in ("listing_audit", "rejected_rows"):
         [first, *_] = sorted(store.glob(f"{place}/letters_data/{table}/*.parquet"))
-        asked = [line for line in server[1] if f"{folder}/" in line and first.rpartition("/")[2] in line]
+        requests = [line for line in server[1] if f"{folder}/" in line and first.rpartition("/")[2] in line]
         # a load reads the audits up to three times, each with a HEAD and a GET
-        assert 0 < len(asked) <= 6 * loads
+        assert 0 < len(requests) <= 6 * loads
 
 
 @pytest.fixture
@@ -236,10 +236,10 @@ def test_the_command_loads_into_a_bucket(world: World, place: str, letters: Lett
 
 
 @in_each
-def test_a_bucket_that_is_not_there_is_a_line(
+def test_a_bucket_that_is_not_there_is_one_line(
     world: World, store: s3fs.S3FileSystem, letters: Letters, kind: Kind
 ) -> None:
-    """A bucket that does not exist ends the command with one line before the service is asked."""
+    """A bucket that does not exist ends the command with one line before any request to the service."""
     done = letters("load", "--destination", kind, "--to", "s3://nowhere-at-all/x")
     assert done == Outcome(
         2,
@@ -250,7 +250,9 @@ def test_a_bucket_that_is_not_there_is_a_line(
     assert world.emulator.hits == []
 
 
-def test_a_profile_that_is_not_there_is_a_line(world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_that_is_not_there_is_one_line(
+    world: World, letters: Letters, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A profile of AWS that does not exist ends the command with one line, before any request."""
     monkeypatch.setenv("AWS_PROFILE", "nope")
     # with keys of its own, dlt needs no profile
@@ -265,7 +267,7 @@ def test_a_profile_that_is_not_there_is_a_line(world: World, letters: Letters, m
     assert world.emulator.hits == []
 
 
-def test_a_server_that_is_not_there_is_a_line(
+def test_a_server_that_is_not_there_is_one_line(
     world: World, place: str, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that does not answer ends the command with one line that names the address and the settings."""
@@ -298,7 +300,7 @@ def test_a_server_that_is_not_there_is_a_line(
     ids=repr,
 )
 def test_only_a_bucket_without_an_answer_is_worth_a_retry(error: Exception, *, is_later: bool) -> None:
-    """A server that does not answer, or asks to come later, is unreachable; one that refuses is not."""
+    """A server that does not answer, or asks to retry later, is unreachable; one that refuses is not."""
     assert is_unanswered(error) is is_later
 
 
@@ -310,8 +312,8 @@ def test_only_a_bucket_without_an_answer_is_worth_a_retry(error: Exception, *, i
         ("foo://bucket/x", "The destination cannot be used: Protocol not known: foo; choose another --to."),
     ],
 )
-def test_a_url_that_leads_nowhere_is_a_line(world: World, letters: Letters, place: str, message: str) -> None:
-    """A URL without a bucket, or of an unknown kind, ends the command with one line before the service is asked."""
+def test_a_url_that_leads_nowhere_is_one_line(world: World, letters: Letters, place: str, message: str) -> None:
+    """A URL without a bucket, or of an unknown kind, ends the command with one line before any request."""
     done = letters("load", "--destination", "parquet", "--to", place)
     assert done == Outcome(2, "", f"letters: {message}\n")
     assert world.emulator.hits == []

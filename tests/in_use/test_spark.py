@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaGateway
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
-from shelves import retrait
+from row_changes import set_traits
 from sparks import (
     SMALL_JAVA,
     Cluster,
@@ -100,7 +100,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """35 contacts of the accounts A and B in turn, 5 templates and a row without an id, loaded with facets."""
     emulator = Emulator(35, 5, behavior=Behavior(extra_fields={"countryCode": "US"}))
     for number, row_id in enumerate(emulator.contacts.ids()):
-        retrait(emulator.contacts, row_id, account_id="AB"[number % 2])
+        set_traits(emulator.contacts, row_id, account_id="AB"[number % 2])
     emulator.contacts.insert({"id": None, "firstName": "Nobody"})
     with serve_world(tmp_path_factory.mktemp("world"), emulator=emulator) as world:
         world.load(facets=True, page_size=10)
@@ -128,7 +128,7 @@ def cluster(java: JavaGateway, spark_folder: Path) -> Cluster:
 
 @pytest.fixture(scope="module")
 def spark(request: pytest.FixtureRequest, java: JavaGateway) -> Iterator[SparkSession]:
-    """A session on two cores of this machine, or on the cluster for tests that ask for it; Java has one at a time."""
+    """A session on two cores of this machine, or on the cluster for tests that request it; Java has one at a time."""
     if hasattr(request, "param"):
         session = start_session(java, request.getfixturevalue("cluster").master, CLUSTER)
     else:
@@ -143,7 +143,7 @@ def two_accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """2,000 contacts of the accounts A and B in turn."""
     emulator = Emulator(2_000, 1)
     for number, row_id in enumerate(emulator.contacts.ids()):
-        retrait(emulator.contacts, row_id, account_id="AB"[number % 2])
+        set_traits(emulator.contacts, row_id, account_id="AB"[number % 2])
     with serve_world(tmp_path_factory.mktemp("accounts"), emulator=emulator) as world:
         yield world
 
