@@ -79,7 +79,7 @@ class Record:
 
 
 def walk_over_http(case: Case, seed: int) -> Walked:
-    """Walk the contacts of a served emulator; the same case and seed drift alike."""
+    """Walk the contacts of a served emulator; the same case and seed give the same drift."""
     drift = Drift(case.kind, case.place, case.rate)
     emulator = Emulator(case.rows, 1, seed=seed, behavior=Behavior(drift=[drift]))
     record = Record()

@@ -81,7 +81,7 @@ def kill_loads(folder: Path, kills: int, contacts: int) -> str:
 
 @dataclass
 class Target:
-    """Loads to kill, and the files to look at afterwards.
+    """Loads to kill, and the files to check afterwards.
 
     Args:
         killer: runs loads.

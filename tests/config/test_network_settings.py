@@ -74,7 +74,7 @@ def test_proxies_that_cannot_be_used_are_refused(proxy: str) -> None:
 
 
 @pytest.mark.parametrize("proxy", ["http://proxy.example.org:3128", "https://10.0.0.1:3128"])
-def test_tokens_go_in_clear_to_no_other_machine(proxy: str) -> None:
+def test_tokens_go_unencrypted_to_no_other_machine(proxy: str) -> None:
     """A service over http accepts only a proxy on this machine, because the proxy sees the tokens."""
     assert problem("http://127.0.0.1:8000/api/v1", proxy=proxy) == (
         f"sources.letters.proxy must be on this machine where base_url is http, since it would see the tokens; {SECRET}"

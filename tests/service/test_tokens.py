@@ -135,7 +135,7 @@ def test_an_expired_access_token_is_refused_before_anything_is_sent() -> None:
 
 
 def test_the_tokens_given_are_kept_until_they_are_refused() -> None:
-    """Neither creating a source nor asking for tokens reads the secrets."""
+    """Neither creating a source nor getting its tokens reads the secrets."""
     vault = Vault(Tokens("b", "s"))
     source = TokenSource(FIRST, vault)
     assert [source.current(), source.current(), vault.read] == [FIRST, FIRST, 0]
