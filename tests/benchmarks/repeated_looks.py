@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
 
 from fingerprints import state_of

@@ -401,7 +401,7 @@ def test_a_task_that_fails_is_read_again(spark: SparkSession, pages: World, tmp_
 def test_an_error_before_the_first_range_is_raised_unchanged(spark: SparkSession, pages: World, tmp_path: Path) -> None:
     """A snapshot of a missing listing, or with proof `exact`, raises our error and leaves no file."""
     pages.emulator.canned.once(When("contacts"), Reply(404))
-    with pytest.raises(ServiceRejected, match=r"^contacts page 0: "):
+    with pytest.raises(ServiceRejected, match=r"^contacts page 0 \(http"):
         take(spark, pages, tmp_path)
     with pytest.raises(SettingsError, match=r"^contacts: parts cannot be proven exact; "):
         take(spark, pages, tmp_path, proof="exact")
