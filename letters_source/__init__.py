@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from letters_source.accounts import run_accounts
     from letters_source.destination.combine import own_pipeline, unite_account
     from letters_source.destination.pipeline import account_pipelines, make_pipeline
     from letters_source.errors import (
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
         WrongCount,
     )
     from letters_source.extract.fan_out import plan_parts, read_part
-    from letters_source.load import run
+    from letters_source.load import run, run_accounts
     from letters_source.results import Result
     from letters_source.service.listings import ContactFilters, TemplateFilters
     from letters_source.source import letters
@@ -80,7 +79,7 @@ _HOMES = {
     "plan_parts": "extract.fan_out",
     "read_part": "extract.fan_out",
     "run": "load",
-    "run_accounts": "accounts",
+    "run_accounts": "load",
     "unite_account": "destination.combine",
 }
 

@@ -103,7 +103,7 @@ def read_task(listing: str, place: int, **settings: "Unpack[Overrides]") -> int:
 
 def compare_accounts(accounts: Sequence[str], **settings: "Unpack[Overrides]") -> None:
     """Call `check_accounts` in a task, with the connection's settings, as `load_task` calls `run`."""
-    from letters_source.accounts import check_accounts
+    from letters_source.load import check_accounts
 
     with in_airflow(settings) as given:
         check_accounts(accounts, **given)

@@ -1,31 +1,22 @@
-"""Runs a load, from settings to a verified destination. The command, scripts and orchestrators call it."""
+"""Runs a load, of one account or of several, from settings to a verified destination."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import dlt
-from dlt.destinations.sql_client import SqlClientBase
 from dlt.extract import DltSource
 
 from letters_source.config.messages import nearest
-from letters_source.config.resolve import resolve_settings
+from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides
-from letters_source.destination.annotate import (
-    KEYS_IN,
-    VIEWS_IN,
-    create_current_views,
-    create_keys,
-    describe_lake,
-    describe_tables,
-)
 from letters_source.destination.audits import open_sql
-from letters_source.destination.cleanup import adopt_unfinished, drop_empty_staging, remove_unfinished, restore_tables
+from letters_source.destination.cleanup import restore_tables
+from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
-from letters_source.destination.file_tables import FilesSql
 from letters_source.destination.kinds import FILE_FORMATS, engine, is_duckdb
 from letters_source.destination.ledger import Stopwatch, failures_recorded, finished_load, record, shown_kind
 from letters_source.destination.loading import (
@@ -39,16 +30,19 @@ from letters_source.destination.loading import (
     without_false_alarms,
 )
 from letters_source.destination.locking import one_at_a_time, prepared, when_free
-from letters_source.destination.pipeline import make_pipeline
+from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.publish import check_published, place_of_copy, publish_copy
-from letters_source.destination.verify import count_rows, verify_load
+from letters_source.destination.settle import settle
+from letters_source.destination.verify import count_rows
 from letters_source.errors import SettingsError
+from letters_source.extract.probe import check_apart
 from letters_source.extract.saved import saved_file
+from letters_source.extract.task import LoadContext, listing_task
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Audit, Result
 from letters_source.service.listings import LISTINGS
 from letters_source.source import letters
-from letters_source.tables import MAILINGS, TABLES, Table
+from letters_source.tables import MAILINGS, TABLES
 from letters_source.telemetry import count, phase, shared, span
 
 LOADABLE = (*LISTINGS, MAILINGS.name)
@@ -146,35 +140,6 @@ def load_source(
         return str(pipeline.load(destination).loads_ids[-1]), extracted
 
 
-def settle(
-    pipeline: dlt.Pipeline,
-    client: SqlClientBase[Any] | FilesSql,
-    load_id: str,
-    tables: Sequence[Table],
-    extracted: Mapping[str, int],
-) -> tuple[Audit, ...]:
-    """Clean up after unfinished loads, verify this one, and add comments, keys and views; return its audits."""
-    audited = [table for table in tables if table.listing]
-    if isinstance(client, FilesSql):
-        # keys can repeat only in files, because two machines can load into one bucket at once
-        audits = verify_load(client, load_id, audited, extracted, keys=True)
-        describe_lake(client.client, tables)
-        return audits
-    remove_unfinished(client, tables)
-    kind = engine(pipeline)
-    if kind == "duckdb":
-        drop_empty_staging(client)
-    audits = verify_load(client, load_id, audited, extracted, keys=False)
-    if kind in ("duckdb", "postgres"):
-        adopt_unfinished(client, load_id, tables, {audit["listing"]: audit["mode"] for audit in audits})
-        describe_tables(client, kind, tables)
-    if kind in KEYS_IN:
-        create_keys(client, pipeline.default_schema, tables)
-    if kind in VIEWS_IN and any(audit["mode"] == "history" for audit in audits):
-        create_current_views(client, (table for table in tables if table.key and table.origin != "dates"))
-    return audits
-
-
 def selected_names(only: Sequence[str]) -> set[str]:
     """Return the names of what to load, or raise `SettingsError`."""
     names = {only} if isinstance(only, str) else set(only)
@@ -183,3 +148,82 @@ def selected_names(only: Sequence[str]) -> set[str]:
         hint = f" (did you mean {near}?)" if near else ""
         raise SettingsError.about("only", f"must name {', '.join(LOADABLE)}, got {', '.join(sorted(unknown))}{hint}")
     return names
+
+
+def run_accounts(
+    pipelines: Mapping[str, dlt.Pipeline],
+    *,
+    only: Sequence[str] = (),
+    publish: Path | str | None = None,
+    watch: ProgressCallback = no_progress,
+    views: str = schema_of_views(),
+    **settings: Unpack[Overrides],
+) -> dict[str, Result]:
+    """Load accounts one after another, each into its own dataset; in DuckDB, views combine them.
+
+    Args:
+        pipelines: a pipeline per account, as `account_pipelines` makes them.
+        only: as for `run`.
+        publish: as for `run`, after all accounts are loaded.
+        watch: as for `run`.
+        views: the schema of the views, in DuckDB.
+        **settings: as for `run`.
+
+    Raises:
+        SharedIds: the service lists the same ids for two accounts; nothing is loaded.
+        LettersError: as `run` does; the accounts before the failed one are loaded.
+    """
+    return dict(each_account(pipelines, only=only, publish=publish, watch=watch, views=views, **settings))
+
+
+def each_account(
+    pipelines: Mapping[str, dlt.Pipeline],
+    *,
+    only: Sequence[str],
+    publish: Path | str | None = None,
+    watch: ProgressCallback,
+    views: str,
+    **settings: Unpack[Overrides],
+) -> Iterator[tuple[str, Result]]:
+    """Load accounts as `run_accounts` does; yield each one with its result as soon as it is loaded."""
+    if not pipelines:
+        raise SettingsError("run_accounts needs the pipeline of at least one account.", key="pipelines")
+    copy, clock = place_of_copy(publish), Stopwatch()
+    recorded = partial(failures_recorded, next(iter(pipelines.values())), clock, dataset=views)
+    if copy:
+        with recorded():
+            for pipeline in pipelines.values():
+                check_published(pipeline, copy)
+    if len(pipelines) > 1:
+        with recorded():
+            check_accounts([*pipelines], only, **settings)
+        # each is compared with the others, and needs no comparison of its own
+        settings["allow_shared_ids"] = True
+    for account, pipeline in pipelines.items():
+        settings["account_id"] = account
+        yield account, run(pipeline, only=only, watch=watch, **settings)
+    with recorded():
+        combine_accounts(pipelines, views, copy, resolve_settings(settings).lock_wait)
+
+
+@plain_errors
+def combine_accounts(pipelines: Mapping[str, dlt.Pipeline], views: str, copy: Path | None, wait: float) -> None:
+    """Combine loaded accounts by views, and publish a copy if asked."""
+    with one_at_a_time():
+        when_free(partial(create_account_views, pipelines, views), wait)
+        if copy:
+            when_free(partial(publish_copy, next(iter(pipelines.values())), copy), wait)
+
+
+@plain_errors
+def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings: Unpack[Overrides]) -> None:
+    """Raise `SharedIds` if accounts list the same ids on their first pages, unless `allow_shared_ids` is set."""
+    names = selected_names(only)
+    resolved = resolve_settings({**settings, "account_id": accounts[0]})
+    if resolved.allow_shared_ids:
+        return
+    context = LoadContext.of(resolved, token_source(resolved, settings))
+    wanted = {MAILINGS.listing if name == MAILINGS.name else name for name in names} or {*LISTINGS}
+    for name, listing in LISTINGS.items():
+        if name in wanted:
+            check_apart(listing_task(listing, context), accounts)

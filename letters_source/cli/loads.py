@@ -8,7 +8,6 @@ from typing import Any
 import dlt
 import msgspec
 
-from letters_source.accounts import each_account
 from letters_source.destination.ledger import (
     Place,
     Stopwatch,
@@ -27,7 +26,7 @@ from letters_source.destination.pipeline import (
     schema_of_views,
 )
 from letters_source.errors import DestinationError, SettingsError
-from letters_source.load import run
+from letters_source.load import each_account, run
 from letters_source.pagination.reader import ProgressCallback
 from letters_source.results import AccountsResult, LoadResult, Result, failure_of
 from letters_source.tables import DATASET

@@ -14,9 +14,9 @@ from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
 from letters_source import DestinationError, NotAuthorized, Result, SharedIds
-from letters_source.accounts import run_accounts
 from letters_source.destination.combine import create_account_views
 from letters_source.destination.pipeline import Kind, account_pipelines
+from letters_source.load import run_accounts
 from letters_source.report.charts import CHARTS
 from letters_source.report.dataset import open_tables
 from letters_source.report.queries import FIGURES, LABELED, read

@@ -17,10 +17,10 @@ from terminals import Letters
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, SettingsError, letters, make_pipeline, run
-from letters_source.accounts import run_accounts
 from letters_source.destination.audits import finished_audits, open_held, opened, read_columns, running_pipeline
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.extract.mailings import far_ahead
+from letters_source.load import run_accounts
 from letters_source.results import Audit
 from letters_source.service.listings import LONG_AGO, ContactFilters
 from letters_source.transform.privacy import PERSONAL
