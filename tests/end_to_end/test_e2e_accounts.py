@@ -318,7 +318,9 @@ def test_account_and_dataset_names_may_be_anything(world: World, caplog: pytest.
     }
     run_accounts(pipelines, only=("templates",), **world.settings)
     refused = "templates: the service refuses account x, so its ids are not compared"
-    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [refused]
+    # dlt may log that it normalizes the name of a dataset
+    ours = [record for record in caplog.records if record.name == "letters_source"]
+    assert [record.message for record in ours if record.levelname == "WARNING"] == [refused]
     assert schemas(world.place) == {"ours_and_theirs", "only_theirs", "letters_data_all"}
     assert query(world.place, "select account_id, id from letters_data_all.templates order by all") == [
         ("O'Neil & Co.", "1"),
