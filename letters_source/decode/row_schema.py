@@ -24,9 +24,8 @@ PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"
 class Notes:
     """What decoding noticed."""
 
-    kept: Counter[str] = field(
-        default_factory=Counter
-    )  # how often each undocumented field, or one that did not fit, came
+    # how often each undocumented field came, and each whose value did not fit
+    kept: Counter[str] = field(default_factory=Counter)
     misfits: int = 0  # how many of those values were of documented fields
     numbers: Counter[str] = field(default_factory=Counter)  # how often a number became text, by field
     surrogates: int = 0  # how many unpaired surrogates became U+FFFD; they count as misfits too

@@ -95,15 +95,15 @@ def check_configured(pipeline: dlt.Pipeline) -> None:
         keys = ", ".join(setting(place, field) for field in error.fields)
         key = setting(place, error.fields[0])
         raise DestinationError(f"The destination {name} is not configured: set {keys}.", key=key) from error
-    except and_of_s3(ValueError) as error:
+    except including_s3(ValueError) as error:
         is_path = is_files(pipeline) and isinstance(error, ValueError)
         key = "to" if is_path else setting(pipeline.destination)
         advice = ANOTHER_PATH if is_path else f"set {key}."
         raise DestinationError(f"The destination cannot be used: {reason(error)}", advice=advice, key=key) from error
 
 
-def and_of_s3(error: type[Exception]) -> tuple[type[Exception], ...]:
-    """Return a class of errors and that of S3's library, if it is in use; one is for profiles that do not exist."""
+def including_s3(error: type[Exception]) -> tuple[type[Exception], ...]:
+    """Return a class of errors, and that of S3's library if it is in use: it raises its own for a missing profile."""
     library = sys.modules.get("botocore.exceptions")
     return (error, library.BotoCoreError) if library else (error,)
 
@@ -178,7 +178,7 @@ def check_bucket(pipeline: dlt.Pipeline) -> None:
     try:
         client.fs_client.pipe_file(probe, b"")
         client.fs_client.rm_file(probe)
-    except and_of_s3(OSError) as error:
+    except including_s3(OSError) as error:
         kind = DestinationUnreachable if is_unanswered(error) else DestinationError
         raise kind(
             f"{client.config.bucket_url} cannot be written: {reason(error)}",
