@@ -5,8 +5,6 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-import dlt
-
 from letters_source.config.messages import where_to_set
 from letters_source.destination.audits import (
     finished_audits,
@@ -18,6 +16,7 @@ from letters_source.destination.audits import (
     unfinished_audits,
 )
 from letters_source.destination.pipeline import account_dataset
+from letters_source.destination.place import Place
 from letters_source.destination.sql import SqlClient
 from letters_source.errors import SettingsError
 from letters_source.extract.mailings import DAYS, days_asked
@@ -75,18 +74,18 @@ def check_same_service(client: SqlClient | None, dataset: str, task: Task, audit
         )
 
 
-def check_new_account(pipeline: dlt.Pipeline, task: Task) -> None:
+def check_new_account(place: Place, task: Task) -> None:
     """Check the first load of an account into its own dataset, or raise.
 
     Raises:
         SettingsError: the account is in the default dataset, where earlier versions loaded a single account.
         SharedIds: the service lists the same ids for an account in another dataset of the database.
     """
-    account, dataset = task.filters.account_id, str(pipeline.dataset_name)
+    account, dataset = task.filters.account_id, place.dataset
     if account is None:
         return
     if dataset == account_dataset(DATASET, account):
-        with open_held(pipeline, DATASET) as client:
+        with open_held(place, DATASET) as client:
             former = finished_audits(client, task.name)
         if former and former[0]["account_id"] == account:
             raise SettingsError(
@@ -96,8 +95,8 @@ def check_new_account(pipeline: dlt.Pipeline, task: Task) -> None:
                 key="dataset",
             )
     if not task.settings.allow_shared_ids:
-        with open_held(pipeline) as client:
-            other = other_account(pipeline, client, account)
+        with open_held(place) as client:
+            other = other_account(place, client, account)
         if other:
             check_apart(task, (account, other))
 

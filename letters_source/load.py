@@ -13,26 +13,15 @@ from dlt.extract import DltSource
 from letters_source.config.messages import nearest
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides
-from letters_source.destination.audits import open_sql
-from letters_source.destination.cleanup import restore_tables
-from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
-from letters_source.destination.kinds import FILE_FORMATS, engine, is_duckdb
-from letters_source.destination.ledger import Stopwatch, failures_recorded, finished_load, record, shown_kind
-from letters_source.destination.loading import (
-    enforced,
-    for_loading,
-    hold_open,
-    load_config,
-    memory_for,
-    package_files,
-    replace_strategy,
-    without_false_alarms,
-)
-from letters_source.destination.locking import one_at_a_time, prepared, when_free
+from letters_source.destination.kinds import place_of
+from letters_source.destination.ledger import Stopwatch, failures_recorded, finished_load, record
+from letters_source.destination.loading import enforced, load_config
+from letters_source.destination.local_files import check_space
+from letters_source.destination.locking import locked_working_dir, one_at_a_time, patiently
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
-from letters_source.destination.publish import check_published, place_of_copy, publish_copy
-from letters_source.destination.settle import settle
+from letters_source.destination.place import Held, Place, Written
+from letters_source.destination.publish import place_of_copy
 from letters_source.destination.verify import count_rows
 from letters_source.errors import SettingsError
 from letters_source.extract.probe import check_apart
@@ -78,66 +67,69 @@ def run(
     if not isinstance(pipeline, dlt.Pipeline | None):
         example, kind = 'make_pipeline(to="letters.duckdb")', type(pipeline).__name__
         raise SettingsError.about("pipeline", f"must be a dlt pipeline, such as {example}, got {kind}")
-    pipeline, clock = pipeline or make_pipeline(), Stopwatch()
-    attributes = {"dataset": str(pipeline.dataset_name), "destination": shown_kind(pipeline)}
-    with failures_recorded(pipeline, clock), shared(**attributes), span("load"):
-        load_id, counts, audits = load_verified(pipeline, only, place_of_copy(publish), watch, settings)
+    place, clock = place_of(pipeline or make_pipeline()), Stopwatch()
+    attributes = {"dataset": place.dataset, "destination": place.name}
+    with failures_recorded(place, clock), shared(**attributes), span("load"):
+        load_id, counts, audits = load_verified(place, only, place_of_copy(publish), watch, settings)
     result = Result(load_id, counts, audits, clock.seconds)
-    record(finished_load(pipeline, result), clock.started_at, pipeline.pipelines_dir)
+    record(finished_load(place, result), clock.started_at)
     return result
 
 
 @plain_errors
 def load_verified(
-    pipeline: dlt.Pipeline, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
+    place: Place, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
 ) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
-    chosen = selected_names(only)
-    source: DltSource = letters(watch, **settings)
-    if chosen:
-        source = source.with_resources(*chosen)
-    names = {resource.table_name for resource in source.selected_resources.values()}
-    tables = [table for table in TABLES if table.name in names]
-    wait = resolve_settings(settings).lock_wait
-    with one_at_a_time(), ExitStack() as held:
-        with span("preflight"):
-            lock_check = held.enter_context(prepared(pipeline, wait))
-        name, strategy = str(pipeline.pipeline_name), replace_strategy(pipeline)
-        with enforced(load_config(pipeline), name), without_false_alarms(), hold_open(pipeline, wait):
+    source = selected_source(letters(watch, **settings), only)
+    wait, kind = resolve_settings(settings).lock_wait, place.kind
+    with one_at_a_time(), locked_working_dir(place, wait):
+        with ExitStack() as held:
+            with span("preflight"):
+                check_space(place.working_dir)
+                patiently(partial(kind.check, place), wait)
+                lock = held.enter_context(kind.lock(place, wait))
+                kind.clean_up(place)
             if copy:
-                check_published(pipeline, copy)
-            load_id, extracted = load_source(pipeline, source, strategy, lock_check)
-            with phase("verifying the load", "verify"), open_sql(pipeline) as client:
-                audits = settle(pipeline, client, load_id, tables, extracted)
-                counts = count_rows(client, tables)
+                kind.check_copy(place, copy)
+            written = write_tables(place, source, lock)
+            with phase("verifying the load", "verify"), kind.open_sql(place, "") as client:
+                audits = kind.verify(client, written)
+                kind.annotate(place, client, written, audits)
+                counts = count_rows(client, written.tables)
             for audit in audits:
-                saved_file(Path(pipeline.working_dir), audit["listing"]).unlink(missing_ok=True)
-        # outside `hold_open`, which would remove a new file if its copy fails
+                saved_file(place.working_dir, audit["listing"]).unlink(missing_ok=True)
+        # outside the lock, which would remove a new file if its copy fails
         if copy:
             with phase("publishing a copy", "publish"):
-                when_free(partial(publish_copy, pipeline, copy), wait)
+                kind.publish(place, copy, wait)
     for audit in audits:
         count("rows", audit["rows_yielded"], listing=audit["listing"])
-    return load_id, counts, audits
+    return written.load_id, counts, audits
 
 
-def load_source(
-    pipeline: dlt.Pipeline, source: DltSource, strategy: str, lock_check: str
-) -> tuple[str, Mapping[str, int]]:
-    """Extract, normalize and load the source, as `pipeline.run` does; return the load id and the rows by table."""
-    pipeline.activate()
-    if pipeline.config.restore_from_destination and not pipeline.dev_mode:
-        pipeline.sync_destination()
-    with phase("reading the service", "read", logging.DEBUG):
-        pipeline.extract(source, loader_file_format=FILE_FORMATS.get(engine(pipeline)), refresh=pipeline.refresh)
-    with span("normalize"):
-        extracted = pipeline.normalize().row_counts
-    names = [str(resource.table_name) for resource in source.selected_resources.values()]
-    restore_tables(pipeline, names)
-    memory = memory_for(package_files(pipeline)) if is_duckdb(pipeline) else 0
-    destination = for_loading(pipeline.destination, strategy, last_statement=lock_check, memory_mb=memory)
-    with phase("writing the tables", "write"):
-        return str(pipeline.load(destination).loads_ids[-1]), extracted
+def write_tables(place: Place, source: DltSource, lock: Held) -> Written:
+    """Extract, normalize and load the source, as `pipeline.run` does."""
+    pipeline, kind = place.pipeline, place.kind
+    names = {str(resource.table_name) for resource in source.selected_resources.values()}
+    with enforced(load_config(place), str(pipeline.pipeline_name)):
+        pipeline.activate()
+        if pipeline.config.restore_from_destination and not pipeline.dev_mode:
+            pipeline.sync_destination()
+        with phase("reading the service", "read", logging.DEBUG):
+            pipeline.extract(source, loader_file_format=kind.file_format(place), refresh=pipeline.refresh)
+        with span("normalize"):
+            extracted = pipeline.normalize().row_counts
+        kind.restore(place, names)
+        with phase("writing the tables", "write"):
+            load_id = str(pipeline.load(kind.loading(place, lock)).loads_ids[-1])
+    return Written(load_id, [table for table in TABLES if table.name in names], extracted)
+
+
+def selected_source(source: DltSource, only: Sequence[str]) -> DltSource:
+    """Return the source with the resources to load."""
+    chosen = selected_names(only)
+    return source.with_resources(*chosen) if chosen else source
 
 
 def selected_names(only: Sequence[str]) -> set[str]:
@@ -189,11 +181,12 @@ def each_account(
     if not pipelines:
         raise SettingsError("run_accounts needs the pipeline of at least one account.", key="pipelines")
     copy, clock = place_of_copy(publish), Stopwatch()
-    recorded = partial(failures_recorded, next(iter(pipelines.values())), clock, dataset=views)
+    places = {account: place_of(pipeline) for account, pipeline in pipelines.items()}
+    recorded = partial(failures_recorded, next(iter(places.values())), clock, dataset=views)
     if copy:
         with recorded():
-            for pipeline in pipelines.values():
-                check_published(pipeline, copy)
+            for place in places.values():
+                place.kind.check_copy(place, copy)
     if len(pipelines) > 1:
         with recorded():
             check_accounts([*pipelines], only, **settings)
@@ -203,16 +196,17 @@ def each_account(
         settings["account_id"] = account
         yield account, run(pipeline, only=only, watch=watch, **settings)
     with recorded():
-        combine_accounts(pipelines, views, copy, resolve_settings(settings).lock_wait)
+        combine_accounts(places, views, copy, resolve_settings(settings).lock_wait)
 
 
 @plain_errors
-def combine_accounts(pipelines: Mapping[str, dlt.Pipeline], views: str, copy: Path | None, wait: float) -> None:
+def combine_accounts(places: Mapping[str, Place], views: str, copy: Path | None, wait: float) -> None:
     """Combine loaded accounts by views, and publish a copy if asked."""
+    first = next(iter(places.values()))
     with one_at_a_time():
-        when_free(partial(create_account_views, pipelines, views), wait)
+        first.kind.combine(places, views, wait)
         if copy:
-            when_free(partial(publish_copy, next(iter(pipelines.values())), copy), wait)
+            first.kind.publish(first, copy, wait)
 
 
 @plain_errors

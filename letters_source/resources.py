@@ -3,9 +3,7 @@
 import logging
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import NotRequired, TypedDict
 
 import dlt
@@ -15,8 +13,10 @@ from dlt.common.storages.load_package import load_package_state
 
 from letters_source.compatibility import check_new_account, check_selection
 from letters_source.config.messages import unusable
-from letters_source.destination.audits import finished_audits, open_held, running_pipeline
-from letters_source.destination.kinds import check_mode, is_files, table_format
+from letters_source.destination.audits import finished_audits, open_held
+from letters_source.destination.kinds import running_place
+from letters_source.destination.modes import check_mode
+from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
 from letters_source.extract.audit import level
 from letters_source.extract.facets import read_facet
@@ -68,8 +68,8 @@ def read_pages(task: Task) -> Iterator[Item]:
     audits = check_load(task, task.settings.mode)
     yield NOTHING
     # unlike the system's temporary folder, the working directory is on a disk meant for data
-    pipeline = running_pipeline()
-    folder = Path(pipeline.working_dir) if pipeline else None
+    place = running_place()
+    folder = place.working_dir if place else None
     planned = planned_parts(task)
     count = yield from read_parts(*planned, audits) if planned else read_listing(task, folder, audits)
     report_ignored(task, count, is_first=not audits)
@@ -109,8 +109,8 @@ def check_load(task: Task, mode: WriteMode) -> list[Audit]:
             "to experiment, load from the emulator: letters serve.",
             key="max_items",
         )
-    pipeline = running_pipeline()
-    audits = check_dataset(pipeline, task, mode) if pipeline else []
+    place = running_place()
+    audits = check_dataset(place, task, mode) if place else []
     for status in unknown_statuses(task.filters):
         near = meant(status, LAST_MAILED_STATUSES)
         message = "%s: last_mailed_status %s is not one of the documented %s%s"
@@ -119,24 +119,24 @@ def check_load(task: Task, mode: WriteMode) -> list[Audit]:
     return audits
 
 
-def check_dataset(pipeline: dlt.Pipeline, task: Task, mode: WriteMode) -> list[Audit]:
-    """Check that a pipeline's dataset accepts the listing, or raise `SettingsError`; return the listing's audits."""
+def check_dataset(place: Place, task: Task, mode: WriteMode) -> list[Audit]:
+    """Check that a place's dataset accepts the listing, or raise `SettingsError`; return the listing's audits."""
     check_selected_resources(task.name, mode)
-    check_mode(pipeline, task.name, mode)
-    with open_held(pipeline) as client:
+    check_mode(place, task.name, mode)
+    with open_held(place) as client:
         audits = finished_audits(client, task.name)
-        check_selection(client, str(pipeline.dataset_name), task, audits)
+        check_selection(client, place.dataset, task, audits)
     if not audits:
-        check_new_account(pipeline, task)
+        check_new_account(place, task)
     return audits
 
 
 def facet_audits(table: Table) -> list[Audit]:
     """Return the audits of a facet from finished loads into the running pipeline's dataset; none outside a load."""
-    pipeline = running_pipeline()
-    if not pipeline:
+    place = running_place()
+    if not place:
         return []
-    with open_held(pipeline) as client:
+    with open_held(place) as client:
         return finished_audits(client, table.name)
 
 
@@ -184,16 +184,8 @@ def stamped(rows: pa.Table, table: Table) -> pa.Table:
         return rows
     loads = pa.repeat(pa.scalar(load_id), rows.num_rows)
     loaded = rows.append_column(pa.field(LOAD_ID.name, loads.type, nullable=False), loads)
-    return with_descriptions(loaded, table) if goes_to_plain_files(load_id) else loaded
-
-
-# looking up dlt's configuration takes 9 ms
-@lru_cache(maxsize=1)
-def goes_to_plain_files(load_id: str) -> bool:  # noqa: ARG001 -- the cache key: the answer holds for one load
-    """Return whether the running load writes plain Parquet files, whose schemas contain descriptions."""
-    pipeline = running_pipeline()
-    # Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail
-    return pipeline is not None and is_files(pipeline) and not table_format(pipeline)
+    place = running_place()
+    return with_descriptions(loaded, table) if place and place.kind.has_schema_metadata else loaded
 
 
 def with_descriptions(rows: pa.Table, table: Table) -> pa.Table:

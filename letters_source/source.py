@@ -20,7 +20,7 @@ from letters_source.config.messages import report_misspelled_sections
 from letters_source.config.providers import present_providers
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
-from letters_source.destination.kinds import write_disposition
+from letters_source.destination.modes import write_disposition
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
 from letters_source.pagination.reader import ProgressCallback, no_progress

@@ -1,17 +1,16 @@
 """The reference's table of destinations: what a load does in each, by dlt's capabilities and our code."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import dlt
 from dlt.common.destination.reference import AnyDestination_CO
 
-from letters_source.destination.annotate import DESCRIBE, FIND_COMMENTS, KEYS_IN, VIEWS_IN
-from letters_source.destination.kinds import STAGED, check_mode, engine, is_duckdb, is_files, table_format
-from letters_source.destination.loading import OURS, for_loading, replace_strategy
-from letters_source.destination.locking import LOCKED
-from letters_source.destination.publish import check_published
+from letters_source.destination.dlt_hooks import DuckDB, Postgres
+from letters_source.destination.kinds import place_of
+from letters_source.destination.loading import STAGED
+from letters_source.destination.modes import check_mode
+from letters_source.destination.place import Held, Place
 from letters_source.errors import SettingsError
 from letters_source.tables import MERGE, WriteMode
 
@@ -38,6 +37,18 @@ RUN = {
     "DuckLake": "by hand",
 }
 """Where loads have been run. Of other destinations, only what dlt says of them is known."""
+ADDED = {
+    "duckdb": "comments, views",
+    "parquet": "field metadata",
+    "delta": "comments",
+    "iceberg": "comments",
+    "postgres": "comments, keys",
+}
+LOCKED = {
+    "duckdb": "file",
+    **dict.fromkeys(("parquet", "delta", "iceberg"), "folder, on one machine"),
+    "postgres": "dataset",
+}
 MODES: dict[WriteMode, str] = {"replace": "replace", "sync": "sync", "history": "history", MERGE: "mailings"}
 HEAD = ("destination", "dlt's name", "modes", "tables change", "adds", "locks", "publishes", "tested")
 
@@ -53,67 +64,43 @@ def destinations_table() -> str:
 
 def cells(folder: Path, name: str, destination: AnyDestination_CO) -> tuple[str, ...]:
     """Return a destination's row."""
-    pipeline = dlt.pipeline(
-        "documented", destination=destination, dataset_name="letters", pipelines_dir=str(folder / name)
-    )
-    modes = ", ".join(word for mode, word in MODES.items() if supports(pipeline, mode))
-    added = ", ".join(additions(pipeline)) or "none"
-    tested = RUN.get(name, "no")
+    place = place_of(dlt.pipeline("documented", str(folder / name), destination=destination, dataset_name="letters"))
+    modes = ", ".join(word for mode, word in MODES.items() if supports(place, mode))
     return (
         name,
-        f"`{engine(pipeline)}`",
+        f"`{destination.destination_name}`",
         modes,
-        change(pipeline),
-        added,
-        lock(pipeline),
-        copy(pipeline, folder),
-        tested,
+        change(place),
+        ADDED.get(place.name, "none"),
+        LOCKED.get(place.name, "none"),
+        copy(place, folder),
+        RUN.get(name, "no"),
     )
 
 
-def supports(pipeline: dlt.Pipeline, mode: WriteMode) -> bool:
+def supports(place: Place, mode: WriteMode) -> bool:
     """Return whether a load in a mode is accepted."""
     try:
-        check_mode(pipeline, "contacts", mode)
+        check_mode(place, "contacts", mode)
     except SettingsError:
         return False
     return True
 
 
-def change(pipeline: dlt.Pipeline) -> str:
+def change(place: Place) -> str:
     """Return how readers see the tables of a load change."""
-    if type(pipeline.destination) in OURS:
+    loading = place.kind.loading(place, Held())
+    if isinstance(loading, DuckDB | Postgres):
         return "all at once"
-    strategy = replace_strategy(pipeline)
-    is_whole = is_files(pipeline) or for_loading(pipeline.destination, strategy).capabilities().supports_transactions
-    return "one by one, each at once" if strategy == STAGED and is_whole else "one by one, each in steps"
+    is_staged = loading.config_params.get("replace_strategy", STAGED) == STAGED
+    is_whole = place.name in LOCKED or loading.capabilities().supports_transactions
+    return "one by one, each at once" if is_staged and is_whole else "one by one, each in steps"
 
 
-def additions(pipeline: dlt.Pipeline) -> Iterator[str]:
-    """Yield what a load adds to the tables."""
-    if engine(pipeline) in FIND_COMMENTS or table_format(pipeline) in DESCRIBE:
-        yield "comments"
-    elif is_files(pipeline):
-        yield "field metadata"
-    if engine(pipeline) in KEYS_IN:
-        yield "keys"
-    if engine(pipeline) in VIEWS_IN:
-        yield "views"
-
-
-def lock(pipeline: dlt.Pipeline) -> str:
-    """Return what a load locks against others."""
-    if is_files(pipeline):
-        return "folder, on one machine"
-    if is_duckdb(pipeline):
-        return "file"
-    return "dataset" if engine(pipeline) in LOCKED else "none"
-
-
-def copy(pipeline: dlt.Pipeline, folder: Path) -> str:
+def copy(place: Place, folder: Path) -> str:
     """Return whether a copy can be published."""
     try:
-        check_published(pipeline, folder / "readers.duckdb")
+        place.kind.check_copy(place, folder / "readers.duckdb")
     except SettingsError:
         return "no"
     return "yes"

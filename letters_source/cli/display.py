@@ -1,13 +1,11 @@
 """Terminal output of loads, of the ledger of runs and of the emulator, with progress and log."""
 
-import json
 import logging
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +14,8 @@ import msgspec
 
 from letters_source.cli.output import silence_output
 from letters_source.config.installation import python_command
-from letters_source.destination.kinds import is_duckdb, is_files, shown_place, table_format
+from letters_source.destination.kinds import place_of
+from letters_source.destination.place import Place
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Audit, Result, Run
 from letters_source.tables import TABLES
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 PADDING = 3
 """The width of the frame and the spaces around a cell."""
+LARGEST_STATES = "select state, count(*) as contacts group by state order by contacts desc limit 5"
 LEAST_PLACE = 20
 """The characters without which places are not shown."""
 
@@ -83,7 +83,7 @@ def show_loads(
     for account, result in results.items():
         if len(results) > 1:
             console().print(f"Account {account}:")
-        show_result(result, pipelines[account])
+        show_result(result, place_of(pipelines[account]))
     if file := settings.get("publish"):
         console().print(f"Published for readers: {file.absolute()}")
 
@@ -100,7 +100,7 @@ def progress(*, quiet: bool, unit: str = "rows") -> Iterator[ProgressCallback]:
         yield watch
 
 
-def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
+def show_result(result: Result, place: Place) -> None:
     """Print the tables, how each listing was read, where the data is, and a query to try."""
     table = make_table("table", "rows", "verdict", "seconds", "requests")
     for name, rows in result.tables.items():
@@ -109,12 +109,10 @@ def show_result(result: Result, pipeline: dlt.Pipeline) -> None:
         seconds, requests = sum(audit["seconds"] for audit in own), sum(audit["requests"] for audit in own)
         table.add_row(name, f"{rows:,}", *((verdicts, f"{seconds:.1f}", f"{requests:,}") if own else ()))
     print_table(table)
-    place, dataset = shown_place(pipeline), pipeline.dataset_name
-    console().print(f"Loaded and verified in {result.seconds:.1f} s: {place}, dataset {dataset}")
+    console().print(f"Loaded and verified in {result.seconds:.1f} s: {place.address}, dataset {place.dataset}")
     # audits of mailings have a mode of their own
     is_history = any(audit["mode"] == "history" for audit in result.audits)
-    contacts = "contacts_current" if is_history else "contacts"
-    code = example_code(pipeline, contacts)
+    code = place.kind.example_code(place, "contacts_current" if is_history else "contacts", LARGEST_STATES)
     if code and result.tables.get("contacts"):
         console().print(f"Try: {python_command()} -c {shlex.quote(code)}")
 
@@ -123,23 +121,6 @@ def verdict_of(audit: Audit) -> str:
     """Return the verdict of an audit, or `ignored` for a facet whose filter the service ignores: nothing is loaded."""
     is_facet = any(table.name == audit["listing"] for table in TABLES if table.origin == "facet")
     return "ignored" if is_facet and audit["count_last"] and not audit["rows_yielded"] else audit["verdict"]
-
-
-def example_code(pipeline: dlt.Pipeline, contacts: str) -> str:
-    """Return a line of Python that queries the loaded contacts; empty if one line is not enough."""
-    place, dataset, form = shown_place(pipeline), pipeline.dataset_name, table_format(pipeline)
-    wanted = "select state, count(*) as contacts group by state order by contacts desc limit 5"
-    if is_duckdb(pipeline):
-        rows = f'duckdb.connect({json.dumps(place)}).sql("from {dataset}.{contacts} {wanted}")'
-        return f"import duckdb; {rows}.show()"
-    folder = Path(place) / str(dataset) / "contacts"
-    if not is_files(pipeline) or not folder.is_dir() or form == "iceberg":
-        return ""
-    if form == "delta":
-        rows = f"deltalake.DeltaTable({json.dumps(str(folder))}).to_pyarrow_dataset()"
-        return f'import deltalake, duckdb; contacts = {rows}; duckdb.sql("from contacts {wanted}").show()'
-    files = f"duckdb.read_parquet({json.dumps(str(folder / '*.parquet'))})"
-    return f'import duckdb; {files}.query("contacts", "from contacts {wanted}").show()'
 
 
 def show_service(base_url: str, emulator: "Emulator") -> None:

@@ -8,14 +8,12 @@ from typing import Any
 import dlt
 import msgspec
 
+from letters_source.destination.kinds import place_of
 from letters_source.destination.ledger import (
-    Place,
     Stopwatch,
     failed_load,
     finished_load,
-    place_of,
     record,
-    usual_folder,
 )
 from letters_source.destination.pipeline import (
     Kind,
@@ -25,6 +23,7 @@ from letters_source.destination.pipeline import (
     make_pipeline,
     schema_of_views,
 )
+from letters_source.destination.place import ShownPlace
 from letters_source.errors import DestinationError, SettingsError
 from letters_source.load import each_account, run
 from letters_source.pagination.reader import ProgressCallback
@@ -57,7 +56,7 @@ class Loads:
         results = {}
         for account, result in self._each(only=only, watch=watch, **settings):
             results[account] = result
-            self.ended[account] = finished_load(self.pipelines[account], result)
+            self.ended[account] = finished_load(place_of(self.pipelines[account]), result)
         return results
 
     def make_pipelines(self) -> None:
@@ -73,15 +72,15 @@ class Loads:
         if account is None:
             return
         before = sum(load.seconds for load in self.ended.values())
-        place = place_of(self.pipelines[account]) if self.pipelines else self.asked()
+        place = place_of(self.pipelines[account]).shown if self.pipelines else self.asked()
         self.ended[account] = failed_load(place, error, self.clock.seconds - before)
         if not self.pipelines:
             # the wrong part of dlt's configuration may be the ledger's folder
             with suppress(SettingsError):
-                record(self.ended[account], self.clock.started_at, usual_folder())
+                record(self.ended[account], self.clock.started_at)
 
-    def asked(self) -> Place:
-        """Return where the options say to load, as `place_of` does for a pipeline."""
+    def asked(self) -> ShownPlace:
+        """Return where the options say to load, as a place shows it."""
         place = None
         with suppress(DestinationError):
             place = absolute_place(self.destination, self.to) or None

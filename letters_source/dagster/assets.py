@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
-import dlt
 
-from letters_source.destination.audits import finished_audits, open_sql
+from letters_source.destination.audits import finished_audits
 from letters_source.destination.error_translation import plain_errors
-from letters_source.destination.kinds import duckdb_file
 from letters_source.destination.pipeline import Kind
+from letters_source.destination.place import Place
 from letters_source.destination.sql import SqlClient
 from letters_source.destination.verify import Audits, Finding, find_rejected, find_repeated, find_rows
 from letters_source.errors import LoadFailed
@@ -138,21 +137,20 @@ def check_specs(assets: Iterable[dg.AssetSpec]) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def run_checks(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, Finding]:
+def run_checks(keys: Collection[dg.AssetCheckKey], place: Place) -> Mapping[dg.AssetCheckKey, Finding]:
     """Return what each check finds in a dataset; the reason for all of them if it cannot be read."""
     try:
-        return plain_errors(query_findings)(keys, pipeline)
+        return plain_errors(query_findings)(keys, place)
     except LoadFailed as failure:
         return dict.fromkeys(keys, Finding({}, str(failure)))
 
 
-def query_findings(keys: Collection[dg.AssetCheckKey], pipeline: dlt.Pipeline) -> Mapping[dg.AssetCheckKey, Finding]:
+def query_findings(keys: Collection[dg.AssetCheckKey], place: Place) -> Mapping[dg.AssetCheckKey, Finding]:
     """Return what each check finds in a dataset, or raise `LoadFailed`."""
-    file = duckdb_file(pipeline)
-    if file and not file.exists():
+    if place.path and not place.path.exists():
         # DuckDB would create it
-        raise LoadFailed(f"{file.name} does not exist; load it first.")
-    with open_sql(pipeline) as client:
+        raise LoadFailed(f"{place.path.name} does not exist; load it first.")
+    with place.kind.open_sql(place, "") as client:
         return {key: find(key, client) for key in keys}
 
 

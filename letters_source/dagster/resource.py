@@ -13,9 +13,8 @@ from letters_source.config.providers import check_names
 from letters_source.config.resolve import resolve_settings
 from letters_source.config.settings import FILTERS, SECRETS, Overrides, Settings
 from letters_source.dagster.assets import TABLE_NAME, check_specs, result_of, run_checks, table_of
-from letters_source.destination.combine import create_account_views
 from letters_source.destination.error_translation import plain_errors
-from letters_source.destination.kinds import kind_of, shown_place
+from letters_source.destination.kinds import place_of
 from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LettersError, LoadFailed
 from letters_source.load import run
@@ -53,11 +52,11 @@ class LettersResource(dg.ConfigurableResource[Any]):
         with dagster_failures():
             pipelines = self.pipelines(accounts)
             result = self.load([table_of(key) for key in selected], account, pipelines)
-            pipeline = pipelines[account or ""]
-            place = {"destination": kind_of(pipeline), "place": shown_place(pipeline)}
+            place = place_of(pipelines[account or ""])
+            where = {"destination": place.name, "place": str(place.address)}
         for key in context.assets_def.specs_by_key:
             if table_of(key).name in result.tables:
-                metadata = {**metadata_of(table_of(key), result, pipeline.dataset_name), **place}
+                metadata = {**metadata_of(table_of(key), result, place.dataset), **where}
                 if key in selected:
                     yield dg.MaterializeResult(asset_key=key, metadata=metadata)
                 else:
@@ -67,7 +66,8 @@ class LettersResource(dg.ConfigurableResource[Any]):
         """Load the listings of some tables for an account, or for the token's own, and update the accounts' views."""
         result = run(pipelines[account or ""], only=names_of(tables), **self.settings(tables, account))
         if account is not None:
-            plain_errors(create_account_views)(pipelines, schema_of_views(self.dataset))
+            places = {name: place_of(pipeline) for name, pipeline in pipelines.items()}
+            plain_errors(places[account].kind.combine)(places, schema_of_views(self.dataset), 0)
         return result
 
     def settings(self, tables: Collection[Table], account: str | None) -> Mapping[str, Any]:
@@ -94,7 +94,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
         keys = sorted(context.op_execution_context.selected_asset_check_keys)
         loaded = {key: instance.get_materialized_partitions(key.asset_key) if partitions else {""} for key in keys}
         found = {
-            account: run_checks([key for key in keys if account in loaded[key]], pipeline)
+            account: run_checks([key for key in keys if account in loaded[key]], place_of(pipeline))
             for account, pipeline in pipelines.items()
         }
         for key in keys:

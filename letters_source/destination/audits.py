@@ -1,4 +1,4 @@
-"""Opens a dataset for SQL, and reads what it contains: audits of earlier loads, columns and rows of its tables."""
+"""Reads what a dataset contains: audits of earlier loads, columns and rows of its tables."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -6,15 +6,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, cast
 
-import dlt
 from dlt.common.destination.exceptions import DestinationUndefinedEntity, SqlClientNotAvailable
-from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
-from dlt.common.storages.load_package import load_package_state
-from dlt.destinations.sql_client import SqlClientBase
 from dlt.pipeline.exceptions import PipelineConfigMissing
 
-from letters_source.destination.file_tables import FilesSql, open_files
-from letters_source.destination.kinds import engine, files_client, is_files
+from letters_source.destination.place import Place
 from letters_source.destination.sql import SqlClient
 from letters_source.results import Audit
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS
@@ -25,35 +20,13 @@ FIND_AUDITS = """
 JSON_NAMES = frozenset(column.name for column in LISTING_AUDIT.columns if column.kind == "json")
 
 
-def running_pipeline() -> dlt.Pipeline | None:
-    """Return the pipeline that is loading; None outside a load, where dlt would return the last pipeline created."""
-    try:
-        load_package_state()
-    except CurrentLoadPackageStateNotAvailable:
-        return None
-    return dlt.current.pipeline()
-
-
 @contextmanager
-def open_sql(pipeline: dlt.Pipeline, dataset: str | None = None) -> Iterator[SqlClientBase[Any] | FilesSql]:
-    """Open a SQL client on the pipeline's dataset, or another one: dlt's own, or ours for tables in files."""
-    if is_files(pipeline):
-        files_of = files_client(pipeline)
-        files_of.dataset_name = dataset or files_of.dataset_name
-        with open_files(files_of) as files:
-            yield files
-    else:
-        with pipeline.sql_client() as client, client.with_alternative_dataset_name(dataset or client.dataset_name):
-            yield client
-
-
-@contextmanager
-def open_held(pipeline: dlt.Pipeline, dataset: str | None = None) -> Iterator[SqlClient | None]:
+def open_held(place: Place, dataset: str = "") -> Iterator[SqlClient | None]:
     """Open a SQL client for the functions below; None without a destination, a dataset, or SQL support."""
     client = None
     with ExitStack() as stack:
         with suppress(DestinationUndefinedEntity, SqlClientNotAvailable, PipelineConfigMissing):
-            client = stack.enter_context(open_sql(pipeline, dataset))
+            client = stack.enter_context(place.kind.open_sql(place, dataset))
         yield client
 
 
@@ -90,17 +63,20 @@ def held_service(client: SqlClient | None) -> str | None:
     return next((service for [service] in rows), None)
 
 
-def other_account(pipeline: dlt.Pipeline, client: SqlClient | None, account: str) -> str | None:
+def other_account(place: Place, client: SqlClient | None, account: str) -> str | None:
     """Return an account that was loaded into another dataset of the same database; None for other destinations."""
-    if engine(pipeline) not in ("duckdb", "postgres"):
-        return None
-    _, schemas = ask(client, FIND_AUDITS, (), LISTING_AUDIT.name)
-    for [schema] in schemas:
+    for schema in place.kind.find_audits(client) if client else ():
         query = f'SELECT account_id FROM "{schema}".{LISTING_AUDIT.name} WHERE account_id <> %s LIMIT 1'
         _, rows = ask(client, query, (), account)
         if rows:
             return str(rows[0][0])
     return None
+
+
+def audited_schemas(client: SqlClient) -> list[str]:
+    """Return the schemas of a database with audits of accounts."""
+    _, schemas = ask(client, FIND_AUDITS, (), LISTING_AUDIT.name)
+    return [schema for [schema] in schemas]
 
 
 def read_columns(client: SqlClient | None, table: str) -> set[str]:

@@ -5,30 +5,27 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-import dlt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 from dlt.destinations.sql_client import SqlClientBase
 
-from letters_source.destination.kinds import engine
 from letters_source.destination.local_files import listed_loads
+from letters_source.destination.place import Place
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, TABLES, VALID_TO, Table, WriteMode
 
 LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
 """The load id at the start of dlt's file names."""
 
 
-def restore_tables(pipeline: dlt.Pipeline, names: Iterable[str]) -> None:
+def restore_tables(place: Place, names: Iterable[str]) -> None:
     """Have dlt recreate tables and columns that the load replaces and that were dropped.
 
     Others are not recreated: a load that keeps old rows must fail if those rows are gone.
     """
-    if engine(pipeline) not in ("duckdb", "postgres"):
-        return
-    schema = pipeline.default_schema
+    schema = place.pipeline.default_schema
     replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
-    client = cast("SqlJobClientWithStagingDataset", pipeline.destination_client())
+    client = cast("SqlJobClientWithStagingDataset", place.pipeline.destination_client())
     with client:
         forget_dropped(client, replaced)
         with client.with_staging_dataset():

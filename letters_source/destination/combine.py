@@ -1,20 +1,20 @@
 """Combines accounts in one DuckDB file, with views over all of them."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import dlt
 import duckdb
 
+from letters_source.destination.account_views import replace_views
+from letters_source.destination.duckdb_file import check_duckdb
 from letters_source.destination.error_translation import plain_errors
-from letters_source.destination.kinds import is_duckdb
-from letters_source.destination.local_files import check_duckdb
+from letters_source.destination.kinds import place_of
 from letters_source.destination.locking import one_at_a_time
 from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
-from letters_source.destination.sql import fetch_rows, literal
+from letters_source.destination.sql import literal
 from letters_source.errors import LoadFailed
-from letters_source.tables import DATASET, LISTING_AUDIT
+from letters_source.tables import DATASET
 from letters_source.wording import reason
 
 
@@ -51,7 +51,7 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
             copy_dataset(own, place, dataset)
         except duckdb.Error as error:
             raise LoadFailed(f"{account} could not be copied into {to}: {reason(error)}; run it again.") from None
-        create_account_views(pipelines, schema_of_views())
+        replace_views({name: place_of(pipeline) for name, pipeline in pipelines.items()}, schema_of_views())
 
 
 def copy_dataset(file: Path, to: Path, dataset: str) -> None:
@@ -64,34 +64,3 @@ def copy_dataset(file: Path, to: Path, dataset: str) -> None:
             target.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
         target.execute(f'COPY FROM DATABASE account_alone TO "{name}"')
         target.execute("COMMIT")
-
-
-FIND_RELATIONS = """
-    SELECT table_name FROM information_schema.tables
-    WHERE table_schema = %s AND NOT starts_with(table_name, '_dlt') ORDER BY table_name
-"""
-
-
-def create_account_views(pipelines: Mapping[str, dlt.Pipeline], schema: str) -> None:
-    """Create views over each table of all accounts, with a first column `account_id`; does nothing outside DuckDB."""
-    first = next(iter(pipelines.values()))
-    if not is_duckdb(first):
-        return
-    parts = defaultdict(list)
-    with first.sql_client() as client:
-        for account, pipeline in pipelines.items():
-            # the client has the normalized name
-            dataset = pipeline.sql_client().dataset_name
-            # some accounts may lack tables, for example of facets
-            found = fetch_rows(client, FIND_RELATIONS, dataset)
-            for [name] in found:
-                parts[name].append(account_rows(account, dataset, name))
-        client.execute_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-        for name, queries in parts.items():
-            client.execute_sql(f'CREATE OR REPLACE VIEW "{schema}"."{name}" AS {" UNION ALL BY NAME ".join(queries)}')
-
-
-def account_rows(account_id: str, dataset: str, name: str) -> str:
-    """Return the query for one account's rows; the audit already has an account column."""
-    first = "" if name == LISTING_AUDIT.name else f"{literal(str(account_id))} AS account_id, "
-    return f'SELECT {first}* FROM "{dataset}"."{name}"'

@@ -9,16 +9,14 @@ from fcntl import LOCK_EX, flock
 from io import FileIO
 from pathlib import Path
 from time import monotonic
-from typing import TypedDict
 
-import dlt
 import msgspec
 from dlt.common.pipeline import get_dlt_pipelines_dir
 
 from letters_source.config.providers import readable_files
 from letters_source.destination.audits import opened
-from letters_source.destination.kinds import kind_of, shown_place
-from letters_source.destination.pipeline import unusable_directory
+from letters_source.destination.local_files import unusable_directory
+from letters_source.destination.place import Place, ShownPlace
 from letters_source.results import Listing, LoadResult, Result, Run, failure_of, run_of
 from letters_source.tables import LISTING_AUDIT
 from letters_source.wording import reason
@@ -43,33 +41,11 @@ class Stopwatch:
         return monotonic() - self._start
 
 
-class Place(TypedDict):
-    """Where a load goes: the kind of destination, the place, which is null where it is not configured, the dataset."""
-
-    destination: str
-    place: str | None
-    dataset: str
-
-
-def place_of(pipeline: dlt.Pipeline) -> Place:
-    """Return where a pipeline loads to."""
-    place = None
-    # must not hide the load's own error; drivers raise what they like here, such as botocore's ProfileNotFound
-    with suppress(Exception):
-        place = shown_place(pipeline)
-    return {"destination": shown_kind(pipeline), "place": place, "dataset": str(pipeline.dataset_name)}
-
-
-def shown_kind(pipeline: dlt.Pipeline) -> str:
-    """Return the kind of destination; empty where the pipeline has none."""
-    return kind_of(pipeline) if pipeline.destination else ""
-
-
-def finished_load(pipeline: dlt.Pipeline, result: Result) -> LoadResult:
+def finished_load(place: Place, result: Result) -> LoadResult:
     """Return a verified load as programs read it."""
     audits = map(opened, map(dict, result.audits))
     return LoadResult(
-        **place_of(pipeline),
+        **place.shown,
         load_id=result.load_id,
         tables=dict(result.tables),
         listings=tuple(Listing(**{name: audit[name] for name in LISTING_AUDIT.schema.names}) for audit in audits),
@@ -77,26 +53,25 @@ def finished_load(pipeline: dlt.Pipeline, result: Result) -> LoadResult:
     )
 
 
-def failed_load(place: Place, error: BaseException, seconds: float) -> LoadResult:
+def failed_load(place: ShownPlace, error: BaseException, seconds: float) -> LoadResult:
     """Return a failed load as programs read it."""
     return LoadResult(**place, load_id=None, tables={}, listings=(), seconds=seconds, error=failure_of(error))
 
 
 @contextmanager
-def failures_recorded(pipeline: dlt.Pipeline, clock: Stopwatch, dataset: str | None = None) -> Iterator[None]:
-    """Add a failed load to the ledger if the block fails; the dataset is the pipeline's unless another is given."""
+def failures_recorded(place: Place, clock: Stopwatch, dataset: str | None = None) -> Iterator[None]:
+    """Add a failed load to the ledger if the block fails; the dataset is the place's unless another is given."""
     try:
         yield
     except BaseException as error:
-        place = place_of(pipeline)
-        failed = failed_load({**place, "dataset": dataset or place["dataset"]}, error, clock.seconds)
-        record(failed, clock.started_at, pipeline.pipelines_dir)
+        failed = failed_load({**place.shown, "dataset": dataset or place.dataset}, error, clock.seconds)
+        record(failed, clock.started_at)
         raise
 
 
-def record(load: LoadResult, started_at: datetime, folder: Path | str) -> None:
+def record(load: LoadResult, started_at: datetime) -> None:
     """Add a load to the ledger in dlt's folder of pipelines; if that fails, the load does not."""
-    file = Path(folder) / LEDGER
+    file = usual_folder() / LEDGER
     try:
         append_run(file, run_of(load, started_at))
     except (OSError, UnicodeError) as error:
@@ -108,6 +83,7 @@ def record(load: LoadResult, started_at: datetime, folder: Path | str) -> None:
 def append_run(file: Path, run: Run) -> None:
     """Append a line, whole or not at all, readable by the owner only; of a large file, keep the newest runs."""
     line = msgspec.json.encode(run) + b"\n"
+    file.parent.mkdir(parents=True, exist_ok=True)
     # unbuffered: each write is one call of the system
     with open(file, "ab", buffering=0, opener=private) as ledger:
         flock(ledger, LOCK_EX)

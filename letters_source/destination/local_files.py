@@ -1,4 +1,4 @@
-"""Local files and folders to load into: whether a load can use them, and what is in them. Imports no dlt."""
+"""Local folders to load into: whether a load can use them, and what is in them. Imports no dlt."""
 
 import os
 import shutil
@@ -6,11 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Literal
 
-import duckdb
-
-from letters_source.errors import DestinationError, DestinationInUse
+from letters_source.errors import DestinationError
 from letters_source.tables import TABLES
-from letters_source.wording import reason
 
 Format = Literal["parquet", "delta", "iceberg"]
 LAKE_FOLDERS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}
@@ -18,59 +15,6 @@ LAKE_FOLDERS: dict[Format, str] = {"delta": "_delta_log", "iceberg": "metadata"}
 # a load of an empty account takes 5 MiB in DuckDB, and 5 MiB in the working directory and the WAL
 LEAST_ROOM = 16 * 2**20
 ANOTHER_PATH = "choose another $to."
-
-
-def check_duckdb(file: Path) -> None:
-    """Open an existing DuckDB file for writing, or check the folder of a new one."""
-    if not os.path.isdir(file.parent):
-        raise DestinationError(
-            f"{file}: the folder {file.parent} does not exist or is not accessible",
-            advice=f"create it, or {ANOTHER_PATH}",
-            key="to",
-        )
-    if not is_there(file):
-        check_writable(file.parent)
-        return
-    # DuckDB would wait forever on a pipe
-    if not file.is_file():
-        raise DestinationError(
-            f"{file} cannot be opened for writing: it is not a regular file", advice=ANOTHER_PATH, key="to"
-        )
-    check_space(file.parent)
-    try:
-        duckdb.connect(str(file)).close()
-    except duckdb.Error as error:
-        what = f"{file} cannot be opened for writing: {reason(error)}"
-        if is_held(error):
-            raise DestinationInUse(what) from None
-        raise DestinationError(what, advice=ANOTHER_PATH, key="to") from None
-
-
-def is_held(error: duckdb.Error) -> bool:
-    """Return whether a DuckDB file could not be opened because another process has it open."""
-    return "set lock" in str(error)
-
-
-def is_there(file: Path) -> bool:
-    """Return whether a path exists, or raise `DestinationError`."""
-    try:
-        file.stat()
-    except OSError as error:
-        if isinstance(error, FileNotFoundError) and not file.is_symlink():
-            return False
-        raise DestinationError(f"{file} cannot be reached: {error.strerror}", advice=ANOTHER_PATH, key="to") from None
-    return True
-
-
-def discard_duckdb(file: Path) -> None:
-    """Remove an unfinished DuckDB file and its logs."""
-    for path in (file, *logs_of(file)):
-        path.unlink(missing_ok=True)
-
-
-def logs_of(file: Path) -> list[Path]:
-    """Return the paths of a file's DuckDB WAL, which DuckDB would apply to any file of that name."""
-    return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
 
 
 def check_folder(folder: Path) -> None:
@@ -140,3 +84,9 @@ def check_space(folder: Path) -> None:
             f"{folder} has {free / 2**20:.0f} MiB of free disk space, but a load needs at least "
             f"{LEAST_ROOM // 2**20} MiB; free some space."
         )
+
+
+def unusable_directory(error: OSError) -> DestinationError:
+    """Return the error for a working directory of dlt, or a file in it, that cannot be read or written."""
+    what = f"dlt's working directory cannot be used: {error.strerror}: {error.filename}"
+    return DestinationError(f"{what}; set DLT_DATA_DIR to another directory.")

@@ -1,43 +1,27 @@
-"""Allows one load at a time per process, pipeline, folder and PostgreSQL dataset, and waits while one is in use."""
+"""Allows one load at a time per process, working directory and folder, and waits while one is in use."""
 
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import dlt
 from dlt.common.destination.exceptions import DestinationException
-from dlt.destinations.sql_client import SqlClientBase
-from dlt.pipeline.exceptions import PipelineStepFailed
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from letters_source.destination.cleanup import remove_truncated_files
-from letters_source.destination.kinds import engine, local_folder, table_format
-from letters_source.destination.local_files import ANOTHER_PATH
-from letters_source.destination.pipeline import unusable_directory
-from letters_source.destination.preflight import check_destination
-from letters_source.destination.sql import fetch_rows
-from letters_source.errors import LOAD_LATER, DestinationError, DestinationInUse, LoadFailed
+from letters_source.destination.local_files import ANOTHER_PATH, unusable_directory
+from letters_source.destination.place import Place
+from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
 from letters_source.telemetry import PHASES
-from letters_source.wording import causes, without_advice
+from letters_source.wording import without_advice
 
 T = TypeVar("T")
 PROCESS = RLock()
 # seconds between attempts; loads take seconds
 LOOK_SECONDS = 0.2
-# transaction_timeout exists since PostgreSQL 17
-NO_TIMEOUTS = (
-    "SELECT set_config(name, '0', true) FROM pg_settings "
-    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
-)
-
-OTHER_PLACE = " A load into another place can run at the same time if DLT_DATA_DIR is another directory."
-LOCKED = ("postgres",)
-"""The kinds of servers where a load locks its dataset."""
 
 
 @contextmanager
@@ -53,40 +37,25 @@ def one_at_a_time() -> Iterator[None]:
 
 
 @contextmanager
-def prepared(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
-    """Lock the pipeline and its destination, check both, and empty the working directory, for the block.
-
-    Yield SQL that fails if PostgreSQL's lock is lost; empty for other destinations. DuckDB locks its own files.
-    """
-    name = str(pipeline.pipeline_name)
-    file = Path(pipeline.pipelines_dir) / f"{name}.lock"
-    with ExitStack() as stack:
-        stack.enter_context(locked(file, f"A load of dlt's pipeline {name}", wait))
-        stack.enter_context(emptied(pipeline))
-        patiently(partial(check_destination, pipeline), wait)
-        lock_check = stack.enter_context(locked_dataset(pipeline, wait)) if engine(pipeline) in LOCKED else ""
-        folder = local_folder(pipeline)
-        # a folder that does not exist yet needs no lock; dlt creates it during the load
-        if folder and folder.is_dir():
-            stack.enter_context(locked(folder, f"A load into {folder}", wait))
-            if not table_format(pipeline):
-                remove_truncated_files(folder / str(pipeline.dataset_name))
-        yield lock_check
+def locked_working_dir(place: Place, wait: float) -> Iterator[None]:
+    """Lock a place's working directory for the block, and empty it; again if the block fails, as rows must not stay."""
+    with locked(place.lock_file, f"A load of dlt's pipeline {place.pipeline.pipeline_name}", wait), emptied(place):
+        yield
 
 
 @contextmanager
-def emptied(pipeline: dlt.Pipeline) -> Iterator[None]:
-    """Empty the pipeline's working directory, and again if the block fails, so that no rows stay on disk."""
+def emptied(place: Place) -> Iterator[None]:
+    """Empty the working directory, and again if the block fails."""
     # dlt would load packages of an earlier run instead of reading the service
     try:
-        pipeline.drop()
+        place.pipeline.drop()
     except OSError as error:
         raise unusable_directory(error) from error
     try:
         yield
     except BaseException:
         with suppress(OSError):
-            pipeline.drop()
+            place.pipeline.drop()
         raise
 
 
@@ -95,6 +64,8 @@ def locked(place: Path, name: str, wait: float) -> Iterator[None]:
     """Lock a file or a folder while the block runs; the file stays, with the last process id."""
     is_folder = place.is_dir()
     try:
+        # the folder of a new place does not exist yet
+        place.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(place, os.O_RDONLY if is_folder else os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         if is_folder:
@@ -121,51 +92,8 @@ def take(descriptor: int, name: str) -> None:
         # a folder cannot store the process id
         with suppress(IsADirectoryError):
             pid = os.pread(descriptor, 20, 0).decode()
-            raise DestinationInUse(f"{what}, pid {pid}", advice=LOAD_LATER + OTHER_PLACE) from None
+            raise DestinationInUse(f"{what}, pid {pid}") from None
         raise DestinationInUse(what) from None
-
-
-@contextmanager
-def locked_dataset(pipeline: dlt.Pipeline, wait: float) -> Iterator[str]:
-    """Lock a PostgreSQL dataset while the block runs: loads from several machines would share its staging schema.
-
-    An otherwise idle transaction holds an advisory lock; the server releases it when the connection ends, also behind
-    a connection pooler. Yield a statement that fails if the lock is lost.
-    """
-    with pipeline.sql_client() as client:
-        # no idle timeout may end the transaction, but keepalives end it soon after the client machine is gone
-        for statement in ("BEGIN", NO_TIMEOUTS, "SET LOCAL tcp_keepalives_idle = 60"):
-            client.execute_sql(statement)
-        backend = patiently(partial(take_dataset, client), wait)
-        with loss_reported(client):
-            # divides by zero unless that server process holds an advisory lock
-            yield f"SELECT 1 / count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {backend};"
-
-
-def take_dataset(client: SqlClientBase[Any]) -> int:
-    """Lock the dataset of a client and return the id of the server process that holds the lock, or raise."""
-    query = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0)), pg_backend_pid()"
-    [[taken, backend]] = fetch_rows(client, query, f"letters_source {client.dataset_name}")
-    if not taken:
-        raise DestinationInUse(f"A load into the dataset {client.dataset_name} is already running")
-    return int(backend)
-
-
-@contextmanager
-def loss_reported(client: SqlClientBase[Any]) -> Iterator[None]:
-    """Raise `LoadFailed` if the database fails in the block and the lock's connection was lost."""
-    try:
-        yield
-    except (PipelineStepFailed, DestinationException) as error:
-        if any(isinstance(cause, DestinationException) for cause in causes(error)):
-            try:
-                client.execute_sql("SELECT 1")
-            except DestinationException:
-                raise LoadFailed(
-                    f"The PostgreSQL connection that held the lock on the dataset {client.dataset_name} was lost "
-                    "(server restart, network, or a limit on idle transactions); load again."
-                ) from error
-        raise
 
 
 def patiently(attempt: Callable[[], T], wait: float) -> T:

@@ -3,18 +3,20 @@
 import os
 import re
 from collections.abc import Sequence
+from hashlib import blake2b
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Literal
 
 import dlt
+from dlt.common.configuration.exceptions import ConfigurationException
 from dlt.common.destination.reference import AnyDestination_CO
 from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
 from letters_source.config.providers import readable_files
 from letters_source.destination.dlt_hooks import DuckDB, Postgres
-from letters_source.destination.kinds import DUCKDB_CONFIG, DUCKDB_PRAGMAS
+from letters_source.destination.local_files import unusable_directory
 from letters_source.errors import DestinationError
 from letters_source.tables import DATASET
 
@@ -26,6 +28,12 @@ def schema_of_views(dataset: str = DATASET) -> str:
     return f"{dataset}_all"
 
 
+# keeps a load's memory independent of the listing's size: 10 million rows fit. Each thread needs a share of it, and a
+# second one makes a load no faster
+MEMORY_MB = 120
+DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 1, "preserve_insertion_order": False}
+# DuckDB's default; dlt raises it to 1 GB, and rows would go through the write-ahead log first: a tenth of a load
+DUCKDB_PRAGMAS = ("checkpoint_threshold='16MiB'",)
 RESERVED = ("temp", "system", "information_schema", "pg_catalog", schema_of_views())
 # dlt allows 64 characters for a pipeline name, which also contains other parts
 LONGEST_NAME = 48
@@ -55,8 +63,9 @@ def make_pipeline(
         to: the DuckDB file, the folder, or the URL of a bucket (s3://bucket/folder); when None, `letters.duckdb`,
             `letters_parquet` and so on in the current directory.
         dataset: the schema, or the subfolder, that contains the tables.
-        name: the name of dlt's pipeline and its working directory. Names of other datasets than the default, and of
-            other kinds than DuckDB, are appended, because dlt stores one dataset and one destination per name.
+        name: the name of dlt's pipeline. Names of other datasets than the default, and of other kinds than DuckDB, are
+            appended, because dlt stores one dataset and one destination per name. Each place has its own working
+            directory.
 
     Raises:
         DestinationError: the kind, the place or the dataset's name is invalid, the file's stem is the dataset's name,
@@ -71,19 +80,32 @@ def make_pipeline(
         )
     parts = (name, dataset if dataset != DATASET else "", kind if kind != "duckdb" else "")
     full_name, destination = "_".join(filter(None, parts)), make_destination(kind, place)
+    folder = own_folder(kind, place, dataset)
     try:
-        return dlt.pipeline(full_name, destination=destination, dataset_name=dataset)
+        return dlt.pipeline(full_name, folder, destination=destination, dataset_name=dataset)
     except OSError as error:
         raise unusable_directory(error) from error
     except JSONDecodeError as error:
-        folder = Path(get_dlt_pipelines_dir()) / full_name
-        raise DestinationError(f"dlt's working directory contains a truncated file: remove {folder}.") from error
+        broken = Path(folder) / full_name
+        raise DestinationError(f"dlt's working directory contains a truncated file: remove {broken}.") from error
 
 
-def unusable_directory(error: OSError) -> DestinationError:
-    """Return the error for a working directory of dlt, or a file in it, that cannot be read or written."""
-    what = f"dlt's working directory cannot be used: {error.strerror}: {error.filename}"
-    return DestinationError(f"{what}; set DLT_DATA_DIR to another directory.")
+def own_folder(kind: Kind, place: str, dataset: str) -> str:
+    """Return the folder of dlt's working directory for a place, so that loads into two places share nothing."""
+    address = place or server_of()
+    digest = blake2b(f"{kind}\0{address}\0{dataset}".encode(), digest_size=6).hexdigest()
+    readable = re.sub(r"[^\w.-]+", "_", Path(address).name)[:LONGEST_NAME]
+    return str(Path(get_dlt_pipelines_dir()).with_name("letters") / f"{readable}-{digest}")
+
+
+def server_of() -> str:
+    """Return the server and database that dlt's configuration names for PostgreSQL; empty where it names none."""
+    try:
+        config = Postgres().configuration(Postgres().spec(), accept_partial=True)
+    except ConfigurationException:
+        # the check before a load says what is wrong
+        return ""
+    return str(config)
 
 
 def check_dataset(kind: Kind, dataset: str) -> None:

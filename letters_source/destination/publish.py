@@ -2,15 +2,17 @@
 
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shutil import copymode
 
-import dlt
 from dlt.common.destination.exceptions import DestinationException
 
-from letters_source.destination.kinds import duckdb_file, is_duckdb
-from letters_source.destination.local_files import check_writable, discard_duckdb, logs_of
+from letters_source.destination.duckdb_file import discard_duckdb, is_duckdb_file, logs_of
+from letters_source.destination.local_files import check_writable
+from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import RESERVED, catalog_of
+from letters_source.destination.place import Place
 from letters_source.destination.sql import fetch_rows, literal
 from letters_source.errors import DestinationError, LoadFailed
 from letters_source.wording import reason
@@ -25,14 +27,11 @@ def place_of_copy(file: Path | str | None) -> Path | None:
     return Path(os.path.realpath(file)) if file else None
 
 
-def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
-    """Check that a copy of a pipeline's database can be published to a file, or raise `DestinationError`."""
-    if not is_duckdb(pipeline):
-        raise DestinationError.about("publish", "works only with DuckDB files: load into duckdb, or leave it out")
-    loaded = duckdb_file(pipeline)
-    if loaded and loaded.resolve() == file.resolve():
+def check_published(place: Place, file: Path) -> None:
+    """Check that a copy of a DuckDB database can be published to a file, or raise `DestinationError`."""
+    if place.path and place.path.resolve() == file.resolve():
         raise DestinationError.about("publish", f"must differ from the database being loaded: {file}")
-    if catalog_of(file) in (pipeline.dataset_name, f"{pipeline.dataset_name}_staging", *RESERVED):
+    if catalog_of(file) in (place.dataset, f"{place.dataset}_staging", *RESERVED):
         raise DestinationError(
             f"DuckDB cannot tell {file.name} from a dataset of that name",
             advice=ANOTHER_FILE,
@@ -53,15 +52,12 @@ def check_published(pipeline: dlt.Pipeline, file: Path) -> None:
     check_writable(file.parent, key="publish")
 
 
-def is_duckdb_file(file: Path) -> bool:
-    """Return whether a path is a file that starts like DuckDB's, with a checksum and a magic word."""
-    if not file.is_file():
-        return False
-    with file.open("rb") as opened:
-        return opened.read(12)[8:] == b"DUCK"
+def publish_copy(place: Place, file: Path, wait: float) -> None:
+    """Publish a copy as `replace_copy` does, after waiting up to `wait` seconds for the file."""
+    when_free(partial(replace_copy, place, file), wait)
 
 
-def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
+def replace_copy(place: Place, file: Path) -> None:
     """Copy the DuckDB database into a new file and replace the old one, or raise `LoadFailed` and leave it unchanged.
 
     Readers with the old copy open keep reading it; new readers get the new copy.
@@ -70,7 +66,7 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
     try:
         # a killed run can leave an unfinished copy
         discard_duckdb(copy)
-        write_copy(pipeline, copy)
+        write_copy(place, copy)
         if os.path.exists(file):
             copymode(file, copy)
         # DuckDB would apply a WAL of the old file to the new one, also if this process ends between the next two steps
@@ -85,23 +81,23 @@ def publish_copy(pipeline: dlt.Pipeline, file: Path) -> None:
         ) from error
 
 
-def write_copy(pipeline: dlt.Pipeline, copy: Path) -> None:
+def write_copy(place: Place, copy: Path) -> None:
     """Write the DuckDB database into a new file, and flush it to disk."""
     try:
-        copy_database(pipeline, copy)
+        copy_database(place, copy)
     except DestinationException as error:
         if "Out of Memory" not in str(error):
             raise
         # large rows exceed our memory limit
         discard_duckdb(copy)
-        copy_database(pipeline, copy, enlarged=True)
+        copy_database(place, copy, enlarged=True)
     with copy.open("rb") as file:
         os.fsync(file.fileno())
 
 
-def copy_database(pipeline: dlt.Pipeline, copy: Path, *, enlarged: bool = False) -> None:
+def copy_database(place: Place, copy: Path, *, enlarged: bool = False) -> None:
     """Write the DuckDB database into a new file; `enlarged` uses DuckDB's default memory limit."""
-    with pipeline.sql_client() as client:
+    with place.pipeline.sql_client() as client:
         if enlarged:
             # RESET changes only the limit that DuckDB reports; SET applies it
             client.execute_sql("RESET memory_limit")

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from letters_source.destination.place import Written
 from letters_source.destination.sql import SqlClient, fetch_rows
 from letters_source.errors import LoadFailed
 from letters_source.results import Audit
@@ -22,16 +23,14 @@ class Finding:
     problem: str = ""
 
 
-def verify_load(
-    client: SqlClient, load_id: str, tables: Collection[Table], extracted: Mapping[str, int], *, keys: bool
-) -> tuple[Audit, ...]:
+def verify_load(client: SqlClient, written: Written, *, keys: bool = False) -> tuple[Audit, ...]:
     """Check that the loaded tables match the load's audits, or raise `LoadFailed`; return the audits.
 
-    `extracted` has the number of rows extracted for each table. With `keys`, also look for repeated keys of children.
+    With `keys`, also look for repeated keys of children.
     """
-    audits = audits_of(client, load_id)
+    audits, tables = audits_of(client, written.load_id), [table for table in written.tables if table.listing]
     check_audited(audits, tables)
-    for table, finding in find_all(client, tables, audits, extracted, keys=keys):
+    for table, finding in find_all(client, tables, audits, written.extracted, keys=keys):
         if finding.problem:
             raise LoadFailed(finding.problem, table=table.name, counts=finding.counts)
     return audits

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination.local_files import LAKE_FOLDERS, format_of, is_held, listed_loads
+from letters_source.destination.duckdb_file import is_held
+from letters_source.destination.local_files import LAKE_FOLDERS, format_of, listed_loads
 from letters_source.destination.sql import literal
 from letters_source.errors import DestinationInUse, SettingsError, UnusableFile
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Table

@@ -1,8 +1,9 @@
 """Where a load goes, what is checked first, and how dlt is configured for it."""
 
 import os
+import shutil
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -14,11 +15,12 @@ from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.destinations.exceptions import DatabaseException
 
-from letters_source.destination.kinds import DUCKDB_CONFIG, duckdb_file, local_folder
-from letters_source.destination.loading import for_loading, hold_open, load_config, replace_strategy
-from letters_source.destination.local_files import check_duckdb, check_folder, check_writable
-from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline
-from letters_source.destination.preflight import check_destination
+from letters_source.destination.duckdb_file import check_duckdb
+from letters_source.destination.kinds import place_of
+from letters_source.destination.loading import load_config
+from letters_source.destination.local_files import check_folder, check_writable
+from letters_source.destination.pipeline import DUCKDB_CONFIG, Kind, account_pipelines, make_pipeline
+from letters_source.destination.place import Held
 from letters_source.errors import DestinationError, LoadFailed
 
 FAILING: dict[str, Any] = {"delete_completed_jobs": True, "raise_on_failed_jobs": True}
@@ -39,10 +41,34 @@ def pipeline_to(destination: Any) -> dlt.Pipeline:
     return dlt.pipeline("mine", destination=destination, dataset_name="my_data")
 
 
-def place_of(pipeline: dlt.Pipeline) -> Path:
-    """Where a pipeline goes."""
-    config: Any = pipeline.destination_client().config
-    return duckdb_file(pipeline) or Path(config.bucket_url.removeprefix("file://"))
+def path_of(pipeline: dlt.Pipeline) -> Path | None:
+    """The file or folder that a pipeline loads into."""
+    return place_of(pipeline).path
+
+
+def check_destination(pipeline: dlt.Pipeline) -> None:
+    """Check where a pipeline loads to, as a load does."""
+    place = place_of(pipeline)
+    place.kind.check(place)
+
+
+def hold_open(pipeline: dlt.Pipeline) -> AbstractContextManager[Held]:
+    """Lock where a pipeline loads to, as a load does."""
+    place = place_of(pipeline)
+    return place.kind.lock(place, 0)
+
+
+def replace_strategy(pipeline: dlt.Pipeline) -> Any:
+    """The replace strategy of a load."""
+    place = place_of(pipeline)
+    with place.kind.lock(place, 0) as held:
+        return place.kind.loading(place, held).config_params.get("replace_strategy")
+
+
+def loading(held: Held) -> Any:
+    """The dlt destination that loads into our pipeline's file."""
+    place = place_of(make_pipeline())
+    return place.kind.loading(place, held)
 
 
 def refusal(check: Callable[[], object]) -> str:
@@ -82,7 +108,7 @@ def test_pipelines_go_to_the_working_directory(work: Path, kind: Kind, name: str
     pipeline = make_pipeline(kind)
     assert (pipeline.pipeline_name, pipeline.dataset_name) == (name, "letters_data")
     assert pipeline.destination.destination_name == destination
-    assert place_of(pipeline) == work / place
+    assert path_of(pipeline) == work / place
     assert not (work / place).exists()
 
 
@@ -92,7 +118,7 @@ def test_pipelines_go_to_the_given_place(work: Path, kind: Kind, to: Path | str)
     """A relative place is resolved from the working directory of the call, even if that changes later."""
     pipeline = make_pipeline(kind, to, name="other")
     os.chdir(work / ".dlt")
-    assert place_of(pipeline) == work / "some/where.x"
+    assert path_of(pipeline) == work / "some/where.x"
     assert pipeline.pipeline_name == {"duckdb": "other", "parquet": "other_parquet"}[kind]
 
 
@@ -104,7 +130,7 @@ def test_a_dataset_of_its_own_has_a_pipeline_of_its_own(work: Path, kind: Kind) 
     names["parquet"] = [f"{name}_parquet" for name in names["duckdb"]]
     assert [pipeline.pipeline_name for pipeline in found] == names[kind]
     assert [pipeline.dataset_name for pipeline in found] == ["letters_2024"] * 2
-    assert {place_of(pipeline) for pipeline in found} == {work / "there"}
+    assert {path_of(pipeline) for pipeline in found} == {work / "there"}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +164,7 @@ def test_a_dataset_named_as_dlt_s_own_is_refused(dataset: str) -> None:
 def test_a_dataset_s_name_is_the_one_that_dlt_writes(work: Path, dataset: str) -> None:
     """dlt writes a dataset under the name that was given, up to 48 characters."""
     for kind in set(get_args(Kind)) - {"postgres"}:
-        assert place_of(make_pipeline(kind, "there", dataset)) == work / "there"
+        assert path_of(make_pipeline(kind, "there", dataset)) == work / "there"
     assert make_pipeline("postgres", dataset=dataset).dataset_name == dataset
     assert make_pipeline("duckdb", "there", dataset).sql_client().dataset_name == dataset
 
@@ -151,7 +177,7 @@ def test_each_account_has_a_pipeline_into_a_dataset_of_its_own(work: Path) -> No
         "Main  Street": ("letters_data_main_street", "letters_letters_data_main_street"),
         "_502!": ("letters_data_502", "letters_letters_data_502"),
     }
-    assert {place_of(pipeline) for pipeline in found.values()} == {work / "all.duckdb"}
+    assert {path_of(pipeline) for pipeline in found.values()} == {work / "all.duckdb"}
 
 
 @pytest.mark.parametrize("accounts", [["a-1", "A 1"], ["501", "-501"], ["501", "502", "501_"], ["*", "-"]])
@@ -200,7 +226,7 @@ def test_a_pipeline_without_a_kind_goes_to_duckdb(work: Path) -> None:
     """The default destination is DuckDB, with settings that limit its memory."""
     pipeline = make_pipeline()
     config: Any = pipeline.destination_client().config
-    assert duckdb_file(pipeline) == work / "letters.duckdb"
+    assert path_of(pipeline) == work / "letters.duckdb"
     assert config.credentials.global_config == DUCKDB_CONFIG
 
 
@@ -214,7 +240,7 @@ def test_duckdb_takes_no_more_threads_than_its_memory_is_enough_for(work: Path) 
 
 def test_duckdb_takes_no_more_files_at_once_than_its_memory_is_enough_for(work: Path) -> None:
     """A load copies two files at once; with dlt's default of 20, 500,000 contacts in files of 40,000 failed."""
-    destination = for_loading(make_pipeline().destination, "insert-from-staging")
+    destination = loading(Held())
     assert destination.capabilities().max_parallel_load_jobs == 2
 
 
@@ -261,22 +287,42 @@ def test_a_duckdb_file_named_as_another_dataset_is_refused() -> None:
 
 
 def test_the_file_of_a_duckdb_destination_is_known(work: Path) -> None:
-    """`duckdb_file` returns the file of a default, relative, absolute, named or opened DuckDB destination."""
-    assert duckdb_file(pipeline_to("duckdb")) == work / "mine.duckdb"
-    assert duckdb_file(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == work / "new.duckdb"
-    assert duckdb_file(pipeline_to(dlt.destinations.duckdb(str(work / "a b.db")))) == work / "a b.db"
+    """A place has the file of a default, relative, absolute, named or opened DuckDB destination."""
+    assert path_of(pipeline_to("duckdb")) == work / "mine.duckdb"
+    assert path_of(pipeline_to(dlt.destinations.duckdb("new.duckdb"))) == work / "new.duckdb"
+    assert path_of(pipeline_to(dlt.destinations.duckdb(str(work / "a b.db")))) == work / "a b.db"
     named = dlt.destinations.duckdb("named.duckdb", destination_name="warehouse")
-    assert duckdb_file(pipeline_to(named)) == work / "named.duckdb"
+    assert path_of(pipeline_to(named)) == work / "named.duckdb"
     with duckdb.connect(str(work / "open.duckdb")) as connection:
-        assert duckdb_file(pipeline_to(dlt.destinations.duckdb(connection))) == work / "open.duckdb"
+        assert path_of(pipeline_to(dlt.destinations.duckdb(connection))) == work / "open.duckdb"
 
 
 def test_the_file_of_our_pipeline_needs_no_dlt_configuration(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`duckdb_file` returns the file that dlt opens, even if the environment names another one."""
+    """A place has the file that dlt opens, even if the environment names another one."""
     monkeypatch.setenv("DESTINATION__DUCKDB__CREDENTIALS__DATABASE", str(work / "other.duckdb"))
     pipeline = make_pipeline()
     config: Any = pipeline.destination_client().config
-    assert duckdb_file(pipeline) == work / "letters.duckdb" == Path(config.credentials.database)
+    assert path_of(pipeline) == work / "letters.duckdb" == Path(config.credentials.database)
+
+
+def test_each_place_has_a_working_folder_of_its_own(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places that differ in kind, file, server or dataset have different working folders; links lead to one."""
+    (work / "link.duckdb").symlink_to(work / "a.duckdb")
+    places: list[tuple[Kind, str | None, str]] = [
+        ("duckdb", "a.duckdb", "letters_data"),
+        ("duckdb", "b.duckdb", "letters_data"),
+        ("duckdb", "a.duckdb", "other"),
+        ("parquet", "a.duckdb", "letters_data"),
+        ("parquet", "s3://bucket/a", "letters_data"),
+        ("delta", "s3://bucket/a", "letters_data"),
+    ]
+    folders = [make_pipeline(*place).working_dir for place in places]
+    for server in ("one", "two"):
+        monkeypatch.setenv("DESTINATION__POSTGRES__CREDENTIALS", f"postgresql://user:hidden@{server}/letters")
+        folders.append(make_pipeline("postgres").working_dir)
+    assert len(set(folders)) == len(folders)
+    assert make_pipeline("duckdb", "link.duckdb").working_dir == make_pipeline("duckdb", "a.duckdb").working_dir
+    assert all(Path(folder).is_relative_to(work / "dlt/letters") and "hidden" not in folder for folder in folders)
 
 
 def test_links_are_followed(work: Path) -> None:
@@ -284,8 +330,8 @@ def test_links_are_followed(work: Path) -> None:
     (work / "disk").mkdir()
     for link, target in (("letters.duckdb", "disk/real.duckdb"), ("letters_parquet", "disk/real")):
         (work / link).symlink_to(work / target)
-    assert duckdb_file(make_pipeline()) == work / "disk/real.duckdb"
-    assert local_folder(make_pipeline("parquet")) == work / "disk/real"
+    assert path_of(make_pipeline()) == work / "disk/real.duckdb"
+    assert path_of(make_pipeline("parquet")) == work / "disk/real"
 
 
 @pytest.mark.parametrize("name", ["circle.duckdb", "nowhere.duckdb", "a" * 300])
@@ -297,10 +343,12 @@ def test_a_place_where_no_file_can_be_is_refused(work: Path, name: str) -> None:
         check_duckdb(work / name)
 
 
-@pytest.mark.parametrize("taken", ["dlt", "dlt/pipelines/letters/state.json"])
+@pytest.mark.parametrize("taken", ["dlt", "state.json"])
 def test_a_working_folder_that_cannot_be_used_is_named(work: Path, taken: str) -> None:
     """The error for an unusable working folder of dlt names it and DLT_DATA_DIR."""
-    place = work / taken
+    working_dir = Path(make_pipeline().working_dir)
+    shutil.rmtree(work / "dlt")
+    place = work / "dlt" if taken == "dlt" else working_dir / taken
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(place)
     with pytest.raises(
@@ -311,8 +359,7 @@ def test_a_working_folder_that_cannot_be_used_is_named(work: Path, taken: str) -
 
 def test_a_working_folder_with_a_file_that_was_cut_off_is_named(work: Path) -> None:
     """The error for a truncated file in dlt's working folder, as after a power failure, says what to remove."""
-    state = work / "dlt/pipelines/letters/state.json"
-    make_pipeline()
+    state = Path(make_pipeline().working_dir) / "state.json"
     state.write_bytes(b"")
     with pytest.raises(
         DestinationError, match=rf"^dlt's working directory contains a truncated file: remove {state.parent}\.$"
@@ -328,11 +375,11 @@ def test_a_folder_that_dlt_would_mistake_for_a_pattern_is_refused(work: Path, si
     assert message.startswith(f"{work}/a{sign}b/c: dlt reads [, ], * and ? as wildcards")
 
 
-@pytest.mark.parametrize("destination", ["dummy", "memory://bucket", "folder"])
-def test_other_destinations_have_no_duckdb_file(destination: str) -> None:
-    """`duckdb_file` returns None for folders, buckets and dummies."""
+@pytest.mark.parametrize("destination", ["dummy", "memory://bucket"])
+def test_places_beyond_this_machine_have_no_path(destination: str) -> None:
+    """Buckets and servers have no path."""
     place = destination if destination == "dummy" else dlt.destinations.filesystem(destination)
-    assert duckdb_file(pipeline_to(place)) is None
+    assert path_of(pipeline_to(place)) is None
 
 
 def test_a_duckdb_file_that_does_not_exist_yet_is_written_once() -> None:
@@ -347,7 +394,7 @@ def test_a_duckdb_file_that_exists_keeps_its_old_rows_until_all_new_ones_are_the
     duckdb.connect(str(work / "letters.duckdb")).close()
     for each in (pipeline, make_pipeline(), pipeline_to(dlt.destinations.duckdb("letters.duckdb"))):
         assert replace_strategy(each) == "insert-from-staging"
-        assert load_config(each) == {"load": {**FAILING, "truncate_staging_dataset": True}}
+        assert load_config(place_of(each)) == {"load": {**FAILING, "truncate_staging_dataset": True}}
 
 
 def test_a_new_duckdb_file_is_removed_when_the_load_fails(work: Path) -> None:
@@ -452,14 +499,14 @@ def test_files_are_replaced_without_staging(work: Path) -> None:
         assert replace_strategy(make_pipeline(kind)) == "insert-from-staging"
     for pipeline in (make_pipeline("parquet"), pipeline_to(dlt.destinations.filesystem("memory://bucket"))):
         assert replace_strategy(pipeline) == "truncate-and-insert"
-        assert load_config(pipeline) == {"load": FAILING}
+        assert load_config(place_of(pipeline)) == {"load": FAILING}
 
 
 def test_other_databases_keep_their_old_rows_until_all_new_ones_are_there() -> None:
     """Other databases insert from staging tables, which are emptied afterwards."""
-    pipeline = pipeline_to("dummy")
+    pipeline = pipeline_to(dlt.destinations.sqlalchemy("sqlite:///letters.sqlite"))
     assert replace_strategy(pipeline) == "insert-from-staging"
-    assert load_config(pipeline) == {"load": {**FAILING, "truncate_staging_dataset": True}}
+    assert load_config(place_of(pipeline)) == {"load": {**FAILING, "truncate_staging_dataset": True}}
 
 
 def test_local_places_that_can_be_written_pass_and_stay_as_they_are(work: Path) -> None:
@@ -564,7 +611,7 @@ def test_what_is_staged_is_moved_once(work: Path, monkeypatch: pytest.MonkeyPatc
     make: Any = dlt.resource
     merged = make([{"id": 1}, {"id": 2}], name=name, write_disposition="merge")
     appended = make([{"list": [1, 2]}], name="nesting", write_disposition="append", nested_hints=hints)
-    destination = for_loading(make_pipeline().destination, "truncate-and-insert")
+    destination = loading(Held(is_new=True))
     pipeline = dlt.pipeline("own", destination=destination, dataset_name="own")
     pipeline.run([merged, appended])
     with pipeline.sql_client() as client:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from letters_source.destination.kinds import write_disposition
+from letters_source.destination.modes import write_disposition
 from letters_source.tables import CONTACTS, CONTACTS__CONTACT_LABELS, TEMPLATES__SHARED, Table
 
 

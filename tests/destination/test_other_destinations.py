@@ -21,9 +21,10 @@ from destination_table import DESTINATIONS
 from letters_source import ContactFilters, run
 from letters_source.config.installation import how_to_install
 from letters_source.destination.audits import opened
-from letters_source.destination.kinds import FILE_FORMATS, check_mode
-from letters_source.destination.loading import for_loading
-from letters_source.destination.preflight import REFUSAL, check_destination
+from letters_source.destination.kinds import place_of
+from letters_source.destination.modes import check_mode
+from letters_source.destination.place import Held
+from letters_source.destination.preflight import REFUSAL
 from letters_source.errors import DestinationError, SettingsError
 from letters_source.tables import ARROW_TYPES, MERGE, TABLES, WriteMode
 from programmable_emulator import Emulator
@@ -43,11 +44,17 @@ def discard(items: Any, table: Any) -> None:
     """A destination function, which discards rows."""
 
 
+def pipeline_to(destination: AnyDestination_CO) -> dlt.Pipeline:
+    """A pipeline of the user's own."""
+    return dlt.pipeline("mine", destination=destination, dataset_name="my_data")
+
+
 def refusal(destination: AnyDestination_CO) -> str:
     """The message with which a pipeline to a destination is refused."""
-    pipeline = dlt.pipeline("mine", destination=destination, dataset_name="my_data")
+    pipeline = pipeline_to(destination)
+    to = place_of(pipeline)
     with pytest.raises(DestinationError) as caught:
-        check_destination(pipeline)
+        to.kind.check(to)
     return str(caught.value)
 
 
@@ -80,7 +87,7 @@ def test_a_mode_that_dlt_cannot_merge_is_refused(name: str, mode: WriteMode, wor
     """The error for a mode that dlt cannot merge names the setting, and has its key."""
     pipeline = dlt.pipeline("mine", destination=DESTINATIONS[name], dataset_name="my_data")
     with pytest.raises(SettingsError) as caught:
-        check_mode(pipeline, "contacts", mode)
+        check_mode(place_of(pipeline), "contacts", mode)
     assert str(caught.value) == f"{words}, or choose another destination."
     assert caught.value.key == words.rpartition(" ")[2]
 
@@ -173,8 +180,9 @@ def test_a_missing_extension_of_duckdb_is_named(work: Path) -> None:
     nowhere = "http://127.0.0.1:1"
     credentials.global_config = {"extension_directory": str(work), "custom_extension_repository": nowhere}
     pipeline = dlt.pipeline("mine", destination=dlt.destinations.ducklake(credentials), dataset_name="my_data")
+    lake = place_of(pipeline)
     with pytest.raises(DestinationError) as caught:
-        check_destination(pipeline)
+        lake.kind.check(lake)
     # no retry brings the extension
     assert type(caught.value) is DestinationError
     place, _, words = str(caught.value).partition(" cannot be reached: ")
@@ -183,13 +191,15 @@ def test_a_missing_extension_of_duckdb_is_named(work: Path) -> None:
     assert words.endswith("; run INSTALL ducklake in DuckDB once, with network access.")
 
 
+@pytest.mark.usefixtures("work")
 @pytest.mark.parametrize("name", DATABASES)
 def test_every_type_of_column_can_be_loaded(name: str) -> None:
     """Every database accepts each type of our columns in the file format of a load."""
     capabilities = DATABASES[name].capabilities()
     formats = capabilities.supported_loader_file_formats or []
     default = resolve_best_writer_spec("arrow", formats, capabilities.preferred_loader_file_format).file_format
-    chosen = FILE_FORMATS.get(DATABASES[name].destination_name, default)
+    place = place_of(pipeline_to(DATABASES[name]))
+    chosen = place.kind.file_format(place) or default
     assert chosen in formats
     mapper = capabilities.get_type_mapper()
     for kind in ARROW_TYPES:
@@ -211,6 +221,7 @@ def test_every_name_fits_and_is_unique_in_any_case(name: str) -> None:
         assert names == list(dict.fromkeys(name.lower() for name in names))
 
 
+@pytest.mark.usefixtures("work")
 @pytest.mark.parametrize(
     ("name", "transactions", "truncates"),
     [("Redshift", True, False), ("Snowflake", True, False), ("BigQuery", None, True), ("ClickHouse", False, True)],
@@ -219,7 +230,8 @@ def test_tables_change_in_transactions_where_dlt_has_them(
     name: str, *, transactions: bool | None, truncates: bool
 ) -> None:
     """Loads do not use TRUNCATE where dlt has transactions."""
-    capabilities = for_loading(DATABASES[name], "insert-from-staging").capabilities()
+    place = place_of(pipeline_to(DATABASES[name]))
+    capabilities = place.kind.loading(place, Held()).capabilities()
     assert (capabilities.supports_transactions, capabilities.supports_truncate_command) == (transactions, truncates)
 
 

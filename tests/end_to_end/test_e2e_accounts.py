@@ -14,7 +14,8 @@ from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
 from letters_source import DestinationError, NotAuthorized, Result, SharedIds
-from letters_source.destination.combine import create_account_views
+from letters_source.destination.account_views import create_account_views
+from letters_source.destination.kinds import place_of
 from letters_source.destination.pipeline import Kind, account_pipelines
 from letters_source.load import run_accounts
 from letters_source.report.charts import CHARTS
@@ -78,6 +79,12 @@ def load_accounts(world: World, *accounts: str, kind: Kind = "duckdb", **changes
     """Load accounts."""
     pipelines = account_pipelines(kind, world.place, "letters_data", accounts)
     return run_accounts(pipelines, **{**world.settings, **changes})
+
+
+def combine(pipelines: Mapping[str, dlt.Pipeline]) -> None:
+    """Create the views over accounts, as a load does."""
+    places = {account: place_of(pipeline) for account, pipeline in pipelines.items()}
+    create_account_views(places, "letters_data_all", 0)
 
 
 @pytest.fixture(scope="module")
@@ -367,7 +374,7 @@ def test_views_combine_accounts_with_different_tables(world: World) -> None:
     load_accounts(world, "A", facets=True)
     load_accounts(world, "C")
     for accounts in (("A", "C"), ("C", "A")):
-        create_account_views(account_pipelines("duckdb", world.place, "letters_data", accounts), "letters_data_all")
+        combine(account_pipelines("duckdb", world.place, "letters_data", accounts))
         found = {
             table: {row[0] for row in query(world.place, f"from letters_data_all.{table}")}
             for table in ("contacts", "templates__shared")
@@ -409,5 +416,5 @@ def test_other_destinations_have_no_views(begin: Begin) -> None:
     """Views are made in DuckDB only; other destinations are not changed."""
     world = begin(divided(6, 3))
     pipeline = dlt.pipeline("dummy", destination=dlt.destinations.dummy())
-    create_account_views({"A": pipeline, "B": pipeline}, "letters_data_all")
+    combine({"A": pipeline, "B": pipeline})
     assert not world.place.exists()

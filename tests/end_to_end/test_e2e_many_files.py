@@ -6,7 +6,7 @@ import sys
 
 from worlds import Begin
 
-from letters_source.destination.audits import open_sql
+from letters_source.destination.kinds import place_of
 from letters_source.destination.sql import fetch_rows
 from programmable_emulator import Emulator
 
@@ -14,13 +14,14 @@ READ_AGAIN_AND_AGAIN = """
 import sys
 from letters_source import make_pipeline
 from letters_source.destination.audits import finished_audits, open_held
+from letters_source.destination.kinds import place_of
 # threads take turns so often that two which wait for each other meet within seconds
 sys.setswitchinterval(1e-6)
 pipeline = make_pipeline("parquet", sys.argv[1])
 pipeline.sync_destination()
 found = []
 for _ in range(25):
-    with open_held(pipeline) as client:
+    with open_held(place_of(pipeline)) as client:
         found.append(len(finished_audits(client, "contacts")))
 print(found)
 """
@@ -42,7 +43,8 @@ def test_duckdb_opens_the_files_of_a_table_itself(begin: Begin) -> None:
     """DuckDB reads Parquet folders itself, so that its threads never wait for Python's lock."""
     world = begin(Emulator(30, 7), "parquet")
     world.load()
-    with open_sql(world.pipeline) as client:
+    place = place_of(world.pipeline)
+    with place.kind.open_sql(place, "") as client:
         [[_, plan]] = fetch_rows(client, f"EXPLAIN FROM {client.make_qualified_table_name('contacts')}")
     assert "PARQUET" in plan
     assert "ARROW" not in plan

@@ -17,7 +17,8 @@ from terminals import Letters
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, SettingsError, letters, make_pipeline, run
-from letters_source.destination.audits import finished_audits, open_held, opened, read_columns, running_pipeline
+from letters_source.destination.audits import finished_audits, open_held, opened, read_columns
+from letters_source.destination.kinds import place_of, running_place
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.extract.mailings import far_ahead
 from letters_source.load import run_accounts
@@ -474,13 +475,13 @@ def test_a_table_that_cannot_be_staged_leaves_all_tables_old(begin: Begin, monke
 
 def audits_of(pipeline: dlt.Pipeline, name: str) -> list[Audit]:
     """The audits that a pipeline's dataset holds."""
-    with open_held(pipeline) as client:
+    with open_held(place_of(pipeline)) as client:
         return finished_audits(client, name)
 
 
 def held_columns(pipeline: dlt.Pipeline, table: str) -> set[str]:
     """The columns that a table of a pipeline's dataset has."""
-    with open_held(pipeline) as client:
+    with open_held(place_of(pipeline)) as client:
         return read_columns(client, table)
 
 
@@ -550,7 +551,7 @@ def test_no_pipeline_runs_while_none_loads(begin: Begin) -> None:
     """No pipeline counts as running after a load, though dlt still names the last one."""
     world = begin(Emulator(3, 2))
     world.load()
-    assert running_pipeline() is None
+    assert running_place() is None
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ from terminals import open_process
 from worlds import Begin, verify
 
 from letters_source import DestinationError, DestinationInUse, LoadFailed, SettingsError, make_pipeline, run
+from letters_source.destination.duckdb_file import check_duckdb
 from letters_source.destination.error_translation import plain_errors
-from letters_source.destination.local_files import check_duckdb, check_folder
+from letters_source.destination.kinds import place_of
+from letters_source.destination.local_files import check_folder
 from letters_source.destination.pipeline import Kind
-from letters_source.destination.preflight import check_destination
 from letters_source.tables import tables_of
 from programmable_emulator import Emulator
 
@@ -152,6 +153,12 @@ def test_a_table_that_cannot_be_verified_is_a_failed_load(begin: Begin) -> None:
     assert "\n" not in str(caught.value)
 
 
+def check_place(pipeline: dlt.Pipeline) -> None:
+    """Check where a pipeline loads to, as a load does."""
+    place = place_of(pipeline)
+    place.kind.check(place)
+
+
 @pytest.mark.parametrize("check", [check_duckdb, check_folder])
 def test_a_folder_that_cannot_be_written_is_refused(unwritable: Path, check: Callable[[Path], None]) -> None:
     """A folder without write permission is refused with the message of the operating system."""
@@ -173,16 +180,16 @@ def test_a_folder_that_may_not_be_entered_is_refused(unwritable: Path, check: Ca
 def test_other_destinations_are_left_to_dlt(begin: Begin) -> None:
     """Places that are not on this machine's disk are not checked as files."""
     begin(Emulator(0, 0))
-    check_destination(dlt.pipeline("q", destination=dlt.destinations.filesystem("memory://bucket"), dataset_name="d"))
+    check_place(dlt.pipeline("q", destination=dlt.destinations.filesystem("memory://bucket"), dataset_name="d"))
 
 
 def test_the_preflight_makes_no_file(begin: Begin) -> None:
     """The preflight check makes no file, so that a load that fails at once leaves none."""
     world = begin(Emulator(1, 1))
-    check_destination(world.pipeline)
+    check_place(world.pipeline)
     assert not world.place.exists()
     duckdb.connect(str(world.place)).close()
-    check_destination(world.pipeline)
+    check_place(world.pipeline)
 
 
 def test_a_pipeline_without_a_destination_is_refused(begin: Begin) -> None:

@@ -15,7 +15,7 @@ from row_changes import amend
 from worlds import Begin, World
 
 from letters_source import run
-from letters_source.destination.loading import ROW_GROUP, memory_for
+from letters_source.destination.duckdb import ROW_GROUP, memory_for
 from programmable_emulator import Emulator
 
 USUAL = "114.4 MiB"

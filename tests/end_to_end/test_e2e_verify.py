@@ -11,7 +11,7 @@ from holdings import change
 from worlds import World, serve_world, verify
 
 from letters_source import LoadFailed, Result
-from letters_source.destination.audits import open_sql
+from letters_source.destination.kinds import place_of
 from letters_source.destination.verify import Finding, find_repeated
 from letters_source.tables import MAILINGS, tables_of
 from programmable_emulator import Emulator
@@ -185,6 +185,7 @@ def test_mailings_that_are_there_twice_are_noticed_whichever_load_brought_them(t
         world.load(only=("mailings",), **settings)
         audits = world.load(only=("mailings",), **settings).audits
         change(world.place, "insert into letters_data.mailings from letters_data.mailings limit 2")
-        with open_sql(world.pipeline) as client:
+        place = place_of(world.pipeline)
+        with place.kind.open_sql(place, "") as client:
             found = find_repeated(client, MAILINGS, audits)
         assert found == Finding({"repeated_keys": 2}, "mailings: 2 keys occur more than once; load again.")

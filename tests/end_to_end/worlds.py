@@ -16,9 +16,9 @@ from dlt.common.configuration.specs import PluggableRunContext
 from holdings import DATASET, LISTED, Rows, change, held_tables, in_order, parsed, read_tables
 
 from letters_source import Result, letters, make_pipeline, run
-from letters_source.destination.audits import open_sql
-from letters_source.destination.kinds import is_files
+from letters_source.destination.kinds import place_of
 from letters_source.destination.pipeline import DEFAULT_PLACES, Kind
+from letters_source.destination.place import Written
 from letters_source.destination.verify import verify_load
 from letters_source.tables import TABLES, Table
 from programmable_emulator import Emulator
@@ -132,5 +132,7 @@ def verify(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tup
     trace = pipeline.last_trace
     assert trace
     assert trace.last_normalize_info
-    with open_sql(pipeline) as client:
-        return verify_load(client, load_id, tables, trace.last_normalize_info.row_counts, keys=is_files(pipeline))
+    place = place_of(pipeline)
+    written = Written(load_id, tables, trace.last_normalize_info.row_counts)
+    with place.kind.open_sql(place, "") as client:
+        return verify_load(client, written, keys=place.name in ("parquet", "delta", "iceberg"))

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from threading import Event, Timer
 from typing import Any
@@ -24,9 +23,9 @@ from terminals import Outcome, open_process, run_command
 from worlds import Begin, World
 
 from letters_source import DestinationError, DestinationInUse, make_pipeline, run
-from letters_source.destination.loading import hold_open
+from letters_source.destination import duckdb as duckdb_kind
+from letters_source.destination.kinds import place_of
 from letters_source.destination.local_files import LEAST_ROOM, check_space
-from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.publish import publish_copy
 from programmable_emulator import Behavior, Emulator, When
@@ -101,8 +100,7 @@ def test_f73_a_second_run_is_refused_or_waits(world: World) -> None:
                 world.load(lock_wait=seconds)
             assert str(caught.value) == (
                 f"A load of dlt's pipeline {name} is already running, pid {first.process.pid}; load again when it has "
-                "ended, or set sources.letters.lock_wait to the seconds to wait. A load into another place can run at "
-                "the same time if DLT_DATA_DIR is another directory."
+                "ended, or set sources.letters.lock_wait to the seconds to wait."
             )
             assert caught.value.exit_code == 6
         assert world.emulator.hits[asked:] == []
@@ -113,16 +111,15 @@ def test_f73_a_second_run_is_refused_or_waits(world: World) -> None:
 
 
 def test_f73_loads_into_three_files_run_at_the_same_time(world: World, tmp_path: Path) -> None:
-    """While a load runs, others load other files: a command with another DLT_DATA_DIR, a pipeline with another name."""
+    """While a load runs, others load other files without any setting, by the command and from Python."""
     files = [tmp_path / f"{name}.duckdb" for name in ("first", "second", "third")]
     commands = [("load", "--quiet", "--to", str(file)) for file in files]
-    elsewhere = variables(world) | {"DLT_DATA_DIR": str(tmp_path / "dlt")}
     with world.emulator.hold(When("templates")) as [hold]:
         first = start_command(*commands[0], env=variables(world))
         assert hold.arrived.wait(WAIT_SECONDS)
-        assert run_command(*commands[1], env=variables(world)).code == 6
-        assert run_command(*commands[1], env=elsewhere) == Outcome(0, "", "")
-        run(make_pipeline("duckdb", files[2], name="third"), **world.settings)
+        assert run_command(*commands[0], env=variables(world)).code == 6
+        assert run_command(*commands[1], env=variables(world)) == Outcome(0, "", "")
+        run(make_pipeline("duckdb", files[2]), **world.settings)
     with first:
         assert first.communicate() == ("", "")
     assert [len(read_tables(file)["contacts"]) for file in files] == [40, 40, 40]
@@ -245,16 +242,16 @@ def test_f72_a_file_that_was_taken_since_the_preflight_is_waited_for(world: Worl
     with held(world.place) as holder:
         with (
             pytest.raises(DestinationInUse, match=rf"^Could not set lock .*PID {holder.pid}"),
-            hold_open(world.pipeline),
+            duckdb_kind.lock(place_of(world.pipeline), 0),
         ):
             pass
         with pytest.raises(DestinationInUse, match=r"readers.duckdb was not published, .+: Could not set lock"):
-            when_free(partial(publish_copy, world.pipeline, readers), 0)
+            publish_copy(place_of(world.pipeline), readers, 0)
         assert holder.stdin is not None
         Timer(0.3, holder.stdin.close).start()
-        with hold_open(world.pipeline, WAIT_SECONDS):
+        with duckdb_kind.lock(place_of(world.pipeline), WAIT_SECONDS):
             pass
-    when_free(partial(publish_copy, world.pipeline, readers), 0)
+    publish_copy(place_of(world.pipeline), readers, 0)
     assert readers.exists()
 
 

@@ -22,10 +22,9 @@ from worlds import Begin, World, serve_world, verify
 
 from letters_source import IncompleteListing, LoadFailed, Result, SettingsError, make_pipeline, run
 from letters_source.config.installation import how_to_add_extra
-from letters_source.destination.annotate import describe_lake
-from letters_source.destination.file_tables import open_files
-from letters_source.destination.kinds import files_client
-from letters_source.destination.verify import verify_load
+from letters_source.destination import lake
+from letters_source.destination.kinds import place_of
+from letters_source.destination.place import Written
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import facets_of, tables_of
 from programmable_emulator import Behavior, Emulator
@@ -81,9 +80,9 @@ def test_looking_at_tables_leaves_no_database_open(loaded: Loaded) -> None:
     before = open_databases()
     gc.disable()
     try:
-        with open_files(files_client(loaded.world.pipeline)) as files:
-            verify_load(files, loaded.result.load_id, tables, loaded.result.tables, keys=True)
-            describe_lake(files.client, tables)
+        place, written = place_of(loaded.world.pipeline), Written(loaded.result.load_id, tables, loaded.result.tables)
+        with lake.open_sql(place, "") as client:
+            lake.annotate(place, client, written, lake.verify(client, written))
         assert open_databases() == before
     finally:
         gc.enable()

@@ -26,7 +26,8 @@ from letters_source import (
     run_accounts,
 )
 from letters_source.config.installation import how_to_add_extra
-from letters_source.destination.locking import locked_dataset
+from letters_source.destination import postgres
+from letters_source.destination.kinds import place_of
 from letters_source.destination.pipeline import account_pipelines
 from letters_source.service.listings import ContactFilters
 from letters_source.tables import TABLES, tables_of
@@ -322,7 +323,7 @@ def test_a_user_s_own_pipeline_works(load: Load) -> None:
 
 def test_a_dataset_takes_one_load_at_a_time(load: Load) -> None:
     """A second load into a dataset is refused before the first request, and one into another dataset is not."""
-    with locked_dataset(make_pipeline("postgres"), 0):
+    with postgres.lock(place_of(make_pipeline("postgres")), 0):
         with pytest.raises(
             DestinationInUse, match=r"^A load into the dataset letters_data is already running; load again when"
         ):

@@ -15,6 +15,7 @@ from terminals import Letters, open_process
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, account_pipelines, run_accounts
+from letters_source.destination.kinds import place_of
 from letters_source.destination.pipeline import Kind
 from letters_source.destination.publish import publish_copy
 from programmable_emulator import Emulator
@@ -73,7 +74,7 @@ def test_the_copy_holds_what_was_loaded(world: World, readers: Path) -> None:
 
 def test_readers_of_the_old_file_keep_reading_it(loaded: World, world: World, readers: Path) -> None:
     """A reader with the old copy open keeps reading it, and the next reader gets the new rows."""
-    publish_copy(loaded.pipeline, readers)
+    publish_copy(place_of(loaded.pipeline), readers, 0)
     with duckdb.connect(str(readers), read_only=True) as reader:
         world.emulator.contacts.insert({"id": "new"})
         world.load(publish=readers)
@@ -136,7 +137,7 @@ def test_what_a_broken_copy_left_is_replaced(loaded: World, readers: Path) -> No
     left = [readers.with_name(f".{readers.name}.copy{ending}") for ending in ("", ".wal", ".wal.checkpoint")]
     for path in left:
         path.write_bytes(b"half of a file")
-    publish_copy(loaded.pipeline, readers)
+    publish_copy(place_of(loaded.pipeline), readers, 0)
     assert read_tables(readers) == read_tables(loaded.place)
     assert not any(path.exists() for path in left)
 
@@ -151,12 +152,12 @@ os._exit(0)
 
 def test_what_a_writer_left_next_to_the_old_copy_is_not_in_the_new_one(loaded: World, readers: Path) -> None:
     """A copy removes the log that a killed writer left next to the old one, and DuckDB would apply to the new one."""
-    publish_copy(loaded.pipeline, readers)
+    publish_copy(place_of(loaded.pipeline), readers, 0)
     subprocess.run([sys.executable, "-c", WRITE_AND_DIE, str(readers)], check=True)
     logs = [readers.with_name(f"{readers.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
     assert logs[0].exists()
     logs[1].touch()
-    publish_copy(loaded.pipeline, readers)
+    publish_copy(place_of(loaded.pipeline), readers, 0)
     assert read_tables(readers) == read_tables(loaded.place)
     assert not any(log.exists() for log in logs)
 
@@ -167,7 +168,7 @@ def test_a_link_is_followed(loaded: World, world: World, readers: Path, *, is_th
     link = readers.with_name("link.duckdb")
     link.symlink_to(readers)
     if is_there:
-        publish_copy(loaded.pipeline, readers)
+        publish_copy(place_of(loaded.pipeline), readers, 0)
     world.load(publish=link)
     assert read_tables(readers) == read_tables(world.place)
     assert link.is_symlink()
@@ -175,15 +176,15 @@ def test_a_link_is_followed(loaded: World, world: World, readers: Path, *, is_th
 
 def test_the_mode_of_the_old_file_is_kept(loaded: World, readers: Path) -> None:
     """A new copy has the mode of the old one."""
-    publish_copy(loaded.pipeline, readers)
+    publish_copy(place_of(loaded.pipeline), readers, 0)
     readers.chmod(0o640)
-    publish_copy(loaded.pipeline, readers)
+    publish_copy(place_of(loaded.pipeline), readers, 0)
     assert readers.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_copy_that_fails_leaves_the_old_file(loaded: World, world: World, readers: Path) -> None:
     """A copy that fails leaves the old file as it was, and the error says that the load is verified, which is there."""
-    publish_copy(loaded.pipeline, readers)
+    publish_copy(place_of(loaded.pipeline), readers, 0)
     before = readers.read_bytes()
     readers.with_name(f".{readers.name}.copy").mkdir()
     world.emulator.contacts.insert({"id": "new"})
@@ -197,7 +198,7 @@ def test_a_copy_that_fails_is_removed(loaded: World, readers: Path) -> None:
     """A copy that fails at its end is removed, because it takes as much room as the file."""
     readers.with_name(f"{readers.name}.wal").mkdir()
     with pytest.raises(LoadFailed, match="but the load is verified"):
-        publish_copy(loaded.pipeline, readers)
+        publish_copy(place_of(loaded.pipeline), readers, 0)
     assert [path for path in readers.parent.iterdir() if path.name.startswith(f".{readers.name}")] == []
 
 

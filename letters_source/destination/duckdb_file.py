@@ -1,0 +1,71 @@
+"""DuckDB files: whether a load can use one, and the logs beside it. Imports no dlt."""
+
+import os
+from pathlib import Path
+
+import duckdb
+
+from letters_source.destination.local_files import ANOTHER_PATH, check_space, check_writable
+from letters_source.errors import DestinationError, DestinationInUse
+from letters_source.wording import reason
+
+
+def check_duckdb(file: Path) -> None:
+    """Open an existing DuckDB file for writing, or check the folder of a new one."""
+    if not os.path.isdir(file.parent):
+        raise DestinationError(
+            f"{file}: the folder {file.parent} does not exist or is not accessible",
+            advice=f"create it, or {ANOTHER_PATH}",
+            key="to",
+        )
+    if not is_there(file):
+        check_writable(file.parent)
+        return
+    # DuckDB would wait forever on a pipe
+    if not file.is_file():
+        raise DestinationError(
+            f"{file} cannot be opened for writing: it is not a regular file", advice=ANOTHER_PATH, key="to"
+        )
+    check_space(file.parent)
+    try:
+        duckdb.connect(str(file)).close()
+    except duckdb.Error as error:
+        what = f"{file} cannot be opened for writing: {reason(error)}"
+        if is_held(error):
+            raise DestinationInUse(what) from None
+        raise DestinationError(what, advice=ANOTHER_PATH, key="to") from None
+
+
+def is_held(error: duckdb.Error) -> bool:
+    """Return whether a DuckDB file could not be opened because another process has it open."""
+    return "set lock" in str(error)
+
+
+def is_there(file: Path) -> bool:
+    """Return whether a path exists, or raise `DestinationError`."""
+    try:
+        file.stat()
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not file.is_symlink():
+            return False
+        raise DestinationError(f"{file} cannot be reached: {error.strerror}", advice=ANOTHER_PATH, key="to") from None
+    return True
+
+
+def discard_duckdb(file: Path) -> None:
+    """Remove an unfinished DuckDB file and its logs."""
+    for path in (file, *logs_of(file)):
+        path.unlink(missing_ok=True)
+
+
+def logs_of(file: Path) -> list[Path]:
+    """Return the paths of a file's DuckDB WAL, which DuckDB would apply to any file of that name."""
+    return [file.with_name(f"{file.name}{ending}") for ending in (".wal", ".wal.checkpoint")]
+
+
+def is_duckdb_file(file: Path) -> bool:
+    """Return whether a path is a file that starts like DuckDB's, with a checksum and a magic word."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(12)[8:] == b"DUCK"

@@ -1,0 +1,96 @@
+"""Delta and Iceberg tables in a folder or a bucket: each table changes in one commit."""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dlt.common.destination import AnyDestination
+
+from letters_source.destination import files, other
+from letters_source.destination.file_tables import FilesSql
+from letters_source.destination.loading import STAGED, with_parameters
+from letters_source.destination.place import Held, Place, Written
+from letters_source.results import Audit
+from letters_source.tables import Table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from dlt.common.schema.typing import TTableFormat
+    from pyiceberg.table import Table as IcebergTable
+
+LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.pyiceberg"}
+
+# Delta rejects rows whose metadata differs from the table's, so a changed description would make loads fail
+has_schema_metadata = False
+clean_up = other.clean_up
+restore = other.restore
+file_format = other.file_format
+load_settings = files.load_settings
+open_sql = files.open_sql
+find_audits = other.find_audits
+verify = files.verify
+check_copy = other.check_copy
+publish = other.publish
+combine = other.combine
+
+
+def check(place: Place) -> None:
+    """Check that a folder is writable and holds tables of this format, or that a bucket is writable."""
+    files.check_files(place, form=place.name, library=LIBRARIES[place.name])
+
+
+@contextmanager
+def lock(place: Place, wait: float) -> Iterator[Held]:
+    """Lock a local folder while the block runs, without pyiceberg's warning."""
+    with files.lock(place, wait) as held, warnings.catch_warnings():
+        # about replacing an empty table, as every first load does
+        warnings.filterwarnings("ignore", "Delete operation did not match any records", UserWarning)
+        yield held
+
+
+def loading(place: Place, _held: Held) -> AnyDestination:
+    """Replace each table in one commit."""
+    return with_parameters(place.pipeline.destination, STAGED)
+
+
+def annotate(_place: Place, client: FilesSql, written: Written, _audits: Sequence[Audit]) -> None:
+    """Write missing descriptions."""
+    for table in written.tables:
+        for form, describe in DESCRIBE.items():
+            if client.client.is_open_table(form, table.name):
+                describe(client.client.load_open_table(form, table.name), table)
+
+
+def describe_delta(found: "DeltaTable", table: Table) -> None:
+    """Describe a Delta table, with one commit per description: deltalake cannot set several at once."""
+    if found.metadata().description != table.description:
+        found.alter.set_table_description(table.description)
+    comments = {field.name: field.metadata.get("comment") for field in found.schema().fields}
+    for column in table.loaded:
+        if comments[column.name] != column.description:
+            found.alter.set_column_metadata(column.name, {"comment": column.description})
+
+
+def describe_iceberg(found: "IcebergTable", table: Table) -> None:
+    """Describe an Iceberg table and set its identifier fields in one commit; pyiceberg skips an unchanged schema."""
+    with found.transaction() as transaction:
+        if found.properties.get("comment") != table.description:
+            transaction.set_properties(comment=table.description)
+        with transaction.update_schema() as update:
+            for column in table.loaded:
+                update.update_column(column.name, doc=column.description)
+            update.set_identifier_fields(*table.key)
+
+
+DESCRIBE: "dict[TTableFormat, Callable[[Any, Table], None]]" = {"delta": describe_delta, "iceberg": describe_iceberg}
+
+
+def example_code(place: Place, contacts: str, query: str) -> str:
+    """Return a query of a local Delta table with the modules deltalake and duckdb; Iceberg needs its catalog."""
+    if not place.path or place.name != "delta":
+        return ""
+    folder = json.dumps(str(place.path / place.dataset / contacts))
+    rows = f"deltalake.DeltaTable({folder}).to_pyarrow_dataset()"
+    return f'import deltalake, duckdb; contacts = {rows}; duckdb.sql("from contacts {query}").show()'

@@ -1,0 +1,51 @@
+"""How each mode of a load writes its tables, and which destinations support it."""
+
+from dlt.common.schema.typing import TCdcStrategyDict, TScd2StrategyDict, TWriteDispositionConfig
+
+from letters_source.destination.place import Place
+from letters_source.errors import SettingsError
+from letters_source.service.listings import SECTION
+from letters_source.tables import MERGE, Mode, Table, WriteMode
+from letters_source.transform.row_hash import LISTED, ROW_HASH
+
+STRATEGIES: dict[WriteMode, set[str]] = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
+"""dlt's merge strategies for each mode; the destination must support one of them."""
+
+
+def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> TWriteDispositionConfig:
+    """Return dlt's write disposition for a table of a listing."""
+    if mode == "replace":
+        return {"disposition": "replace"}
+    if mode == "sync":
+        return TCdcStrategyDict(
+            disposition="merge", strategy="cdc", row_version_column_name=ROW_HASH.name, skip_unchanged_rows=True
+        )
+    history = TScd2StrategyDict(disposition="merge", strategy="scd2", row_version_column_name=ROW_HASH.name)
+    if filtered:
+        # only versions of listed rows end, because the others may just be filtered out
+        key = table.key[0]
+        history["destination_scope"] = f"{key} IN (SELECT {key} FROM {{staging_table}})"
+        history["source_filter"] = f"{ROW_HASH.name} <> '{LISTED}'"
+    return history
+
+
+def check_mode(place: Place, name: str, mode: WriteMode) -> None:
+    """Check that the destination supports a mode; otherwise dlt would append, or fail during the load."""
+    # dlt can extract before a destination is set
+    if mode == "replace" or not place.name or STRATEGIES[mode] & merge_strategies(place):
+        return
+    what, key = ("loading mailings", f"{SECTION}.mailings") if mode == MERGE else (mode, f"{SECTION}.{mode}")
+    raise SettingsError(
+        f"{name}: {what} is not supported for {place.described}",
+        advice=f"unset {key}, or choose another $destination.",
+        key=key,
+    )
+
+
+def merge_strategies(place: Place) -> set[str]:
+    """Return dlt's merge strategies for the destination: upsert, cdc, scd2 and others. Without one, dlt appends."""
+    capabilities = place.pipeline.destination.capabilities()
+    known = capabilities.supported_merge_strategies or ()
+    select = capabilities.merge_strategies_selector
+    form = capabilities.preferred_table_format
+    return set(select(known, table_schema={"table_format": form}) if select else known)
