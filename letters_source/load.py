@@ -81,7 +81,9 @@ def load_verified(
     place: Place, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
 ) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
-    source = selected_source(letters(watch, **settings), only)
+    chosen = selected_names(only)
+    source: DltSource = letters(watch, **settings)
+    source = source.with_resources(*chosen) if chosen else source
     wait, kind = resolve_settings(settings).lock_wait, place.kind
     with one_at_a_time(), locked_working_dir(place, wait):
         with ExitStack() as held:
@@ -124,12 +126,6 @@ def write_tables(place: Place, source: DltSource, lock: Held) -> Written:
         with phase("writing the tables", "write"):
             load_id = str(pipeline.load(kind.loading(place, lock)).loads_ids[-1])
     return Written(load_id, [table for table in TABLES if table.name in names], extracted)
-
-
-def selected_source(source: DltSource, only: Sequence[str]) -> DltSource:
-    """Return the source with the resources to load."""
-    chosen = selected_names(only)
-    return source.with_resources(*chosen) if chosen else source
 
 
 def selected_names(only: Sequence[str]) -> set[str]:

@@ -57,20 +57,21 @@ def check_configured(place: Place, *, extra: str = "", library: str = "", is_pat
     `extra` is ours for the kind, `library` a module of an open table format; `is_path`: a wrong address is a path.
     """
     pipeline = place.pipeline
+    engine = pipeline.destination.destination_type.rpartition(".")[2]
     try:
         if library:
             import_module(library)
         pipeline.destination_client()
     except MissingDependencyException as error:
-        how = how_to_add_extra(extra) if extra else how_to_install(f"dlt[{place.name}]")
-        raise DestinationError(f"{place.name} is not installed: {how}") from error
+        how = how_to_add_extra(extra) if extra else how_to_install(f"dlt[{engine}]")
+        raise DestinationError(f"{place.name if library else engine} is not installed: {how}") from error
     except ConfigFieldMissingException as error:
         # the bucket of a destination that loads through one has settings of its own
         is_bucket = pipeline.staging and error.spec_name == pipeline.staging.spec.__name__
         lacking = pipeline.staging if is_bucket else pipeline.destination
         keys = ", ".join(setting(lacking, field) for field in error.fields)
         key = setting(lacking, error.fields[0])
-        raise DestinationError(f"The destination {place.name} is not configured: set {keys}.", key=key) from error
+        raise DestinationError(f"The destination {engine} is not configured: set {keys}.", key=key) from error
     except including_s3(ValueError) as error:
         is_path = is_path and isinstance(error, ValueError)
         key = "to" if is_path else setting(pipeline.destination)

@@ -415,6 +415,6 @@ def test_parquet_has_a_folder_for_each_account(begin: Begin) -> None:
 def test_other_destinations_have_no_views(begin: Begin) -> None:
     """Views are made in DuckDB only; other destinations are not changed."""
     world = begin(divided(6, 3))
-    pipeline = dlt.pipeline("dummy", destination=dlt.destinations.dummy())
-    combine({"A": pipeline, "B": pipeline})
+    place = place_of(dlt.pipeline("dummy", destination=dlt.destinations.dummy()))
+    place.kind.combine({"A": place, "B": place}, "letters_data_all", 0)
     assert not world.place.exists()

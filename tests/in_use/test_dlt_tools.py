@@ -28,7 +28,9 @@ def recipe(start: str) -> str:
 @pytest.mark.parametrize(("tool", "shown"), [("info", "dataset_name: letters_data"), ("trace", "contacts: 30 row")])
 def test_the_pipeline_is_known_by_its_name(tool: str, shown: str) -> None:
     """`dlt pipeline letters` knows the pipeline in the folder that it was loaded from, and shows no token."""
-    outcome = run_process(DLT, *recipe(f"dlt pipeline letters {tool}").split()[1:])
+    folder, command = recipe("FOLDER="), recipe(f"dlt pipeline .* letters {tool}")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    outcome = run_process("/bin/sh", "-c", f"{folder}\n{command}", env=environment)
     assert outcome.code == 0, outcome.err
     assert shown in outcome.out
     assert not any(token in outcome.out for token in (ACCESS, REFRESH))
@@ -47,6 +49,7 @@ def test_the_dataset_is_read_in_python(loaded: World) -> None:
 def test_the_dashboard_shows_the_pipeline(browser: Browser) -> None:
     """The recipe's dashboard shows the pipeline in a browser without dlt's commercial part."""
     command = recipe("marimo run").replace("marimo run", "exec marimo run --headless", 1)
+    command = f"{recipe('FOLDER=')}\n{command}"
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with serve_marimo("/bin/sh", "-c", command, env=environment) as address:
         page = browser.new_page()

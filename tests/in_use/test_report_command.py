@@ -13,7 +13,7 @@ from worlds import Begin, World, serve_world
 
 from letters_source import account_pipelines, make_pipeline, run, run_accounts
 from letters_source.config.installation import how_to_add_extra
-from letters_source.destination.ledger import LEDGER
+from letters_source.destination.ledger import LEDGER, usual_folder
 from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 
@@ -52,9 +52,9 @@ def test_it_writes_the_page_and_says_where(world: World, letters: Letters) -> No
 
 def test_runs_that_cannot_be_read_are_reported(world: World, letters: Letters) -> None:
     """A report without the list of runs says why it has none."""
-    ledger = Path(world.pipeline.pipelines_dir) / LEDGER
+    ledger = usual_folder() / LEDGER
     ledger.unlink(missing_ok=True)
-    ledger.mkdir()
+    ledger.mkdir(parents=True)
     made = letters("report", "--html", "letters.html", "--quiet")
     assert (made.code, made.out) == (0, "")
     assert made.err.startswith(
