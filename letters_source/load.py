@@ -42,7 +42,7 @@ def run(
     *,
     only: Sequence[str] = (),
     publish: Path | str | None = None,
-    watch: ProgressCallback = no_progress,
+    progress: ProgressCallback = no_progress,
     **settings: Unpack[Overrides],
 ) -> Result:
     """Load listings completely, or raise.
@@ -57,7 +57,7 @@ def run(
             is emptied, so it should load nothing else.
         only: what to load: `templates`, `contacts`, `mailings`; when empty, both listings, and mailings if set.
         publish: a file for readers, replaced by a copy of the DuckDB file once the load is verified.
-        watch: progress callback, called for each response with the listing, the number of the pass, the rows in it, and
+        progress: a callback, called for each response with the listing, the number of the pass, the rows in it, and
             the service's count; for mailings, with the days of a window, and of all windows.
         **settings: as in `Settings`; the rest comes from dlt's configuration, `[sources.letters]`.
 
@@ -70,7 +70,7 @@ def run(
     place, clock = place_of(pipeline or make_pipeline()), Stopwatch()
     attributes = {"dataset": place.dataset, "destination": place.name}
     with failures_recorded(place, clock), shared(**attributes), span("load"):
-        load_id, counts, audits = load_verified(place, only, place_of_copy(publish), watch, settings)
+        load_id, counts, audits = load_verified(place, only, place_of_copy(publish), progress, settings)
     result = Result(load_id, counts, audits, clock.seconds)
     record(finished_load(place, result), clock.started_at)
     return result
@@ -78,11 +78,11 @@ def run(
 
 @plain_errors
 def load_verified(
-    place: Place, only: Sequence[str], copy: Path | None, watch: ProgressCallback, settings: Overrides
+    place: Place, only: Sequence[str], copy: Path | None, progress: ProgressCallback, settings: Overrides
 ) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
     chosen = selected_names(only)
-    source: DltSource = letters(watch, **settings)
+    source: DltSource = letters(progress, **settings)
     source = source.with_resources(*chosen) if chosen else source
     wait, kind = resolve_settings(settings).lock_wait, place.kind
     with one_at_a_time(), locked_working_dir(place, wait):
@@ -143,7 +143,7 @@ def run_accounts(
     *,
     only: Sequence[str] = (),
     publish: Path | str | None = None,
-    watch: ProgressCallback = no_progress,
+    progress: ProgressCallback = no_progress,
     views: str = schema_of_views(),
     **settings: Unpack[Overrides],
 ) -> dict[str, Result]:
@@ -153,7 +153,7 @@ def run_accounts(
         pipelines: a pipeline per account, as `account_pipelines` makes them.
         only: as for `run`.
         publish: as for `run`, after all accounts are loaded.
-        watch: as for `run`.
+        progress: as for `run`.
         views: the schema of the views, in DuckDB.
         **settings: as for `run`.
 
@@ -161,7 +161,7 @@ def run_accounts(
         SharedIds: the service lists the same ids for two accounts; nothing is loaded.
         LettersError: as `run` does; the accounts before the failed one are loaded.
     """
-    return dict(each_account(pipelines, only=only, publish=publish, watch=watch, views=views, **settings))
+    return dict(each_account(pipelines, only=only, publish=publish, progress=progress, views=views, **settings))
 
 
 def each_account(
@@ -169,7 +169,7 @@ def each_account(
     *,
     only: Sequence[str],
     publish: Path | str | None = None,
-    watch: ProgressCallback,
+    progress: ProgressCallback,
     views: str,
     **settings: Unpack[Overrides],
 ) -> Iterator[tuple[str, Result]]:
@@ -190,7 +190,7 @@ def each_account(
         settings["allow_shared_ids"] = True
     for account, pipeline in pipelines.items():
         settings["account_id"] = account
-        yield account, run(pipeline, only=only, watch=watch, **settings)
+        yield account, run(pipeline, only=only, progress=progress, **settings)
     with recorded():
         combine_accounts(places, views, copy, resolve_settings(settings).lock_wait)
 

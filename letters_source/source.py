@@ -33,7 +33,7 @@ P = ParamSpec("P")
 
 @dlt.source(name="letters", section="letters", _impl_cls=LettersSource)
 def letters(
-    watch: Annotated[ProgressCallback, NotResolved()] = no_progress, **settings: Unpack[Overrides]
+    progress: Annotated[ProgressCallback, NotResolved()] = no_progress, **settings: Unpack[Overrides]
 ) -> list[DltResource]:
     """Return a dlt source with templates and contacts of the letter mailing service, complete or an error.
 
@@ -43,7 +43,7 @@ def letters(
     each value of a facet takes a separate pass.
 
     Args:
-        watch: progress callback, called for each response with the listing, the number of the pass, the rows in it, and
+        progress: a callback, called for each response with the listing, the number of the pass, the rows in it, and
             the service's count; for mailings, with the days of a window, and of all windows.
         **settings: as in `Settings`; the rest comes from dlt's configuration, `[sources.letters]`.
 
@@ -54,7 +54,7 @@ def letters(
     report_misspelled_sections(present_providers())
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
-    context = LoadContext.of(resolved, token_source(resolved, settings), watch)
+    context = LoadContext.of(resolved, token_source(resolved, settings), progress)
     tasks = {name: listing_task(listing, context) for name, listing in LISTINGS.items()}
     resources = [resource for task in tasks.values() for resource in listing_resources(task)]
     return [*resources, *mailings_resources(replace(tasks[MAILINGS.listing], name=MAILINGS.name))]

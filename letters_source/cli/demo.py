@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from letters_source.cli.display import progress, show_loads
+from letters_source.cli.display import show_loads, shown_progress
 from letters_source.destination.pipeline import make_pipeline
 from letters_source.emulator import Emulator
 from letters_source.errors import DestinationError
@@ -32,8 +32,8 @@ def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
         # the emulator is on this machine
         own = {"base_url": base_url, "proxy": "", **tokens}
         settings: dict[str, Any] = {**own, **guards, **extras}
-        with progress(quiet=quiet) as watch:
-            result = run(pipeline, watch=watch, **settings)
+        with shown_progress(quiet=quiet) as progress:
+            result = run(pipeline, progress=progress, **settings)
         if not quiet:
             show_loads({"": result}, {"": pipeline}, settings)
 

@@ -89,15 +89,15 @@ def show_loads(
 
 
 @contextmanager
-def progress(*, quiet: bool, unit: str = "rows") -> Iterator[ProgressCallback]:
+def shown_progress(*, quiet: bool, unit: str = "rows") -> Iterator[ProgressCallback]:
     """Show progress on stderr while the block runs, if stderr is a terminal."""
     if quiet or not is_watched():
         yield no_progress
         return
     from letters_source.cli.progress import progress_on
 
-    with progress_on(console(stderr=True), unit) as watch:
-        yield watch
+    with progress_on(console(stderr=True), unit) as progress:
+        yield progress
 
 
 def show_result(result: Result, place: Place) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from letters_source.cli.display import console, make_table, print_table, progress
+from letters_source.cli.display import console, make_table, print_table, shown_progress
 from letters_source.extract.check import Findings, check_service
 
 
@@ -15,8 +15,8 @@ def check_shown(
     accounts: Sequence[str], settings: Mapping[str, Any], *, probe: bool, as_json: bool, quiet: bool
 ) -> None:
     """Check the service with progress, then show what was found."""
-    with progress(quiet=quiet, unit="probes") as watch:
-        found = check_service(accounts, probe=probe, watch=watch, **settings)
+    with shown_progress(quiet=quiet, unit="probes") as progress:
+        found = check_service(accounts, probe=probe, progress=progress, **settings)
     if as_json:
         expires = found.expires.isoformat() if found.expires else None
         click.echo(json.dumps({"token_expires": expires, "listings": [asdict(each) for each in found.listings]}))

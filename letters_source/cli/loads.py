@@ -50,11 +50,11 @@ class Loads:
         own = account_dataset(DATASET, accounts[0]) if len(accounts) == 1 else DATASET
         return cls(destination, to, dataset or own, accounts)
 
-    def run(self, only: Sequence[str], settings: Mapping[str, Any], watch: ProgressCallback) -> dict[str, Result]:
+    def run(self, only: Sequence[str], settings: Mapping[str, Any], progress: ProgressCallback) -> dict[str, Result]:
         """Load one account or several; return the result of each."""
         self.make_pipelines()
         results = {}
-        for account, result in self._each(only=only, watch=watch, **settings):
+        for account, result in self._each(only=only, progress=progress, **settings):
             results[account] = result
             self.ended[account] = finished_load(place_of(self.pipelines[account]), result)
         return results

@@ -115,7 +115,7 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 
     A dataset keeps its filters, account and mode. To load with other ones, use another --dataset.
     """
-    from letters_source.cli.display import progress, show_loads, start_logging
+    from letters_source.cli.display import show_loads, shown_progress, start_logging
     from letters_source.cli.loads import Loads
     from letters_source.cli.outcomes import outcome_reported
     from letters_source.cli.output import results_shown
@@ -129,8 +129,8 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
         names = listed(only)
         settings = with_filters(without_unset(options))
         check_options_apply(settings, names)
-        with progress(quiet=quiet) as watch:
-            results = loads.run(names, settings, watch)
+        with shown_progress(quiet=quiet) as progress:
+            results = loads.run(names, settings, progress)
     if not (quiet or as_json):
         with results_shown():
             show_loads(results, loads.pipelines, settings)

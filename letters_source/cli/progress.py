@@ -70,7 +70,7 @@ class Bars:
         self.progress, self.unit = progress, unit
         self.tasks: dict[tuple[str, int], TaskID] = {}
 
-    def watch(self, listing: str, walk: int, rows: int, count: int) -> None:
+    def advance(self, listing: str, walk: int, rows: int, count: int) -> None:
         """Advance by one response, but not past the count, because some rows are read twice."""
         if (listing, walk) not in self.tasks:
             words = listing if walk == 1 else f"{listing}, pass {walk}"
@@ -117,7 +117,7 @@ def progress_on(console: Console, unit: str) -> Iterator[ProgressCallback]:
         level, PHASES.propagate = PHASES.level, False
         PHASES.setLevel(logging.DEBUG)
         try:
-            yield Bars(bars, unit).watch
+            yield Bars(bars, unit).advance
             bars.phase = ""
         finally:
             PHASES.removeHandler(line)

@@ -54,14 +54,14 @@ def check_service(
     accounts: Sequence[str] = (),
     *,
     probe: bool = False,
-    watch: ProgressCallback = no_progress,
+    progress: ProgressCallback = no_progress,
     **overrides: Unpack[Overrides],
 ) -> Findings:
     """Ask for page 0 of each listing, then for one row with each value of each filter.
 
     Of several `accounts` the first is checked, and its page 0 compared with those of the others. `probe` also finds the
     largest page. It raises as a load does if a page 0 fails, but retries end after `PATIENCE_SECONDS`; a probe that
-    fails is a result. `watch` counts probes instead of rows.
+    fails is a result. `progress` counts probes instead of rows.
     """
     if accounts:
         overrides["account_id"] = accounts[0]
@@ -70,7 +70,7 @@ def check_service(
     context = LoadContext.of(settings, token_source(settings, overrides))
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
     for name, trials in TRIALS.items():
-        watch(name, 1, 0, len(trials))
+        progress(name, 1, 0, len(trials))
     with (
         # no more threads than the throttle allows: waiting for it would count as latency
         ThreadPoolExecutor(context.throttle.limit, "letters-check") as pool,
@@ -80,7 +80,7 @@ def check_service(
         pages = dict(zip(LISTINGS, pool.map(partial(time_page, client), tasks), strict=True))
         counts = {name: page.count for name, (page, _) in pages.items()}
         sizes = {task.name: pool.submit(find_size, client, task, counts[task.name]) for task in tasks if probe}
-        effects = probe_filters(pool, client, settings, counts, watch)
+        effects = probe_filters(pool, client, settings, counts, progress)
         for task in tasks:
             if own := task.filters.account_id:
                 effects[task.name]["account_id"] = effect_of_account(task, client, accounts or [own])
@@ -117,7 +117,7 @@ def rows_given(client: Client, task: Task, size: int) -> int:
 
 
 def probe_filters(
-    pool: Executor, client: Client, settings: Settings, counts: Mapping[str, int], watch: ProgressCallback
+    pool: Executor, client: Client, settings: Settings, counts: Mapping[str, int], progress: ProgressCallback
 ) -> dict[str, dict[str, Effect]]:
     """Return the effect of each filter of each listing, probed side by side."""
     effects: dict[str, dict[str, Effect]] = {name: dict.fromkeys(trials, UNKNOWN) for name, trials in TRIALS.items()}
@@ -129,7 +129,7 @@ def probe_filters(
     for probe in as_completed(probes):
         name, key = probes[probe]
         effects[name][key] = probe.result()
-        watch(name, 1, 1, len(effects[name]))
+        progress(name, 1, 1, len(effects[name]))
     return effects
 
 

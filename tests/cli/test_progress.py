@@ -17,12 +17,12 @@ def test_phases_that_are_replaced_leave_bars_alone(width: int) -> None:
     """Progress bars reach their totals after phases have replaced one another."""
     out = io.StringIO()
     screen = Console(file=out, force_terminal=True, width=width)
-    with progress_on(screen, "rows") as watch:
+    with progress_on(screen, "rows") as progress:
         for phase in ("waiting", "reading the service"):
             PHASES.info(phase)
         for listing in ("templates", "contacts"):
-            watch(listing, 1, 7, 14)
-            watch(listing, 1, 9, 14)
+            progress(listing, 1, 7, 14)
+            progress(listing, 1, 9, 14)
     # what rich draws last, because it redraws all bars each time
     assert out.getvalue().rpartition("templates")[2].count("14/14 rows") == 2
     assert (PHASES.handlers, PHASES.level, PHASES.propagate) == ([], logging.NOTSET, True)
@@ -44,9 +44,9 @@ WAITING = "waiting: A load of dlt's pipeline letters is already running, pid 123
 def test_bars_and_phases_can_be_distinguished_at_any_width(width: int, names: list[str]) -> None:
     """Bars of facets keep the ends of their names, where they differ; a long phase wraps instead of being cut."""
     out = io.StringIO()
-    with suppress(KeyboardInterrupt), progress_on(Console(file=out, width=width), "rows") as watch:
+    with suppress(KeyboardInterrupt), progress_on(Console(file=out, width=width), "rows") as progress:
         for name in FACETS:
-            watch(name, 1, 1_000_000, 1_000_000)
+            progress(name, 1, 1_000_000, 1_000_000)
         PHASES.info(WAITING)
         raise KeyboardInterrupt
     lines = [line.strip() for line in out.getvalue().splitlines()]

@@ -34,7 +34,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     """250 contacts and 40 templates, loaded once for all tests here, which only read."""
     calls = Counter[Any]()
     with serve_world(tmp_path_factory.mktemp("loaded")) as world:
-        result = world.load(watch=lambda *seen: calls.update([seen]))
+        result = world.load(progress=lambda *seen: calls.update([seen]))
         yield Loaded(world, result, calls)
 
 

@@ -40,7 +40,7 @@ def memory(pipeline: dlt.Pipeline, file: Path, **settings: Any) -> str:
             if not opened:
                 opened.append(stack.enter_context(duckdb.connect(str(file))))
 
-        run(pipeline, watch=look_on, **settings)
+        run(pipeline, progress=look_on, **settings)
         [(found,)] = opened[0].execute("SELECT current_setting('memory_limit')").fetchall()
     return str(found)
 

@@ -205,7 +205,7 @@ def test_a_load_that_lost_its_lock_changes_nothing(load: Load, mode: str) -> Non
         change(load.url, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'")
 
     with pytest.raises(LoadFailed, match=r"^The PostgreSQL connection that held the lock on the dataset letters"):
-        load(watch=end_lock, **settings)
+        load(progress=end_lock, **settings)
     assert load.tables() == before
     load(**settings)
     assert load.tables() == held_tables(load.world.emulator)
