@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         UnusableFile,
         WrongCount,
     )
-    from letters_source.extract.fan_out import plan_parts, read_part
+    from letters_source.extract.parts.tasks import plan_parts, read_part
     from letters_source.load import run, run_accounts
     from letters_source.results import Result
     from letters_source.service.listings import ContactFilters, TemplateFilters
@@ -76,8 +76,8 @@ _HOMES = {
     "letters": "source",
     "make_pipeline": "destination.pipeline",
     "own_pipeline": "destination.combine",
-    "plan_parts": "extract.fan_out",
-    "read_part": "extract.fan_out",
+    "plan_parts": "extract.parts.tasks",
+    "read_part": "extract.parts.tasks",
     "run": "load",
     "run_accounts": "load",
     "unite_account": "destination.combine",

@@ -87,7 +87,7 @@ def load_task(
 
 def plan_task(listing: str, number: int, **settings: "Unpack[Overrides]") -> list[int]:
     """Call `plan_parts` in a task, with the connection's settings; the places are for `read_task`."""
-    from letters_source.extract.fan_out import plan_parts
+    from letters_source.extract.parts.tasks import plan_parts
 
     with in_airflow(settings) as given:
         return plan_parts(listing, number, **given)
@@ -95,7 +95,7 @@ def plan_task(listing: str, number: int, **settings: "Unpack[Overrides]") -> lis
 
 def read_task(listing: str, place: int, **settings: "Unpack[Overrides]") -> int:
     """Call `read_part` in a mapped task, with the connection's settings; return the number of rows."""
-    from letters_source.extract.fan_out import read_part
+    from letters_source.extract.parts.tasks import read_part
 
     with in_airflow(settings) as given:
         return read_part(listing, place, **given)

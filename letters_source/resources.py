@@ -20,9 +20,9 @@ from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
 from letters_source.extract.audit import level
 from letters_source.extract.facets import read_facet
-from letters_source.extract.joined_parts import planned_parts, read_parts
 from letters_source.extract.listing import read_listing
 from letters_source.extract.mailings import first_day, read_date_ranges
+from letters_source.extract.parts.joined import planned_parts, read_parts
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.guarded_source import check_selected_resources

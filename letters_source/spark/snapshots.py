@@ -15,7 +15,8 @@ from letters_source.config.installation import importing_extra
 from letters_source.config.text_options import to_overrides
 from letters_source.decode.row_schema import RAW, row_schema
 from letters_source.errors import IncompleteListing, SettingsError, UnusableFile
-from letters_source.extract.parts import Parts, part_in, plan_listing
+from letters_source.extract.parts.reading import plan_listing
+from letters_source.extract.parts.storage import Parts, part_in
 from letters_source.extract.task import Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked

@@ -11,8 +11,9 @@ import pyarrow as pa
 from letters_source.config.installation import importing_extra
 from letters_source.config.settings import Overrides
 from letters_source.errors import LoadFailed
-from letters_source.extract.fan_out import task_of
-from letters_source.extract.parts import Parts, read_into, write_tables
+from letters_source.extract.parts.reading import read_into, write_tables
+from letters_source.extract.parts.storage import Parts
+from letters_source.extract.parts.tasks import task_of
 from letters_source.pagination.evidence import Range
 
 with importing_extra("spark"):

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from letters_source.config.settings import Settings
 from letters_source.errors import IncompleteListing
-from letters_source.extract.joined_parts import judge_parts, planned_parts
-from letters_source.extract.parts import store_plan, write_part
+from letters_source.extract.parts.joined import judge_parts, planned_parts
+from letters_source.extract.parts.reading import store_plan, write_part
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.service.listings import CONTACTS
 from letters_source.service.tokens import TokenSource

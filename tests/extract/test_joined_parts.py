@@ -15,8 +15,8 @@ from letters_source.errors import (
     SettingsError,
     UnusableFile,
 )
-from letters_source.extract.joined_parts import judge_parts, planned_parts, read_parts
-from letters_source.extract.parts import store_plan, write_part
+from letters_source.extract.parts.joined import judge_parts, planned_parts, read_parts
+from letters_source.extract.parts.reading import store_plan, write_part
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.results import Audit
 from letters_source.service.listings import TEMPLATES

@@ -11,7 +11,8 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from letters_source.decode.page import decode_page
 from letters_source.decode.row_schema import row_schema
 from letters_source.errors import IncompleteListing, LoadFailed, ServiceRejected, SettingsError, UnusableFile
-from letters_source.extract.parts import Part, Parts, part_in, plan_listing, store_plan, write_part, write_tables
+from letters_source.extract.parts.reading import plan_listing, store_plan, write_part, write_tables
+from letters_source.extract.parts.storage import Part, Parts, part_in
 from letters_source.extract.task import Task
 from letters_source.pagination.evidence import Range
 from letters_source.service.listings import ContactFilters

@@ -7,7 +7,7 @@ from worlds import World
 from letters_source import SettingsError
 from letters_source.config.installation import how_to_add_extra
 from letters_source.config.settings import SECRETS, SETTINGS
-from letters_source.extract.fan_out import task_of
+from letters_source.extract.parts.tasks import task_of
 from letters_source.spark.tables import (
     ABOUT_LOADS,
     READABLE,

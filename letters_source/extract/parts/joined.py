@@ -15,7 +15,8 @@ from letters_source.decode.row_schema import RAW, Notes, row_schema
 from letters_source.errors import ServiceRejected, UnusableFile
 from letters_source.extract.audit import Outcome
 from letters_source.extract.listing import check_outcome, finished
-from letters_source.extract.parts import Part, Parts, Plan, check_proof, part_in, read_into, unreadable
+from letters_source.extract.parts.reading import check_proof, read_into
+from letters_source.extract.parts.storage import Part, Parts, Plan, part_in, unreadable
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked

@@ -12,7 +12,7 @@ from letters_source.config.messages import unusable
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
 from letters_source.errors import SettingsError
-from letters_source.extract import parts
+from letters_source.extract.parts.reading import store_plan, write_part
 from letters_source.extract.task import LoadContext, Task, listing_named, listing_task
 
 
@@ -27,13 +27,13 @@ def plan_parts(listing: str, number: int, **settings: Unpack[Overrides]) -> list
     if number < 1:
         raise SettingsError(f"the number of parts must be at least 1, got {number}.", key="number")
     task = task_of(listing, settings)
-    return list(range(len(parts.store_plan(task, folder_of(task), number).ranges)))
+    return list(range(len(store_plan(task, folder_of(task), number).ranges)))
 
 
 def read_part(listing: str, place: int, **settings: Unpack[Overrides]) -> int:
     """Read the part at a place of the plan, and return the number of its rows; the settings are those of the plan."""
     task = task_of(listing, settings)
-    return parts.write_part(task, folder_of(task), place).rows
+    return write_part(task, folder_of(task), place).rows
 
 
 def task_of(listing: str, overrides: Overrides, tasks: int = 1) -> Task:
