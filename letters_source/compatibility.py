@@ -22,10 +22,10 @@ from letters_source.errors import SettingsError
 from letters_source.extract.mailings import DAYS, days_asked
 from letters_source.extract.probe import check_apart
 from letters_source.extract.task import Task
-from letters_source.results import Audit, Selection
+from letters_source.results import Audit
 from letters_source.service.listings import SECTION, given
 from letters_source.service.network import service_of
-from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, tables_of
+from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, Selection, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
 from letters_source.transform.row_hash import ROW_HASH
 
@@ -168,6 +168,7 @@ def selection_of(task: Task) -> dict[str, Any]:
     """Return the task's selection."""
     settings = task.settings
     audit: Selection = {
+        "listing": task.name,
         "filters": given(task.filters),
         "account_id": task.filters.account_id,
         "environment": settings.environment,

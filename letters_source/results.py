@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from letters_source.errors import INTERRUPTED, INTERRUPTION
-from letters_source.tables import LISTING_AUDIT, Column, ColumnKind, WriteMode
+from letters_source.tables import LISTING_AUDIT, AuditColumns, Column, ColumnKind
 from letters_source.wording import reason
 
 JSON_TYPES: Mapping[ColumnKind, Any] = {
@@ -24,45 +24,9 @@ JSON_TYPES: Mapping[ColumnKind, Any] = {
 """The types of the columns of `listing_audit` in JSON."""
 
 
-class Selection(TypedDict):
-    """The columns of `listing_audit` that say which rows were asked for, and how they were written."""
+class Audit(AuditColumns):
+    """A row of `listing_audit`."""
 
-    filters: Any
-    account_id: str | None
-    environment: str | None
-    mode: WriteMode
-    pii: Any
-
-
-class Audit(Selection):
-    """A row of `listing_audit`; JSON is text or an object, depending on the engine."""
-
-    listing: str
-    verdict: str
-    count_first: int
-    count_last: int
-    rows_received: int
-    rows_yielded: int
-    duplicates_dropped: int
-    rows_rejected: int
-    adds_up: bool | None
-    misfit_values: int
-    undocumented_fields: Any
-    walks: int
-    pages: int
-    page_size_asked: int
-    page_size_given: int | None
-    requests: int
-    retries: int
-    throttled: int
-    started_at: datetime
-    seconds: float
-    # not in tables of version 0.1.0
-    count_changes: NotRequired[int | None]
-    links_mended: NotRequired[int | None]
-    overlap: NotRequired[int | None]
-    converted_fields: NotRequired[Any]
-    service: NotRequired[str | None]
     _dlt_load_id: NotRequired[str]  # added when the row is loaded
 
 

@@ -6,8 +6,9 @@ meanings follow the service's interface document, sections 2.2 to 2.4.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
@@ -285,73 +286,94 @@ REJECTED_ROWS = Table(
         Column("row", "", "The row as the service sent it.", "json"),
     ),
 )
+
+
+class Selection(TypedDict):
+    """The columns of `listing_audit` that say which rows were asked for, and how they were written."""
+
+    listing: Annotated[str, "The listing that was read; for facets and mailings, the table that it was read for."]
+    filters: Annotated[Any, "The filters that were set, by their settings' names; null for none."]
+    account_id: Annotated[str | None, "The account that was requested; null for the token's own."]
+    environment: Annotated[str | None, "The environment of the settings; null if none was set."]
+    mode: Annotated[WriteMode, "How rows were written: replace, sync or history; merge for mailings."]
+    pii: Annotated[Any, "The privacy policies of personal data; null if all of it was kept."]
+
+
+class AuditColumns(Selection):
+    """The columns of `listing_audit`: their types, and what they mean; JSON is text or an object, by the engine."""
+
+    verdict: Annotated[str, "How the listing was proven complete: stable, continuous or exact."]
+    count_first: Annotated[int, "The count in the first response."]
+    count_last: Annotated[int, "The count in the last response."]
+    rows_received: Annotated[int, "Rows in all responses: loaded, dropped and rejected ones."]
+    rows_yielded: Annotated[int, "Rows loaded, each id once."]
+    duplicates_dropped: Annotated[
+        int,
+        "Rows received more than once, and rows that were deleted before the listing was read to its end.",
+    ]
+    rows_rejected: Annotated[int, "Rows that went to rejected_rows."]
+    adds_up: Annotated[
+        bool | None,
+        "Whether the counts of a facet's values add up to the listing's count; null if there are fewer than two.",
+    ]
+    misfit_values: Annotated[int, "Values that did not fit their column, in the pages whose rows were loaded."]
+    undocumented_fields: Annotated[
+        Any,
+        "How often each field was undocumented or did not fit, in the pages whose rows were loaded; null for none.",
+    ]
+    walks: Annotated[int, "How often the whole listing was read."]
+    pages: Annotated[int, "Pages in the last pass."]
+    page_size_asked: Annotated[int, "Rows per page that were requested."]
+    page_size_given: Annotated[int | None, "Rows per page that the service returned; null if one page held all."]
+    requests: Annotated[int, "Requests of all passes, retries included."]
+    retries: Annotated[int, "Requests sent again after a failure."]
+    throttled: Annotated[int, "Responses that asked the load to slow down (429, 503)."]
+    started_at: Annotated[datetime, "When reading began, UTC."]
+    seconds: Annotated[float, "How long reading took."]
+    # not in tables of version 0.1.0
+    count_changes: NotRequired[Annotated[int | None, "How often the count differed from the response before."]]
+    links_mended: NotRequired[
+        Annotated[
+            int | None,
+            "Extra pages that were read because neighboring pages shared no row; null unless pages overlapped.",
+        ]
+    ]
+    overlap: NotRequired[
+        Annotated[
+            int | None,
+            "Largest overlap of neighboring pages that was requested, in rows; null unless pages overlapped.",
+        ]
+    ]
+    converted_fields: NotRequired[
+        Annotated[Any, "How often each field had a number that was converted to text, as documented; null for none."]
+    ]
+    service: NotRequired[
+        Annotated[str | None, "The service that was read: scheme, host and path; null in loads of version 0.1.0."]
+    ]
+
+
+AUDIT_KINDS: dict[Any, ColumnKind] = {
+    int: "bigint",
+    bool: "bool",
+    float: "double",
+    datetime: "timestamp",
+    Any: "json",
+}
+"""The kinds of the columns of `listing_audit` by their types in `AuditColumns`; all others are text."""
+
+
+def audit_column(name: str, annotation: Any) -> Column:
+    """Return a column of `listing_audit`, as `AuditColumns` declares it."""
+    declared = get_args(annotation)[0] if get_origin(annotation) is NotRequired else annotation
+    kind, description = get_args(declared)
+    possible = {*get_args(kind), kind} & AUDIT_KINDS.keys()
+    return Column(name, "", description, AUDIT_KINDS[possible.pop()] if possible else "text")
+
+
 LISTING_AUDIT = Table(
     "listing_audit",
     "How each load read the service: one row per listing, per value of a facet, and per window of mailings.",
-    (
-        Column("listing", "", "The listing that was read; for facets and mailings, the table that it was read for."),
-        Column("filters", "", "The filters that were set, by their settings' names; null for none.", "json"),
-        Column("account_id", "", "The account that was requested; null for the token's own."),
-        Column("environment", "", "The environment of the settings; null if none was set."),
-        Column("mode", "", "How rows were written: replace, sync or history; merge for mailings."),
-        Column("pii", "", "The privacy policies of personal data; null if all of it was kept.", "json"),
-        Column("verdict", "", "How the listing was proven complete: stable, continuous or exact."),
-        Column("count_first", "", "The count in the first response.", "bigint"),
-        Column("count_last", "", "The count in the last response.", "bigint"),
-        Column("rows_received", "", "Rows in all responses: loaded, dropped and rejected ones.", "bigint"),
-        Column("rows_yielded", "", "Rows loaded, each id once.", "bigint"),
-        Column(
-            "duplicates_dropped",
-            "",
-            "Rows received more than once, and rows that were deleted before the listing was read to its end.",
-            "bigint",
-        ),
-        Column("rows_rejected", "", "Rows that went to rejected_rows.", "bigint"),
-        Column(
-            "adds_up",
-            "",
-            "Whether the counts of a facet's values add up to the listing's count; null if there are fewer than two.",
-            "bool",
-        ),
-        Column(
-            "misfit_values", "", "Values that did not fit their column, in the pages whose rows were loaded.", "bigint"
-        ),
-        Column(
-            "undocumented_fields",
-            "",
-            "How often each field was undocumented or did not fit, in the pages whose rows were loaded; null for none.",
-            "json",
-        ),
-        Column("walks", "", "How often the whole listing was read.", "bigint"),
-        Column("pages", "", "Pages in the last pass.", "bigint"),
-        Column("page_size_asked", "", "Rows per page that were requested.", "bigint"),
-        Column("page_size_given", "", "Rows per page that the service returned; null if one page held all.", "bigint"),
-        Column("requests", "", "Requests of all passes, retries included.", "bigint"),
-        Column("retries", "", "Requests sent again after a failure.", "bigint"),
-        Column("throttled", "", "Responses that asked the load to slow down (429, 503).", "bigint"),
-        Column("started_at", "", "When reading began, UTC.", "timestamp"),
-        Column("seconds", "", "How long reading took.", "double"),
-        Column("count_changes", "", "How often the count differed from the response before.", "bigint"),
-        Column(
-            "links_mended",
-            "",
-            "Extra pages that were read because neighboring pages shared no row; null unless pages overlapped.",
-            "bigint",
-        ),
-        Column(
-            "overlap",
-            "",
-            "Largest overlap of neighboring pages that was requested, in rows; null unless pages overlapped.",
-            "bigint",
-        ),
-        Column(
-            "converted_fields",
-            "",
-            "How often each field had a number that was converted to text, as documented; null for none.",
-            "json",
-        ),
-        Column("service", "", "The service that was read: scheme, host and path; null in loads of version 0.1.0."),
-    ),
+    tuple(audit_column(*declared) for declared in get_type_hints(AuditColumns, include_extras=True).items()),
 )
 
 TABLES = (
