@@ -19,8 +19,8 @@ from letters_source.destination.pipeline import account_dataset
 from letters_source.destination.place import Place
 from letters_source.destination.sql import SqlClient
 from letters_source.errors import SettingsError
+from letters_source.extract.accounts import check_apart
 from letters_source.extract.mailings import DAYS, days_asked
-from letters_source.extract.probe import check_apart
 from letters_source.extract.task import Task
 from letters_source.results import Audit
 from letters_source.service.listings import SECTION, given
@@ -79,7 +79,7 @@ def check_new_account(place: Place, task: Task) -> None:
 
     Raises:
         SettingsError: the account is in the default dataset, where earlier versions loaded a single account.
-        SharedIds: the service lists the same ids for an account in another dataset of the database.
+        SharedIds: the service lists the same rows for an account in another dataset of the database.
     """
     account, dataset = task.filters.account_id, place.dataset
     if account is None:

@@ -12,7 +12,7 @@
     │   ├── RepeatedIds             the service lists ids more than once
     │   └── WrongCount              the service lists more or fewer rows than it counts
     ├── ListingShrank               a listing lost more rows since the last load than is allowed
-    ├── SharedIds                   the service lists the same ids for two accounts
+    ├── SharedIds                   the service lists the same rows for two accounts
     ├── LoadFailed                  the destination failed, or does not hold what was read
     └── ServiceError                the service did not answer as documented
         ├── ServiceUnreachable      no usable response within the retry budget
@@ -224,7 +224,7 @@ class ListingShrank(LettersError):
 
 
 class SharedIds(LettersError):
-    """The service lists the same ids for two accounts, as if it ignored the account, so nothing was loaded."""
+    """The service lists the same rows for two accounts, as if it ignored the account, so nothing was loaded."""
 
     exit_code = 4
 

@@ -24,7 +24,7 @@ from letters_source.destination.place import Held, Place, Written
 from letters_source.destination.publish import place_of_copy
 from letters_source.destination.verify import count_rows
 from letters_source.errors import SettingsError
-from letters_source.extract.probe import check_apart
+from letters_source.extract.accounts import check_apart
 from letters_source.extract.saved import saved_file
 from letters_source.extract.task import LoadContext, listing_task
 from letters_source.pagination.reader import ProgressCallback, no_progress
@@ -158,7 +158,7 @@ def run_accounts(
         **settings: as for `run`.
 
     Raises:
-        SharedIds: the service lists the same ids for two accounts; nothing is loaded.
+        SharedIds: the service lists the same rows for two accounts; nothing is loaded.
         LettersError: as `run` does; the accounts before the failed one are loaded.
     """
     return dict(each_account(pipelines, only=only, publish=publish, progress=progress, views=views, **settings))
@@ -207,7 +207,7 @@ def combine_accounts(places: Mapping[str, Place], views: str, copy: Path | None,
 
 @plain_errors
 def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings: Unpack[Overrides]) -> None:
-    """Raise `SharedIds` if accounts list the same ids on their first pages, unless `allow_shared_ids` is set."""
+    """Raise `SharedIds` if the first pages of two accounts are the same, unless `allow_shared_ids` is set."""
     names = selected_names(only)
     resolved = resolve_settings({**settings, "account_id": accounts[0]})
     if resolved.allow_shared_ids:

@@ -17,8 +17,8 @@ Rows = Sequence[str | dict[str, Any]]
 class RowsInMemory:
     """Answers requests by their filters: with a page of the listed rows, or with an error.
 
-    Filters are written as in `isShared=true&meta.account_id=7`. Those that are not listed are ignored: the rows are
-    those without filters.
+    Filters are written as in `isShared=true&meta.account_id=7`, or as in `templates?meta.account_id=7` for one listing
+    only. Those that are not listed are ignored: the rows are those without filters.
     """
 
     listed: dict[str, Rows | LettersError]
@@ -49,7 +49,8 @@ class RowsInMemory:
         if self.before_answer:
             self.before_answer(len(self.asked))
         query = text_of(request.filters)
-        answer = self.listed[query if query in self.listed else ""]
+        known = (name for name in (f"{request.listing.name}?{query}", query) if name in self.listed)
+        answer = self.listed[next(known, "")]
         if isinstance(answer, LettersError):
             raise answer
         start = request.page * request.page_size

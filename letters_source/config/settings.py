@@ -139,7 +139,7 @@ class Settings:
     retry_budget: Annotated[float, about("Seconds to keep retrying a page.", gt=0)] = 120.0
     allow_empty: Annotated[bool, about("Accept a listing that has lost all its rows since the last load.")] = False
     max_shrink: Annotated[float, about("Share of its rows that a listing may lose between loads.", ge=0, le=1)] = 0.5
-    allow_shared_ids: Annotated[bool, about("Accept accounts that list the same ids.")] = False
+    allow_shared_ids: Annotated[bool, about("Accept accounts that list the same rows.")] = False
     allow_other_service: Annotated[
         bool, about("Accept a base_url other than the last load's, if the service moved.")
     ] = False

@@ -13,8 +13,9 @@ from letters_source.config.providers import present_providers
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
 from letters_source.decode.page import Page, decode_page
+from letters_source.extract.accounts import effect_of_account
 from letters_source.extract.listing import fetch_page
-from letters_source.extract.probe import TRIALS, Effect, effect_of_account, find_largest_page, try_filter
+from letters_source.extract.probe import TRIALS, Effect, find_largest_page, try_filter
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.pagination.passes import pages_of
 from letters_source.pagination.reader import ProgressCallback, no_progress

@@ -1,9 +1,8 @@
-"""Find out what the interface leaves open: which filters and accounts the service honors, and how large pages get."""
+"""Find out what the interface leaves open: which filters the service honors, and how large pages get."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Literal
 
 from letters_source.config.settings import Settings
@@ -13,7 +12,6 @@ from letters_source.errors import (
     ServiceError,
     ServiceRejected,
     ServiceUnreachable,
-    SharedIds,
 )
 from letters_source.extract.audit import level
 from letters_source.extract.listing import fetch_page
@@ -29,16 +27,12 @@ from letters_source.service.listings import (
     given,
     refined,
 )
-from letters_source.service.pacing import FEW_ROWS
-from letters_source.service.page_request import PageClient
 
 logger = logging.getLogger("letters_source")
 
 ProbeResult = Literal["honored", "ignored", "no difference", "refused", "failed", "cannot tell"]
 Count = Callable[[Mapping[str, str]], int]
 """Returns the service's count for the given query parameters."""
-FirstIds = Mapping[str, frozenset[str] | None]
-"""The ids on the first page of each account."""
 
 LARGEST_PAGE = 16_384
 
@@ -150,49 +144,3 @@ def find_largest_page(count: int, rows_of: Callable[[int], int]) -> int:
         doubled = min(2 * size, count, LARGEST_PAGE)
         size = doubled if too_large > doubled else (best + too_large) // 2
     return best
-
-
-def check_apart(task: Task, accounts: Iterable[str]) -> None:
-    """Raise `SharedIds` if two accounts list the same ids on their first pages."""
-    with task.context.client() as client:
-        found = first_ids(task, client, accounts)
-    for account, ids in found.items():
-        if ids is None:
-            logger.warning("%s: the service refuses account %s, so its ids are not compared", task.title, account)
-    for pair, shared in shared_ids(found):
-        raise SharedIds(task.name, pair, shared)
-
-
-def effect_of_account(task: Task, client: PageClient, accounts: Sequence[str]) -> Effect:
-    """Return whether the service honors the account; of a single one, compared with an account that does not exist."""
-    others = accounts if len(accounts) > 1 else (*accounts, NOBODY)
-    try:
-        found = first_ids(task, client, others)
-    except ServiceError as error:
-        return Effect("failed", error.status, str(error))
-    for pair, shared in shared_ids(found):
-        refusal = SharedIds(task.name, pair, shared, ", and a load is refused")
-        return Effect("no difference", message=str(refusal) if len(accounts) > 1 else "")
-    return Effect("honored" if any(found.values()) else "cannot tell")
-
-
-def shared_ids(found: FirstIds) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield each pair of accounts whose first pages share ids, and how many."""
-    for one, other in combinations(found, 2):
-        if shared := (found[one] or frozenset()) & (found[other] or frozenset()):
-            yield (one, other), len(shared)
-
-
-def first_ids(task: Task, client: PageClient, accounts: Iterable[str]) -> FirstIds:
-    """Return the ids on the first page of each account; None for an account that the service refuses."""
-    return {account: ids_of(task.narrowed(account_id=account), client) for account in map(str, accounts)}
-
-
-def ids_of(task: Task, client: PageClient) -> frozenset[str] | None:
-    """Return the ids on a task's first page; None if the service refuses it."""
-    size = FEW_ROWS if task.page_size.is_trial else task.page_size.rows
-    try:
-        page = fetch_page(task, client, Window(0, size))
-    except (ServiceRejected, NotAuthorized):
-        return None
-    return frozenset(page.rows["id"].drop_null().to_pylist())

@@ -14,9 +14,9 @@ from letters_source.config.installation import importing_extra
 from letters_source.config.settings import Key, Overrides
 from letters_source.config.text_options import convert_option, to_overrides
 from letters_source.errors import SettingsError
+from letters_source.extract.accounts import check_apart
 from letters_source.extract.one_table import read_table
 from letters_source.extract.parts.tasks import task_of
-from letters_source.extract.probe import check_apart
 from letters_source.service.listings import LISTINGS, SECTION, Texts
 from letters_source.spark.sessions import slots_of
 from letters_source.spark.stages import Stage, StageWriter

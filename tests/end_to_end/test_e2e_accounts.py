@@ -13,7 +13,7 @@ from row_changes import amend, set_traits
 from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
-from letters_source import DestinationError, NotAuthorized, Result, SharedIds
+from letters_source import DestinationError, NotAuthorized, Result
 from letters_source.destination.account_views import create_account_views
 from letters_source.destination.kinds import place_of
 from letters_source.destination.pipeline import Kind, account_pipelines
@@ -242,7 +242,8 @@ def test_accounts_are_refused_if_the_service_ignores_the_account(letters: Letter
     world.emulator.behavior = Behavior(ignore_account=True)
     done = letters("load", "--account-id", "A", "--account-id", "B")
     assert done == Outcome(4, "", shared("templates", 3))
-    assert [hit.query[-1] for hit in world.emulator.hits] == ["A", "B"]
+    asked = [(hit.path.rpartition("/")[2], hit.query[-1]) for hit in world.emulator.hits]
+    assert asked == [(listing, account) for listing in ("templates", "contacts") for account in "AB"]
     assert not Path("letters.duckdb").exists()
 
 
@@ -256,14 +257,21 @@ def test_one_account_is_compared_with_another_one_in_the_file(letters: Letters, 
     assert letters(*options, "--account-id", "B", "--allow-shared-ids") == Outcome(0, "", "")
 
 
-def test_accounts_with_one_id_in_common_are_refused(world: World) -> None:
-    """A single shared id in a listing that is loaded is enough for `SharedIds`."""
-    row = next(row for row in world.emulator.contacts.rows() if row.traits.account_id == "A")
-    world.emulator.contacts.insert(replace(row, traits=replace(row.traits, account_id="B")))
-    with pytest.raises(SharedIds) as caught:
-        load_accounts(world, "A", "B")
-    assert (caught.value.listing, caught.value.accounts, caught.value.shared) == ("contacts", ("A", "B"), 1)
-    load_accounts(world, "A", "B", only=("templates",))
+@pytest.mark.parametrize("only", [(), ("templates",)], ids=["both", "templates"])
+@pytest.mark.parametrize("own", ["2", None], ids=["some", "all"])
+def test_accounts_may_share_templates(letters: Letters, world: World, own: str | None, only: tuple[str, ...]) -> None:
+    """Accounts that share some of their templates, or all, are loaded with a warning; each has all that it lists."""
+    templates = world.emulator.templates
+    [row] = [row for row in templates.rows() if row.traits.account_id == "A"]
+    templates.insert(replace(row, traits=replace(row.traits, account_id="B")))
+    if own is None:
+        templates.delete("2")
+    accounts = [option for name in DATASETS for option in ("--account-id", name)]
+    done = letters("load", "--quiet", *accounts, *(f"--only={name}" for name in only))
+    message = "templates: accounts share 1 id on their first pages; join on account_id as well as on the id"
+    assert (done.code, done.out, done.err.count(message)) == (0, "", 1)
+    held = query(Path("letters.duckdb"), "select account_id, id from letters_data_all.templates order by all")
+    assert held == [("A", "1"), ("B", "1"), *([("B", own)] if own else [])]
 
 
 def test_shared_ids_that_are_allowed_are_counted_by_account(letters: Letters, world: World) -> None:

@@ -1,6 +1,6 @@
 """Probing which filters the service honors, and its largest page size."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -13,7 +13,6 @@ from letters_source.errors import (
     NotAuthorized,
     ServiceRejected,
     ServiceUnreachable,
-    SharedIds,
 )
 from letters_source.extract.probe import (
     LARGEST_PAGE,
@@ -22,16 +21,14 @@ from letters_source.extract.probe import (
     Count,
     Effect,
     ProbeResult,
-    check_apart,
     count_listing,
     effect_of,
-    effect_of_account,
     find_largest_page,
     report_ignored,
     try_filter,
 )
 from letters_source.service.listings import TEMPLATES, ContactFilters, Filters, TemplateFilters
-from rows_in_memory import Rows, RowsInMemory
+from rows_in_memory import RowsInMemory
 from tasks import task_from
 
 SETTINGS = Settings(base_url="https://letters.example.org/api/v1", access_token="a", refresh_token="r", account_id="7")
@@ -286,68 +283,3 @@ def test_a_service_that_requires_filters_is_not_judged(caplog: pytest.LogCapture
         report_ignored(task_from(service, contact_filters=ContactFilters(search="an")), 3)
     message = "contacts: could not check whether the service honors the filters: contacts: refused"
     assert log_lines(caplog) == [("INFO", message)]
-
-
-def test_accounts_with_rows_of_their_own_are_apart(caplog: pytest.LogCaptureFixture) -> None:
-    """Accounts are apart if no two share an id on their first pages, which are small where sizes are on trial."""
-    listed: Mapping[str, Rows] = {account("1"): [*"ab", {"city": "Bend"}], account("2"): "cd", account("3"): []}
-    service = RowsInMemory({"": "abcd", **listed, account("4"): [{"city": "Bend"}]})
-    check_apart(task_from(service), ["1", "2", "3", "4"])
-    check_apart(task_from(service, page_size=700), ["1"])
-    assert service.queries == [account(name) for name in "12341"]
-    assert service.windows == [*[(0, 100)] * 4, (0, 700)]
-    assert caplog.messages == []
-
-
-def test_accounts_that_share_ids_are_refused() -> None:
-    """The error names the first two accounts that share ids, and how many they share."""
-    service = RowsInMemory({"": [], account("1"): "ab", account("2"): "cde", account("3"): "cdf"})
-    with pytest.raises(SharedIds) as caught:
-        check_apart(task_from(service), ["1", "2", "3"])
-    assert (caught.value.listing, caught.value.accounts, caught.value.shared) == ("contacts", ("2", "3"), 2)
-    assert str(caught.value) == (
-        "contacts: the accounts 2 and 3 share 2 ids on their first pages, so the service may ignore the account; "
-        "nothing was loaded. If they really share them, turn on sources.letters.allow_shared_ids."
-    )
-
-
-@pytest.mark.parametrize("error", [REFUSED, NotAuthorized("contacts: refused", status=403)])
-def test_an_account_that_is_refused_is_not_compared(error: LettersError, caplog: pytest.LogCaptureFixture) -> None:
-    """An account that the service refuses is a warning, and the others are compared all the same."""
-    service = RowsInMemory({"": "ab", account("1"): error})
-    with pytest.raises(SharedIds) as caught:
-        check_apart(task_from(service), ["1", "2", "3"])
-    assert caught.value.accounts == ("2", "3")
-    assert log_lines(caplog) == [
-        ("WARNING", "contacts: the service refuses account 1, so its ids are not compared"),
-    ]
-
-
-SHARED = (
-    "contacts: the accounts 1 and 2 share 2 ids on their first pages, so the service may ignore the account, and a "
-    "load is refused. If they really share them, turn on sources.letters.allow_shared_ids."
-)
-
-
-@pytest.mark.parametrize(
-    ("accounts", "listed", "effect"),
-    [
-        (["1"], {"": [], account("1"): "ab"}, Effect("honored")),
-        (["1"], {"": REFUSED, account("1"): "ab"}, Effect("honored")),
-        (["1"], {"": "ab"}, Effect("no difference")),
-        (["1"], {"": []}, Effect("cannot tell")),
-        (["1"], {"": REFUSED}, Effect("cannot tell")),
-        (["1", "2"], {"": [], account("2"): "cd"}, Effect("honored")),
-        (["1", "2"], {"": "ab"}, Effect("no difference", message=SHARED)),
-        (["1", "2"], {"": MalformedResponse("odd")}, Effect("failed", message="odd")),
-        (["1"], {"": ServiceUnreachable("gone", status=503)}, Effect("failed", 503, "gone")),
-    ],
-)
-def test_the_effect_of_the_account_shows_in_first_pages(
-    accounts: Sequence[str], listed: dict[str, Rows | LettersError], effect: Effect
-) -> None:
-    """Accounts are compared with each other, and a single one with an account that does not exist."""
-    service = RowsInMemory(listed)
-    assert effect_of_account(task_from(service), service, accounts) == effect
-    others = accounts if len(accounts) > 1 else [*accounts, PROBE]
-    assert service.queries == [account(name) for name in others][: 1 if effect.verdict == "failed" else 2]
