@@ -1,24 +1,44 @@
 """Publishes a copy of a DuckDB file for readers, replaced atomically after each verified load."""
 
+import logging
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from shutil import copymode
+from shutil import copystat
 
+import duckdb
 from dlt.common.destination.exceptions import DestinationException
+from duckdb import DuckDBPyConnection
 
+from letters_source.destination.duckdb_copies import (
+    Comment,
+    Entry,
+    binds,
+    find_comments,
+    find_entries,
+    find_tables,
+    insert_rows,
+    write_comments,
+)
 from letters_source.destination.duckdb_file import discard_duckdb, is_duckdb_file, logs_of
+from letters_source.destination.duckdb_views import FIND_VIEWS, create_views, mentions
 from letters_source.destination.local_files import check_writable
 from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import RESERVED, catalog_of
 from letters_source.destination.place import Place
-from letters_source.destination.sql import fetch_rows, literal
+from letters_source.destination.sql import literal, quoted
 from letters_source.errors import DestinationError, LoadFailed
 from letters_source.wording import reason
 
+logger = logging.getLogger("letters_source")
+
 COPY = "letters_source_copy"
 """DuckDB's name for the attached copy."""
+NOT_COPIED = (
+    "DuckDB copies no tables whose foreign keys lead back to themselves, and no views that need this database's name."
+)
 ANOTHER_FILE = "choose another $publish."
 
 
@@ -66,14 +86,14 @@ def replace_copy(place: Place, file: Path) -> None:
     try:
         # a killed run can leave an unfinished copy
         discard_duckdb(copy)
-        write_copy(place, copy)
+        write_copy(place, copy, file)
         if os.path.exists(file):
-            copymode(file, copy)
+            take_access(file, copy)
         # DuckDB would apply a WAL of the old file to the new one, also if this process ends between the next two steps
         for log in logs_of(file):
             log.unlink(missing_ok=True)
         copy.replace(file)
-    except (DestinationException, OSError) as error:
+    except (DestinationException, duckdb.Error, OSError) as error:
         with suppress(OSError):
             discard_duckdb(copy)
         raise LoadFailed(
@@ -81,31 +101,88 @@ def replace_copy(place: Place, file: Path) -> None:
         ) from error
 
 
-def write_copy(place: Place, copy: Path) -> None:
-    """Write the DuckDB database into a new file, and flush it to disk."""
+def take_access(old: Path, new: Path) -> None:
+    """Give a new file the owner, group, mode and access lists of an old one, as far as this user may."""
+    there = old.stat()
+    for owner, group in ((-1, there.st_gid), (there.st_uid, -1)):
+        with suppress(PermissionError):
+            os.chown(new, owner, group)
+    copystat(old, new)
+    # when it was written stays its own
+    os.utime(new)
+
+
+def write_copy(place: Place, copy: Path, file: Path) -> None:
+    """Write the DuckDB database into a new file, and flush it to disk; warn of what the file for readers will lack."""
     try:
-        copy_database(place, copy)
-    except DestinationException as error:
-        if "Out of Memory" not in str(error):
-            raise
+        left_out = copy_database(place, copy)
+    except duckdb.OutOfMemoryException:
         # large rows exceed our memory limit
         discard_duckdb(copy)
-        copy_database(place, copy, enlarged=True)
-    with copy.open("rb") as file:
-        os.fsync(file.fileno())
+        left_out = copy_database(place, copy, enlarged=True)
+    with copy.open("rb") as written:
+        os.fsync(written.fileno())
+    if left_out:
+        logger.warning("%s lacks %s: %s", file, ", ".join(entry.shown for entry in left_out), NOT_COPIED)
 
 
-def copy_database(place: Place, copy: Path, *, enlarged: bool = False) -> None:
-    """Write the DuckDB database into a new file; `enlarged` uses DuckDB's default memory limit."""
+def copy_database(place: Place, copy: Path, *, enlarged: bool = False) -> list[Entry]:
+    """Write the DuckDB database into a new file; return what cannot be copied.
+
+    `enlarged` uses DuckDB's default memory limit.
+    """
     with place.pipeline.sql_client() as client:
+        connection = client.native_connection
         if enlarged:
             # RESET changes only the limit that DuckDB reports; SET applies it
-            client.execute_sql("RESET memory_limit")
-            [[limit]] = fetch_rows(client, "SELECT current_setting('memory_limit')")
-            client.execute_sql(f"SET memory_limit = {literal(limit)}")
-        [[name]] = fetch_rows(client, "SELECT current_database()")
-        client.execute_sql(f"ATTACH {literal(str(copy))} AS {COPY}")
+            connection.execute("RESET memory_limit")
+            [[limit]] = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+            connection.execute(f"SET memory_limit = {literal(limit)}")
+        [[name]] = connection.execute("SELECT current_database()").fetchall()
+        connection.execute(f"ATTACH {literal(str(copy))} AS {COPY}")
         try:
-            client.execute_sql(f"COPY FROM DATABASE {client.escape_column_name(name)} TO {COPY}")
+            left_out = copy_tables(connection, name)
         finally:
-            client.execute_sql(f"DETACH {COPY}")
+            connection.execute(f"DETACH {COPY}")
+        # others work in the copy as they are, unless a table is missing there
+        views = [view for view in find_entries(connection, FIND_VIEWS, name) if left_out or mentions(view, name)]
+        comments = find_comments(connection, name)
+    return [*left_out, *replace_views(copy, views, name, comments)]
+
+
+def copy_tables(connection: DuckDBPyConnection, source: str) -> list[Entry]:
+    """Copy a database with the definitions of its views; return the tables that cannot be copied."""
+    connection.execute(f"COPY FROM DATABASE {quoted(source)} TO {COPY} (SCHEMA)")
+    tables, left_out = find_tables(connection, source)
+    left_out += [table for table in tables if not is_copied(connection, table, source)]
+    for table in reversed(left_out):
+        # an empty one that an empty table references stays
+        binds(connection, f"DROP TABLE {COPY}.{table.quoted}")
+    return left_out
+
+
+def is_copied(connection: DuckDBPyConnection, table: Entry, source: str) -> bool:
+    """Insert a table's rows into its copy; return whether DuckDB accepts them."""
+    try:
+        insert_rows(connection, table, source, COPY)
+    except (duckdb.ConstraintException, duckdb.TransactionException):
+        # a default that names a sequence of its database would change both files
+        return False
+    return True
+
+
+def replace_views(copy: Path, views: Sequence[Entry], source: str, comments: Sequence[Comment]) -> list[Entry]:
+    """Replace views that name their database; return those that do not work in the copy, which loses them."""
+    if not views:
+        return []
+    # a connection of its own, which does not know the name of the loaded file
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH {literal(str(copy))} AS {COPY}")
+        left_out = create_views(connection, views, source, COPY)
+        for view in left_out:
+            connection.execute(f"DROP VIEW {COPY}.{view.quoted}")
+        connection.execute(f"USE {COPY}")
+        replaced = {(view.schema, view.name) for view in views} - {(view.schema, view.name) for view in left_out}
+        write_comments(connection, comments, replaced)
+        connection.execute("CHECKPOINT")
+    return left_out

@@ -35,3 +35,8 @@ def fetch_rows(client: SqlClient, query: str, *values: Any) -> list[tuple[Any, .
 def literal(text: str) -> str:
     """Return a SQL string literal, for statements that do not accept parameters."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def quoted(name: str) -> str:
+    """Return a quoted SQL name."""
+    return '"' + name.replace('"', '""') + '"'

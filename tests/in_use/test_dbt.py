@@ -15,6 +15,9 @@ from row_changes import amend
 from terminals import Outcome
 from worlds import Begin, World, serve_world
 
+from letters_source.destination.kinds import place_of
+from letters_source.destination.pipeline import make_pipeline
+from letters_source.destination.publish import publish_copy
 from programmable_emulator import Emulator
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +100,18 @@ def test_the_project_is_green(file: Path, target: Path, world: World) -> None:
     assert built(file, "mailings_per_month", "month, mailings, contacts") == Counter(
         (month, count, count) for month, count in Counter(day.replace(day=1) for [day] in days).items()
     )
+
+
+def test_what_dbt_built_works_in_a_published_copy(file: Path, target: Path) -> None:
+    """Views and tables that dbt built hold the same rows in a published copy."""
+    assert run_dbt(file, target, "build", "--vars", EVERYTHING).code == 0
+    readers = file.with_name("readers.duckdb")
+    publish_copy(place_of(make_pipeline("duckdb", file)), readers, 0)
+    models = query(file, "select table_name from information_schema.tables where table_schema = 'analytics'")
+    rows = {name: built(file, name, "*") for [name] in models}
+    assert {"stg_contacts", "contacts_with_labels"} <= rows.keys()
+    file.unlink()
+    assert {name: built(readers, name, "*") for name in rows} == rows
 
 
 def test_a_listing_that_was_not_loaded_for_days_is_stale(file: Path, target: Path) -> None:

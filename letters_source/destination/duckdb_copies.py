@@ -1,0 +1,118 @@
+"""What a copy between DuckDB files must respect: foreign keys, generated columns, comments. Imports no dlt."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from letters_source.destination.sql import literal, quoted
+
+FIND_TABLES = "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = ? ORDER BY ALL"
+FIND_REFERENCES = """
+    SELECT schema_name, table_name, referenced_table FROM duckdb_constraints()
+    WHERE database_name = ? AND constraint_type = 'FOREIGN KEY'
+"""
+FIND_COLUMNS = """
+    SELECT column_name FROM duckdb_columns()
+    WHERE database_name = ? AND schema_name = ? AND table_name = ? ORDER BY column_index
+"""
+FIND_COMMENTS = """
+    SELECT 'TABLE', schema_name, table_name, '', comment FROM duckdb_tables() WHERE database_name = $1
+    UNION ALL SELECT 'VIEW', schema_name, view_name, '', comment FROM duckdb_views() WHERE database_name = $1
+    UNION ALL SELECT 'INDEX', schema_name, index_name, '', comment FROM duckdb_indexes() WHERE database_name = $1
+    UNION ALL
+    SELECT 'COLUMN', schema_name, table_name, column_name, comment FROM duckdb_columns() WHERE database_name = $1
+"""
+
+Comment = tuple[str, ...]
+"""Kind, schema, name, column (empty except for columns), comment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A table, a view or an index in a DuckDB file."""
+
+    schema: str
+    name: str
+    sql: str
+    """The statement that creates it."""
+
+    @property
+    def quoted(self) -> str:
+        """The name for SQL, without a catalog."""
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    @property
+    def shown(self) -> str:
+        """The name for messages."""
+        return f"{self.schema}.{self.name}"
+
+
+def find_entries(connection: DuckDBPyConnection, query: str, catalog: str) -> list[Entry]:
+    """Return what a query finds in a catalog."""
+    return [Entry(*row) for row in connection.execute(query, [catalog]).fetchall()]
+
+
+def find_tables(connection: DuckDBPyConnection, catalog: str) -> tuple[list[Entry], list[Entry]]:
+    """Return the tables that can be copied, referenced ones first, and those that cannot.
+
+    DuckDB checks a foreign key while it inserts, so a table that references itself, or one that cannot be copied, takes
+    no rows from a query.
+    """
+    tables = {(table.schema, table.name): table for table in find_entries(connection, FIND_TABLES, catalog)}
+    references: dict[tuple[str, str], set[tuple[str, str]]] = {key: set() for key in tables}
+    for schema, name, referenced in connection.execute(FIND_REFERENCES, [catalog]).fetchall():
+        references[schema, name].add((schema, referenced))
+    left_out = {key for key, others in references.items() if key in others}
+    order = TopologicalSorter({key: others - {key} for key, others in references.items()})
+    ordered = list(order.static_order())
+    for key in ordered:
+        if references[key] & left_out:
+            left_out.add(key)
+    return [tables[key] for key in ordered if key not in left_out], [tables[key] for key in ordered if key in left_out]
+
+
+def insert_rows(connection: DuckDBPyConnection, table: Entry, source: str, target: str) -> None:
+    """Insert a table's rows into its empty copy in another catalog."""
+    columns = ", ".join(stored_columns(connection, table, source))
+    copy = f"{quoted(target)}.{table.quoted}"
+    connection.execute(f"INSERT INTO {copy} ({columns}) SELECT {columns} FROM {quoted(source)}.{table.quoted}")
+
+
+def stored_columns(connection: DuckDBPyConnection, table: Entry, catalog: str) -> list[str]:
+    """Return the quoted names of a table's columns, without generated ones."""
+    found = connection.execute(FIND_COLUMNS, [catalog, table.schema, table.name]).fetchall()
+    columns = [quoted(name) for [name] in found]
+    if "GENERATED ALWAYS" not in table.sql:
+        return columns
+    # DuckDB lists no column as generated, but refuses to write one
+    place = f"{quoted(catalog)}.{table.quoted}"
+    return [column for column in columns if binds(connection, f"EXPLAIN UPDATE {place} SET {column} = NULL")]
+
+
+def binds(connection: DuckDBPyConnection, statement: str) -> bool:
+    """Run a statement; return whether all that it names is there."""
+    try:
+        connection.execute(statement)
+    except (duckdb.BinderException, duckdb.CatalogException):
+        return False
+    return True
+
+
+def find_comments(connection: DuckDBPyConnection, catalog: str) -> list[Comment]:
+    """Return the comments in a catalog."""
+    found = connection.execute(FIND_COMMENTS, [catalog]).fetchall()
+    return [row for row in found if row[-1] is not None]
+
+
+def write_comments(
+    connection: DuckDBPyConnection, comments: Iterable[Comment], names: Collection[tuple[str, str]]
+) -> None:
+    """Write the comments of the named tables, views and indexes, each a schema and a name, in the current catalog."""
+    for kind, schema, name, column, comment in comments:
+        if (schema, name) in names:
+            place = ".".join(quoted(part) for part in (schema, name, column) if part)
+            # DuckDB lists columns of some views under names that it does not accept
+            binds(connection, f"COMMENT ON {kind} {place} IS {literal(comment)}")

@@ -1,0 +1,81 @@
+"""Creates the views of one DuckDB file in another, where the first file's name is unknown. Imports no dlt."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from letters_source.destination.duckdb_copies import Entry
+from letters_source.destination.sql import quoted
+
+FIND_VIEWS = (
+    "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE database_name = ? AND NOT internal ORDER BY ALL"
+)
+LONG_NAME = 4
+"""The parts of a column's name that begins with a catalog."""
+
+
+def mentions(view: Entry, catalog: str) -> bool:
+    """Return whether a view may name the catalog that it is in; dbt's views do."""
+    return re.search(rf"(?<!\w){re.escape(catalog)}(?!\w)", view.sql, re.IGNORECASE) is not None
+
+
+def create_views(connection: DuckDBPyConnection, views: Sequence[Entry], source: str, target: str) -> list[Entry]:
+    """Create or replace views of one catalog in another; return those that do not work there."""
+    waiting = [Entry(view.schema, view.name, portable(connection, view.sql, source)) for view in views]
+    # one view may query another
+    while failed := [view for view in waiting if not is_created(connection, view, target)]:
+        if len(failed) == len(waiting):
+            break
+        waiting = failed
+    return failed
+
+
+def is_created(connection: DuckDBPyConnection, view: Entry, catalog: str) -> bool:
+    """Create or replace a view; return whether its query works."""
+    try:
+        connection.execute(f"USE {quoted(catalog)}.{quoted(view.schema)}")
+        connection.execute(view.sql)
+    except duckdb.Error:
+        return False
+    return True
+
+
+def portable(connection: DuckDBPyConnection, sql: str, catalog: str) -> str:
+    """Return the statement that creates or replaces a view, with names that do not begin with the catalog."""
+    start = query_start(sql)
+    head, query = sql[:start].replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1), sql[start:].rstrip(";")
+    [[parsed]] = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
+    tree = without_catalog(json.loads(parsed), catalog.lower())
+    if tree["error"]:
+        return f"{head}{query}"
+    [[written]] = connection.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()
+    return f"{head}{written}"
+
+
+def query_start(sql: str) -> int:
+    """Return where the query begins in DuckDB's own CREATE VIEW statement: after the first keyword AS."""
+    offsets = (offset for offset, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.keyword)
+    return next(offset for offset in offsets if re.match(r"AS\b", sql[offset:])) + len("AS ")
+
+
+def without_catalog(node: Any, catalog: str) -> Any:
+    """Return a query, as DuckDB parses it, with names that do not begin with the catalog, given in lower case."""
+    if isinstance(node, list):
+        return [without_catalog(each, catalog) for each in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: shortened(key, without_catalog(value, catalog), catalog) for key, value in node.items()}
+
+
+def shortened(key: str, value: Any, catalog: str) -> Any:
+    """Return the value of a node's key without the catalog."""
+    if key == "column_names" and len(value) >= LONG_NAME and value[0].lower() == catalog:
+        return value[1:]
+    if isinstance(value, str) and value.lower() == catalog:
+        # `letters.contacts` can be a table in the schema main
+        return {"catalog_name": "", "catalog": "", "schema_name": "main", "schema": "main"}.get(key, value)
+    return value
