@@ -392,6 +392,11 @@ TABLES = (
 )
 
 
+def is_ours(name: str) -> bool:
+    """Return whether a table or a view of a dataset is one that loads write."""
+    return name.startswith("_dlt") or name.removesuffix("_current") in {table.name for table in TABLES}
+
+
 def weakest(verdicts: Iterable[str]) -> str | None:
     """Return the weakest verdict; an unknown one counts as weaker than the others."""
     return min(verdicts, key=lambda verdict: VERDICTS.index(verdict) if verdict in VERDICTS else -1, default=None)

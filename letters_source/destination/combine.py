@@ -1,21 +1,49 @@
 """Combines accounts in one DuckDB file, with views over all of them."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import dlt
 import duckdb
+from duckdb import DuckDBPyConnection
 
 from letters_source.destination.account_views import replace_views
+from letters_source.destination.duckdb_copies import (
+    FIND_INDEXES,
+    FIND_OTHERS,
+    Entry,
+    binds,
+    find_comments,
+    find_entries,
+    find_tables,
+    insert_rows,
+    shown_names,
+    works,
+    write_comments,
+)
 from letters_source.destination.duckdb_file import check_duckdb
+from letters_source.destination.duckdb_views import FIND_VIEWS, create_views
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import place_of
 from letters_source.destination.locking import one_at_a_time
-from letters_source.destination.pipeline import absolute_place, account_pipelines, make_pipeline, schema_of_views
-from letters_source.destination.sql import literal
+from letters_source.destination.pipeline import (
+    absolute_place,
+    account_pipelines,
+    catalog_of,
+    make_pipeline,
+    schema_of_views,
+)
+from letters_source.destination.sql import literal, quoted
 from letters_source.errors import LoadFailed
-from letters_source.tables import DATASET
+from letters_source.tables import DATASET, is_ours
 from letters_source.wording import reason
+
+logger = logging.getLogger("letters_source")
+
+ALONE = "account_alone"
+"""DuckDB's name for the attached file of one account."""
+NOT_COPIED = "only the dataset %s is copied, with what needs nothing else."
 
 
 def own_pipeline(to: Path | str, account: str, accounts: Sequence[str]) -> dlt.Pipeline:
@@ -48,19 +76,56 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
         raise LoadFailed(f"{account} is not loaded: {own} does not exist; load it first.")
     with one_at_a_time():
         try:
-            copy_dataset(own, place, dataset)
+            left_out = copy_dataset(own, place, dataset)
         except duckdb.Error as error:
             raise LoadFailed(f"{account} could not be copied into {to}: {reason(error)}; run it again.") from None
+        if left_out:
+            logger.warning("%s lacks %s of %s: %s", to, shown_names(left_out), own, NOT_COPIED % dataset)
         replace_views({name: place_of(pipeline) for name, pipeline in pipelines.items()}, schema_of_views())
 
 
-def copy_dataset(file: Path, to: Path, dataset: str) -> None:
-    """Copy the contents of a file into another in one transaction, comments included."""
+def copy_dataset(file: Path, to: Path, dataset: str) -> list[Entry]:
+    """Copy a dataset of a file into another in one transaction, comments included; return what else the file holds."""
+    schemas, broken = (dataset, f"{dataset}_staging"), broken_views(file)
     with duckdb.connect(str(to)) as target:
-        [name] = target.sql("SELECT current_database()").fetchall()[0]
-        target.execute(f"ATTACH {literal(str(file))} AS account_alone (READ_ONLY)")
+        [[name]] = target.execute("SELECT current_database()").fetchall()
+        target.execute(f"ATTACH {literal(str(file))} AS {ALONE} (READ_ONLY)")
+        tables, left_out = find_tables(target, ALONE)
+        views = find_entries(target, FIND_VIEWS, ALONE)
+        indexes = find_entries(target, FIND_INDEXES, ALONE)
+        copied = [table for table in tables if table.schema in schemas]
+        shown = [view for view in views if view.schema in schemas and view not in broken]
         target.execute("BEGIN")
-        for schema in (dataset, f"{dataset}_staging"):
-            target.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
-        target.execute(f'COPY FROM DATABASE account_alone TO "{name}"')
+        drop_former(target, name, schemas, {(entry.schema, entry.name) for entry in (*tables, *views)})
+        for schema in {table.schema for table in copied}:
+            target.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name)}.{quoted(schema)}")
+        copied = [table for table in copied if binds(target, table.creation(name))]
+        for table in copied:
+            insert_rows(target, table, ALONE, name)
+        copied += [index for index in indexes if index.schema in schemas and binds(target, index.creation(name))]
+        failed = create_views(target, shown, catalog_of(file), name)
+        copied += [view for view in shown if view not in failed]
+        target.execute(f"USE {quoted(name)}")
+        write_comments(target, find_comments(target, ALONE), {(entry.schema, entry.name) for entry in copied})
         target.execute("COMMIT")
+        others = find_entries(target, FIND_OTHERS, ALONE)
+    return [entry for entry in (*tables, *left_out, *views, *indexes, *others) if entry not in copied]
+
+
+def broken_views(file: Path) -> list[Entry]:
+    """Return the views of a file that do not work there; in a transaction, creating one could end it."""
+    with duckdb.connect(str(file), read_only=True) as connection:
+        views = find_entries(connection, FIND_VIEWS, connection.execute("SELECT current_database()").fetchall()[0][0])
+        return [view for view in views if not works(connection, f"DESCRIBE FROM {view.quoted}")]
+
+
+def drop_former(
+    connection: DuckDBPyConnection, catalog: str, schemas: Collection[str], names: Collection[tuple[str, str]]
+) -> None:
+    """Drop tables and views of these names, and ours; others in these schemas are someone else's."""
+    tables, _ = find_tables(connection, catalog)
+    views = find_entries(connection, FIND_VIEWS, catalog)
+    for kind, entries in (("VIEW", views), ("TABLE", tables[::-1])):
+        for entry in entries:
+            if entry.schema in schemas and ((entry.schema, entry.name) in names or is_ours(entry.name)):
+                connection.execute(f"DROP {kind} {quoted(catalog)}.{entry.quoted}")

@@ -14,6 +14,13 @@ FIND_REFERENCES = """
     SELECT schema_name, table_name, referenced_table FROM duckdb_constraints()
     WHERE database_name = ? AND constraint_type = 'FOREIGN KEY'
 """
+FIND_INDEXES = "SELECT schema_name, index_name, sql FROM duckdb_indexes() WHERE database_name = ? ORDER BY ALL"
+FIND_OTHERS = """
+    SELECT schema_name, sequence_name, sql FROM duckdb_sequences() WHERE database_name = $1
+    UNION ALL SELECT schema_name, type_name, '' FROM duckdb_types() WHERE database_name = $1 AND NOT internal
+    UNION SELECT schema_name, function_name, '' FROM duckdb_functions() WHERE database_name = $1 AND NOT internal
+    ORDER BY ALL
+"""
 FIND_COLUMNS = """
     SELECT column_name FROM duckdb_columns()
     WHERE database_name = ? AND schema_name = ? AND table_name = ? ORDER BY column_index
@@ -49,6 +56,10 @@ class Entry:
         """The name for messages."""
         return f"{self.schema}.{self.name}"
 
+    def creation(self, catalog: str) -> str:
+        """Return the SQL that creates it in another catalog, which becomes the current one."""
+        return f"USE {quoted(catalog)}.{quoted(self.schema)}; {self.sql}"
+
 
 def find_entries(connection: DuckDBPyConnection, query: str, catalog: str) -> list[Entry]:
     """Return what a query finds in a catalog."""
@@ -76,20 +87,23 @@ def find_tables(connection: DuckDBPyConnection, catalog: str) -> tuple[list[Entr
 
 def insert_rows(connection: DuckDBPyConnection, table: Entry, source: str, target: str) -> None:
     """Insert a table's rows into its empty copy in another catalog."""
-    columns = ", ".join(stored_columns(connection, table, source))
     copy = f"{quoted(target)}.{table.quoted}"
+    found = connection.execute(FIND_COLUMNS, [source, table.schema, table.name]).fetchall()
+    names = [quoted(name) for [name] in found]
+    if "GENERATED ALWAYS" in table.sql:
+        # DuckDB lists no column as generated, but refuses to write one
+        names = [name for name in names if binds(connection, f"EXPLAIN UPDATE {copy} SET {name} = NULL")]
+    columns = ", ".join(names)
     connection.execute(f"INSERT INTO {copy} ({columns}) SELECT {columns} FROM {quoted(source)}.{table.quoted}")
 
 
-def stored_columns(connection: DuckDBPyConnection, table: Entry, catalog: str) -> list[str]:
-    """Return the quoted names of a table's columns, without generated ones."""
-    found = connection.execute(FIND_COLUMNS, [catalog, table.schema, table.name]).fetchall()
-    columns = [quoted(name) for [name] in found]
-    if "GENERATED ALWAYS" not in table.sql:
-        return columns
-    # DuckDB lists no column as generated, but refuses to write one
-    place = f"{quoted(catalog)}.{table.quoted}"
-    return [column for column in columns if binds(connection, f"EXPLAIN UPDATE {place} SET {column} = NULL")]
+def works(connection: DuckDBPyConnection, statement: str) -> bool:
+    """Run a statement; return whether it succeeds."""
+    try:
+        connection.execute(statement)
+    except duckdb.Error:
+        return False
+    return True
 
 
 def binds(connection: DuckDBPyConnection, statement: str) -> bool:
@@ -116,3 +130,8 @@ def write_comments(
             place = ".".join(quoted(part) for part in (schema, name, column) if part)
             # DuckDB lists columns of some views under names that it does not accept
             binds(connection, f"COMMENT ON {kind} {place} IS {literal(comment)}")
+
+
+def shown_names(entries: Iterable[Entry]) -> str:
+    """Return the names of entries for messages."""
+    return ", ".join(entry.shown for entry in entries)

@@ -8,8 +8,7 @@ from typing import Any
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from letters_source.destination.duckdb_copies import Entry
-from letters_source.destination.sql import quoted
+from letters_source.destination.duckdb_copies import Entry, works
 
 FIND_VIEWS = (
     "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE database_name = ? AND NOT internal ORDER BY ALL"
@@ -25,23 +24,17 @@ def mentions(view: Entry, catalog: str) -> bool:
 
 def create_views(connection: DuckDBPyConnection, views: Sequence[Entry], source: str, target: str) -> list[Entry]:
     """Create or replace views of one catalog in another; return those that do not work there."""
-    waiting = [Entry(view.schema, view.name, portable(connection, view.sql, source)) for view in views]
+    waiting, tried = list(views), 0
     # one view may query another
-    while failed := [view for view in waiting if not is_created(connection, view, target)]:
-        if len(failed) == len(waiting):
-            break
-        waiting = failed
-    return failed
+    while waiting and len(waiting) != tried:
+        tried = len(waiting)
+        waiting = [view for view in waiting if not works(connection, moved(connection, view, source, target))]
+    return waiting
 
 
-def is_created(connection: DuckDBPyConnection, view: Entry, catalog: str) -> bool:
-    """Create or replace a view; return whether its query works."""
-    try:
-        connection.execute(f"USE {quoted(catalog)}.{quoted(view.schema)}")
-        connection.execute(view.sql)
-    except duckdb.Error:
-        return False
-    return True
+def moved(connection: DuckDBPyConnection, view: Entry, source: str, target: str) -> str:
+    """Return the SQL that creates or replaces a view of one catalog in another."""
+    return Entry(view.schema, view.name, portable(connection, view.sql, source)).creation(target)
 
 
 def portable(connection: DuckDBPyConnection, sql: str, catalog: str) -> str:

@@ -20,6 +20,7 @@ from letters_source.destination.duckdb_copies import (
     find_entries,
     find_tables,
     insert_rows,
+    shown_names,
     write_comments,
 )
 from letters_source.destination.duckdb_file import discard_duckdb, is_duckdb_file, logs_of
@@ -123,7 +124,7 @@ def write_copy(place: Place, copy: Path, file: Path) -> None:
     with copy.open("rb") as written:
         os.fsync(written.fileno())
     if left_out:
-        logger.warning("%s lacks %s: %s", file, ", ".join(entry.shown for entry in left_out), NOT_COPIED)
+        logger.warning("%s lacks %s: %s", file, shown_names(left_out), NOT_COPIED)
 
 
 def copy_database(place: Place, copy: Path, *, enlarged: bool = False) -> list[Entry]:

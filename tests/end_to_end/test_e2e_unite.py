@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from holdings import query
+from holdings import change, query
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, run
@@ -48,3 +48,67 @@ def test_accounts_that_would_share_a_dataset_are_refused(tmp_path: Path) -> None
     """`own_pipeline` refuses accounts that would share a dataset."""
     with pytest.raises(DestinationError, match="would share a dataset"):
         own_pipeline(tmp_path / "accounts.duckdb", "a-b", ("a-b", "a_b"))
+
+
+OTHERS = """
+    CREATE SCHEMA mine;
+    CREATE VIEW mine.texas AS FROM letters_data_501.contacts;
+    CREATE TABLE zones (id integer PRIMARY KEY);
+    CREATE TABLE areas (zone integer REFERENCES zones);
+    INSERT INTO zones VALUES (1);
+    INSERT INTO areas VALUES (1);
+    CREATE SEQUENCE counted;
+    CREATE VIEW letters_data_501.broken AS FROM zones;
+"""
+INSIDE = """
+    CREATE VIEW letters_data_501.named AS FROM accounts_501.letters_data_501.contacts;
+    CREATE TABLE letters_data_501.a_note (zone integer);
+    CREATE TABLE letters_data_501.regions (id integer PRIMARY KEY, twice integer AS (id * 2));
+    CREATE TABLE letters_data_501.places (region integer REFERENCES letters_data_501.regions);
+    INSERT INTO letters_data_501.regions VALUES (1);
+    INSERT INTO letters_data_501.places VALUES (1);
+    CREATE UNIQUE INDEX own_index ON letters_data_501.regions (id);
+    COMMENT ON VIEW letters_data_501.named IS 'all of them';
+"""
+
+
+def test_only_the_dataset_is_copied(begin: Begin, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Other schemas of an account's file are left out, and one warning names what they hold."""
+    world, to = begin(Emulator(60, 3)), tmp_path / "accounts.duckdb"
+    rows = load(world, "501", to)
+    change(tmp_path / "accounts_501.duckdb", OTHERS)
+    for _ in range(3):
+        caplog.clear()
+        unite_account(to, "501", ACCOUNTS)
+        [message] = [line for line in caplog.messages if "lacks" in line]
+        names = "main.zones, main.areas, letters_data_501.broken, mine.texas, main.counted"
+        assert message == (
+            f"{to} lacks {names} of {tmp_path / 'accounts_501.duckdb'}: "
+            "only the dataset letters_data_501 is copied, with what needs nothing else."
+        )
+    assert query(to, "SELECT count(*) FROM letters_data_all.contacts") == [(rows,)]
+
+
+def test_what_else_the_dataset_holds_is_copied(begin: Begin, tmp_path: Path) -> None:
+    """Tables, keys, indexes and views that someone made in the dataset are copied, each time."""
+    world, to = begin(Emulator(60, 3)), tmp_path / "accounts.duckdb"
+    rows = load(world, "501", to)
+    change(tmp_path / "accounts_501.duckdb", INSIDE)
+    for _ in range(3):
+        unite_account(to, "501", ACCOUNTS)
+    assert query(to, "SELECT count(*) FROM letters_data_501.named") == [(rows,)]
+    assert query(
+        to, "SELECT region, twice FROM letters_data_501.places JOIN letters_data_501.regions ON id = region"
+    ) == [(1, 2)]
+    assert query(to, "SELECT comment FROM duckdb_views() WHERE comment IS NOT NULL") == [("all of them",)]
+    assert query(to, "SELECT index_name FROM duckdb_indexes()") == [("own_index",)]
+
+
+def test_what_someone_made_in_the_combined_file_stays(begin: Begin, tmp_path: Path) -> None:
+    """Tables and views that someone made in the combined file stay when an account is copied into it again."""
+    world, to = begin(Emulator(60, 3)), tmp_path / "accounts.duckdb"
+    rows = load(world, "501", to)
+    change(to, f"{OTHERS} CREATE TABLE letters_data_501.kept AS FROM range(3)")
+    unite_account(to, "501", ACCOUNTS)
+    assert query(to, "SELECT count(*) FROM mine.texas") == [(rows,)]
+    assert query(to, "SELECT count(*) FROM letters_data_501.kept") == [(3,)]
