@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -11,12 +12,17 @@ import duckdb
 from click import echo
 
 from letters_source.errors import SettingsError
-from letters_source.report.dataset import open_tables
+from letters_source.report.dataset import UNREADABLE, open_tables
+from letters_source.tables import TABLES, Table
 from letters_source.wording import reason
 
 QueryForm = Literal["table", "csv", "json"]
 MOST_ROWS_SHOWN = 40
 BATCH_ROWS = 10_000
+MISSING = re.compile(r"Table with name (\w+) does not exist")
+"""How DuckDB names a table that does not exist."""
+CHANGES = {"ALTER", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"}
+"""DuckDB's types of statements that change tables."""
 
 
 def print_rows(query: str, source: Path, dataset: str, form: QueryForm) -> None:
@@ -24,11 +30,40 @@ def print_rows(query: str, source: Path, dataset: str, form: QueryForm) -> None:
     with open_tables(source, dataset) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         try:
+            check_reads_only(query)
             rows = connection.sql(query)
             if rows is not None:
                 {"table": show_table, "csv": write_csv, "json": write_json}[form](rows)
         except duckdb.Error as error:
-            raise SettingsError(f"the query failed: {reason(error)}{suggestion(error)}", key="sql") from None
+            why = why_missing(connection, error) or f"{reason(error)}{suggestion(error)}"
+            raise SettingsError(f"the query failed: {why}", key="sql") from None
+
+
+def check_reads_only(query: str) -> None:
+    """Raise `SettingsError` if the query contains a statement that changes tables."""
+    for statement in duckdb.extract_statements(query):
+        if statement.type.name in CHANGES:
+            words = statement.type.name.partition("_")[0]
+            raise SettingsError(f"the query failed: loaded tables are read-only, so {words} is refused.", key="sql")
+
+
+def why_missing(connection: duckdb.DuckDBPyConnection, error: duckdb.Error) -> str:
+    """Return why a table of ours does not exist in the dataset, and what loads it; empty for other errors."""
+    found = MISSING.search(str(error))
+    table = next((table for table in TABLES if found and table.name == found[1].lower()), None)
+    if table is None:
+        return ""
+    unreadable = connection.execute(f"SELECT reason FROM {UNREADABLE} WHERE name = '{table.name}'").fetchone()
+    if unreadable:
+        return f"{table.name} cannot be read: {unreadable[0]}"
+    return f"{table.name} was not loaded; {what_loads(table)} loads it."
+
+
+def what_loads(table: Table) -> str:
+    """Return the command that loads a table."""
+    options = {"facet": " --facets", "dates": " --mailings"}
+    usual = f" --only {table.listing}" if table.listing else ""
+    return f"`letters load{options.get(table.origin, usual)}`"
 
 
 def suggestion(error: duckdb.Error) -> str:

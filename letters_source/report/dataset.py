@@ -1,5 +1,6 @@
 """Opens the tables of a loaded dataset for reading only."""
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,24 +14,32 @@ from letters_source.errors import DestinationInUse, SettingsError, UnusableFile
 from letters_source.tables import DATASET, LISTING_AUDIT, LOAD_ID, LOADS, TABLES, VALID_TO, Table
 from letters_source.wording import reason
 
+logger = logging.getLogger("letters_source")
+
+LOAD_AGAIN = "name another $source, or load again."
 STORED = "stored"
 ACCOUNT = "account_id"
+READ = {LOADS, *(table.name for table in TABLES)}
+"""The tables that are read of a dataset, whatever else it holds."""
 FIND_TABLES = "SELECT DISTINCT schema_name, table_name FROM duckdb_columns()"
 FINISHED = "finished_loads"
 """The view of the finished loads, as `load_id`; a single null where dlt's own list of them is missing."""
+UNREADABLE = "unreadable_tables"
+"""The view of the stored tables that cannot be read: `name` and `reason`."""
 
 
-def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConnection:
+def open_tables(path: Path | str, dataset: str = DATASET, *, every_table: bool = False) -> duckdb.DuckDBPyConnection:
     """Return a read-only connection with a view of each table of a dataset: a schema in a file, or a subfolder.
 
-    `path` is a DuckDB file, also a published copy, or a folder of Parquet files. A table that was not loaded is empty,
-    and views hold current rows and finished loads only. What cannot be opened raises `SettingsError`.
+    `path` is a DuckDB file, also a published copy, or a folder of Parquet files. Views hold current rows and finished
+    loads only. A table that was not loaded does not exist, or with `every_table` is empty. A warning names tables that
+    cannot be read. What cannot be opened raises `SettingsError`.
     """
     place = Path(path).absolute()
     # no query can make DuckDB download an extension
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
     try:
-        found = stored_tables(connection, place, dataset)
+        found, unreadable = stored_tables(connection, place, dataset)
         finished = (
             f"SELECT load_id FROM ({found[LOADS]}) WHERE status = 0" if LOADS in found else "SELECT NULL AS load_id"
         )
@@ -38,8 +47,10 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
         connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{dataset}"')
         connection.execute(f'USE "{dataset}"')
         connection.execute(f"CREATE VIEW {FINISHED} AS {finished}")
+        connection.execute(f"CREATE VIEW {UNREADABLE} AS {pairs(unreadable)}")
         for table in TABLES:
-            connection.execute(f"CREATE VIEW {table.name} AS {table_query(table, found)}")
+            if every_table or table.name in found:
+                connection.execute(f"CREATE VIEW {table.name} AS {table_query(table, found)}")
     except (duckdb.Error, SettingsError) as error:
         connection.close()
         if isinstance(error, SettingsError):
@@ -47,18 +58,35 @@ def open_tables(path: Path | str, dataset: str = DATASET) -> duckdb.DuckDBPyConn
         if is_held(error):
             later = "read it again when that program has ended, or read the copy that a load with publish makes."
             raise DestinationInUse(f"{place} is in use: {reason(error)}", advice=later) from None
-        raise UnusableFile(
-            f"{place} cannot be read: {reason(error)}", advice="name another $source, or load again.", file=str(place)
-        ) from None
+        raise UnusableFile(f"{place} cannot be read: {reason(error)}", advice=LOAD_AGAIN, file=str(place)) from None
     return connection
 
 
-def stored_tables(connection: duckdb.DuckDBPyConnection, place: Path, dataset: str) -> Mapping[str, str]:
-    """Return the query of the current rows of each stored table."""
+def stored_tables(
+    connection: duckdb.DuckDBPyConnection, place: Path, dataset: str
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the query of the current rows of each stored table, and why others cannot be read."""
     if not os.path.exists(place):
         raise SettingsError(f"{place} does not exist", advice="load first, or name another $source.", key="source")
     relations = folder_relations(place, dataset) if place.is_dir() else file_relations(connection, place, dataset)
-    return {name: f"FROM {relation}{current(connection, relation)}" for name, relation in relations.items()}
+    found, unreadable = {}, {}
+    for name, relation in relations.items():
+        try:
+            found[name] = f"FROM {relation}{current(connection, relation)}"
+        except duckdb.Error as error:
+            unreadable[name] = reason(error)
+    if unreadable:
+        names, why = ", ".join(unreadable), next(iter(unreadable.values()))
+        if not found.keys() - {LOADS}:
+            raise UnusableFile(f"{place}: {names} cannot be read: {why}", advice=LOAD_AGAIN, file=str(place))
+        logger.warning("%s, dataset %s: %s cannot be read: %s", place, dataset, names, why)
+    return found, unreadable
+
+
+def pairs(reasons: Mapping[str, str]) -> str:
+    """Return the query of names and reasons."""
+    rows = (f"({literal(name)}, {literal(why)})" for name, why in reasons.items())
+    return f"SELECT * FROM (VALUES {', '.join((*rows, '(NULL, NULL)'))}) AS found (name, reason) WHERE name IS NOT NULL"
 
 
 def file_relations(connection: duckdb.DuckDBPyConnection, file: Path, dataset: str) -> dict[str, str]:
@@ -68,7 +96,7 @@ def file_relations(connection: duckdb.DuckDBPyConnection, file: Path, dataset: s
     tables = connection.execute(f"{FIND_TABLES} WHERE database_name = '{STORED}' ORDER BY ALL").fetchall()
     if dataset not in (schema for schema, _ in tables):
         raise no_dataset(file, dataset, [schema for schema, _ in tables])
-    return {name: f'{STORED}."{schema}"."{name}"' for schema, name in tables if schema == dataset}
+    return {name: f'{STORED}."{schema}"."{name}"' for schema, name in tables if schema == dataset and name in READ}
 
 
 def folder_relations(folder: Path, dataset: str) -> dict[str, str]:

@@ -59,7 +59,7 @@ def write_report(file: Path, source: Path | str, dataset: str = DATASET, runs: S
     """
     if os.path.exists(file) and not (file.is_file() and file.read_bytes().startswith(PAGE)):
         raise SettingsError(f"{file} exists and is not an HTML page", advice=ANOTHER_PAGE, key="page")
-    with open_tables(source, dataset) as connection:
+    with open_tables(source, dataset, every_table=True) as connection:
         page = render({"source": Path(source).name, "dataset": dataset, "runs": runs, **contents(connection)})
     partial = file.with_name(f".{file.name}.partial")
     try:

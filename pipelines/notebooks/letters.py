@@ -83,17 +83,19 @@ def fields():
 
 @app.cell(hide_code=True)
 def opened(dataset, place):
-    db, _trouble = None, ""
+    db, loaded, _trouble = None, None, ""
     try:
-        db = open_tables(place.value, dataset.value)
+        # the cells above your question show empty tables in place of those that were not loaded
+        db = open_tables(place.value, dataset.value, every_table=True)
+        loaded = open_tables(place.value, dataset.value)
     except LettersError as error:
         _trouble = str(error)
     if _trouble and mo.app_meta().mode == "script":
         sys.exit(_trouble)
-    mo.stop(db is None, mo.vstack([mo.callout(_trouble, kind="warn"), mo.md(HINT)]))
+    mo.stop(loaded is None, mo.vstack([mo.callout(_trouble, kind="warn"), mo.md(HINT)]))
     # headings are shown only with data
     heading = mo.md
-    return db, heading
+    return db, heading, loaded
 
 
 @app.function(hide_code=True)
@@ -273,13 +275,13 @@ def _(heading):
     ## A question of your own
 
     `marimo edit` opens this notebook with its cells. Change this query, or copy both cells. Rows with a name, a
-    number and a place can be drawn as bars.
+    number and a place can be drawn as bars. A table that was not loaded does not exist here.
     """)
     return
 
 
 @app.cell
-def own_question(db):
+def own_question(loaded):
     without_email = mo.sql(
         f"""
         SELECT
@@ -291,7 +293,7 @@ def own_question(db):
         ORDER BY place
         LIMIT 10
         """,
-        engine=db,
+        engine=loaded,
     )
     return (without_email,)
 

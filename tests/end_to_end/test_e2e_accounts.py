@@ -283,7 +283,7 @@ def test_shared_ids_that_are_allowed_are_counted_by_account(letters: Letters, wo
     counts = "select account_id, count(*) from letters_data_all.{} group by all order by all"
     assert query(place, counts.format("contacts")) == [("A", 6), ("B", 6)]
     assert query(place, counts.format("templates")) == [("A", 3), ("B", 3)]
-    with open_tables(place, "letters_data_all") as tables:
+    with open_tables(place, "letters_data_all", every_table=True) as tables:
         figures = read(tables, FIGURES)[0]
         drawn = {chart.name: sum(row["number"] for row in read(tables, chart.query)) for chart in CHARTS}
         labeled = dict(tables.execute(LABELED).fetchall())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from terminals import Letters, Outcome
-from worlds import first_load
+from worlds import Begin, first_load
 
+from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 
 STATES = "SELECT state, count(*) AS contacts FROM contacts GROUP BY state ORDER BY contacts DESC, state"
@@ -94,14 +95,49 @@ def test_a_table_may_be_named_with_its_dataset(letters: Letters) -> None:
 
 @pytest.mark.usefixtures("emulator")
 def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
-    """A statement that would change loaded tables exits with code 2 and one line."""
-    done = letters("query", "DELETE FROM contacts")
-    assert done == Outcome(2, "", "letters: the query failed: Can only delete from base table\n")
-    done = letters("query", "DELETE FROM stored.letters_data.contacts")
-    words = (
-        'letters: the query failed: Cannot execute statement of type "DELETE" on database "stored" which is attached'
-    )
-    assert (done.code, done.err[: len(words)]) == (2, words)
+    """A statement that would change loaded tables exits with code 2 and says that they are read-only."""
+    words = "letters: the query failed: loaded tables are read-only, so {} is refused.\n"
+    for statement in (
+        "DELETE FROM contacts",
+        "DELETE FROM stored.letters_data.contacts",
+        "DROP TABLE contacts",
+        "DROP VIEW contacts",
+        "ALTER TABLE contacts ADD COLUMN vip BOOLEAN",
+        "SELECT 1; UPDATE contacts SET state = ''",
+        "INSERT INTO contacts (id) VALUES ('1')",
+    ):
+        word = statement.removeprefix("SELECT 1; ").partition(" ")[0]
+        assert letters("query", statement) == Outcome(2, "", words.format(word))
+
+
+NEVER_MAILED = "SELECT count(*) FROM contacts WHERE NOT EXISTS (FROM mailings WHERE contact_id = contacts.id)"
+NOT_LOADED = {
+    NEVER_MAILED: ("mailings", "--mailings"),
+    "FROM letters_data.contacts__address_statuses": ("contacts__address_statuses", "--facets"),
+    "FROM Templates__Shared": ("templates__shared", "--facets"),
+}
+
+
+@pytest.mark.parametrize("query", NOT_LOADED)
+@pytest.mark.usefixtures("emulator")
+def test_a_table_that_was_not_loaded_is_named_with_its_option(letters: Letters, query: str) -> None:
+    """A query about a table that was not loaded has no answer; the error names the option that loads it."""
+    table, option = NOT_LOADED[query]
+    words = f"letters: the query failed: {table} was not loaded; `letters load {option}` loads it.\n"
+    assert letters("query", query) == Outcome(2, "", words)
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "parquet"])
+def test_a_listing_that_was_not_loaded_is_named(letters: Letters, begin: Begin, kind: Kind) -> None:
+    """The tables of a listing that `--only` left out do not exist; those of the other are there, even if empty."""
+    world = begin(Emulator(0, 3), kind)
+    world.load(only=("contacts",))
+    place = ("--from", str(world.place))
+    words = "letters: the query failed: {} was not loaded; `letters load --only templates` loads it.\n"
+    for table in ("templates", "templates__product"):
+        assert letters("query", f"FROM {table}", *place) == Outcome(2, "", words.format(table))
+    for table in ("contacts", "contacts__contact_labels", "rejected_rows"):
+        assert letters("query", f"FROM {table}", *place).code == 0
 
 
 @pytest.mark.usefixtures("emulator")

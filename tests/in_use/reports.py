@@ -34,13 +34,13 @@ def report_of_file(place: Path) -> Path:
 
 def summary_of(place: Path) -> dict[str, Any]:
     """Return the head of the report: where the rows are from, the figures, the headline and its sentences."""
-    with open_tables(place) as connection:
+    with open_tables(place, every_table=True) as connection:
         return summarize(connection)
 
 
 def charted(place: Path, *charts: str) -> dict[str, dict[str, int]]:
     """Return the number of each name in each chart."""
-    with open_tables(place) as connection:
+    with open_tables(place, every_table=True) as connection:
         rows = {chart.name: read(connection, chart.query) for chart in CHARTS if chart.name in charts}
     return {name: {row["name"]: row["number"] for row in found} for name, found in rows.items()}
 

@@ -12,6 +12,7 @@ from subprocess import PIPE
 from types import ModuleType
 from typing import Any
 
+import duckdb
 import pytest
 from notebooks import NOTEBOOK, import_notebook, run_notebook
 from terminals import open_process, run_python
@@ -86,6 +87,13 @@ def test_the_notebook_runs_as_a_script(loaded: World) -> None:
     """The notebook runs as a script and prints nothing."""
     done = run_python(str(NOTEBOOK), "--from", str(loaded.place))
     assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_question_of_your_own_finds_only_loaded_tables(found: Any) -> None:
+    """Charts get empty tables in place of those that were not loaded; your question gets DuckDB's error."""
+    assert len(found["db"].sql("FROM mailings")) == 0
+    with pytest.raises(duckdb.CatalogException, match="Table with name mailings does not exist"):
+        found["loaded"].sql("FROM mailings")
 
 
 @pytest.mark.parametrize(("kind", "size"), [("duckdb", (0, 0)), ("parquet", (45, 7)), ("parquet", (0, 0))])

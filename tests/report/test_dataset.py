@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from letters_source import SettingsError, UnusableFile
-from letters_source.report.dataset import open_tables
+from letters_source.report.dataset import FINISHED, UNREADABLE, open_tables
 from letters_source.tables import TABLES
 
 
@@ -23,13 +23,47 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_every_table_and_column_is_there(file: Path) -> None:
-    """Tables and columns that were not loaded are empty, with their declared types."""
-    with open_tables(file) as connection:
+    """On request, tables that were not loaded are empty; columns that were not are null, with their declared types."""
+    with open_tables(file, every_table=True) as connection:
         counts = {each.name: connection.sql(f"FROM {each.name}").shape[0] for each in TABLES}
         assert counts == {each.name: int(each.name == "contacts") for each in TABLES}
         rows = connection.sql("SELECT id, state, vip, created_at, _dlt_load_id FROM contacts")
         assert rows.fetchall() == [("1", "Maine", True, None, None)]
         assert str(rows.types[3]) == "TIMESTAMP WITH TIME ZONE"
+
+
+def test_a_table_that_was_not_loaded_does_not_exist(file: Path) -> None:
+    """Only stored tables have views, so that no query takes a table that was not loaded for an empty one."""
+    with open_tables(file) as connection:
+        views = connection.sql("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY ALL").fetchall()
+    assert views == [("contacts",), (FINISHED,), (UNREADABLE,)]
+
+
+def test_tables_that_cannot_be_read_are_named_once(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A view over a dropped schema does not keep other tables from being read; one warning names all such views."""
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE SCHEMA gone")
+        for name in ("mailings", "templates"):
+            connection.execute(f"CREATE TABLE gone.{name} (id VARCHAR)")
+            connection.execute(f"CREATE VIEW letters_data.{name} AS FROM gone.{name}")
+        connection.execute("DROP SCHEMA gone CASCADE")
+    why = 'Table with name "gone.{}" does not exist because schema "gone" does not exist'
+    with open_tables(file) as connection:
+        assert connection.sql("SELECT id FROM contacts").fetchall() == [("1",)]
+        unreadable = connection.sql(f"FROM {UNREADABLE} ORDER BY name").fetchall()
+    assert unreadable == [(name, why.format(name)) for name in ("mailings", "templates")]
+    words = f"{file}, dataset letters_data: mailings, templates cannot be read: {why.format('mailings')}"
+    assert caplog.messages == [words]
+
+
+def test_a_dataset_of_which_nothing_can_be_read_is_an_error(file: Path) -> None:
+    """If no table can be read, the error names them."""
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE SCHEMA views")
+        connection.execute("CREATE VIEW views.contacts AS FROM letters_data.contacts")
+        connection.execute("DROP SCHEMA letters_data CASCADE")
+    with pytest.raises(UnusableFile, match=r"contacts cannot be read: .*letters_data.*; name another path, or load"):
+        open_tables(file, "views")
 
 
 def test_nothing_can_be_written(file: Path) -> None:
