@@ -7,12 +7,14 @@ from functools import partial
 from letters_source.destination.locking import when_free
 from letters_source.destination.place import Place
 from letters_source.destination.sql import fetch_rows, literal
-from letters_source.tables import LISTING_AUDIT
+from letters_source.tables import LISTING_AUDIT, TABLES
 
 FIND_RELATIONS = """
     SELECT table_name FROM information_schema.tables
     WHERE table_schema = %s AND NOT starts_with(table_name, '_dlt') ORDER BY table_name
 """
+OURS = {f"{table.name}{ending}" for table in TABLES for ending in ("", "_current")}
+"""The names of views that a load may create; other views in their schema are the user's."""
 
 
 def create_account_views(places: Mapping[str, Place], schema: str, wait: float) -> None:
@@ -21,7 +23,7 @@ def create_account_views(places: Mapping[str, Place], schema: str, wait: float) 
 
 
 def replace_views(places: Mapping[str, Place], schema: str) -> None:
-    """Create or replace the views."""
+    """Create or replace the views, and drop those over tables that none of the accounts has."""
     parts = defaultdict(list)
     with next(iter(places.values())).pipeline.sql_client() as client:
         for account, place in places.items():
@@ -34,6 +36,9 @@ def replace_views(places: Mapping[str, Place], schema: str) -> None:
         client.execute_sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
         for name, queries in parts.items():
             client.execute_sql(f'CREATE OR REPLACE VIEW "{schema}"."{name}" AS {" UNION ALL BY NAME ".join(queries)}')
+        for [name] in fetch_rows(client, FIND_RELATIONS, schema):
+            if name in OURS - parts.keys():
+                client.execute_sql(f'DROP VIEW "{schema}"."{name}"')
 
 
 def account_rows(account_id: str, dataset: str, name: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from holdings import COLUMNS, query
+from holdings import COLUMNS, change, query
 from row_changes import set_traits
 from terminals import Letters, Outcome
 from worlds import Begin, World
@@ -59,6 +59,29 @@ def test_the_views_are_in_the_given_schema_and_hold_the_accounts_of_the_last_loa
         assert combined(world.place, "ours", listing) == {("A", "1"), ("B", "2")}
     load_accounts(world, "mine", "B", "C", views="ours")
     assert combined(world.place, "ours") == {("B", "2"), ("C", "3")}
+
+
+def test_views_over_tables_of_former_accounts_are_dropped(letters: Letters, world: World) -> None:
+    """A load without facets drops the former accounts' views of facets, and no view of the user."""
+    load_accounts(world, "mine", "A", "B", views="ours", facets=True)
+    change(world.place, "CREATE VIEW ours.mine AS SELECT 1 AS number")
+    load_accounts(world, "mine", "C", views="ours")
+    assert views(world.place) == {"ours": {*COLUMNS, "mine"}}
+    change(world.place, "DROP SCHEMA mine_a CASCADE")
+    options = ("--from", str(world.place), "--dataset", "ours")
+    assert letters("query", "SELECT id FROM contacts", "--format", "csv", *options) == Outcome(0, "id\n3\n", "")
+
+
+def test_a_view_over_a_dropped_dataset_leaves_the_others_readable(letters: Letters, world: World) -> None:
+    """`query` and `report` read the tables that can be read; a query of one that cannot says why."""
+    load_accounts(world, "mine", "A", views="ours", facets=True)
+    change(world.place, "DROP TABLE mine_a.templates__shared")
+    options = ("--from", str(world.place), "--dataset", "ours")
+    assert letters("query", "SELECT id FROM contacts", "--format", "csv", *options) == Outcome(0, "id\n1\n", "")
+    why = "Table with name templates__shared does not exist!"
+    words = f"letters: the query failed: templates__shared cannot be read: {why}\n"
+    assert letters("query", "FROM templates__shared", *options) == Outcome(2, "", words)
+    assert letters("report", "--html", "page.html", "--quiet", *options).code == 0
 
 
 def test_the_command_names_the_views_after_the_dataset(letters: Letters, world: World) -> None:
