@@ -48,12 +48,13 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
     # loads without an environment may lie between loads with one
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
     held, wanted = selection(newest), selection_of(task)
+    held = {**held, "filters": {**held["filters"], **same_filters(held["filters"], task, wanted["filters"])}}
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
     if held["mode"] == wanted["mode"] != "history":
         check_policies(task, dict(audits[0].get("pii") or {}))
     if held != wanted:
-        before, now = difference(held, wanted), difference(wanted, held)
+        before, now = difference(held, wanted, task), difference(wanted, held, task)
         raise SettingsError(
             f"{task.name}: the dataset {dataset} was loaded {before}, and this load is {now}",
             advice="to keep both, choose another $dataset.",
@@ -169,13 +170,25 @@ def selection_of(task: Task) -> dict[str, Any]:
     settings = task.settings
     audit: Selection = {
         "listing": task.name,
-        "filters": given(task.filters),
+        "filters": task.recorded_filters,
         "account_id": task.filters.account_id,
         "environment": settings.environment,
         "mode": MERGE if task.name == MAILINGS.name else settings.mode,
         "pii": settings.privacy.recorded,
     }
     return selection(audit, settings.mailings_window)
+
+
+def same_filters(held: dict[str, Any], task: Task, wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return the wanted filters that a dataset was loaded with, whichever privacy policies both loads had."""
+    privacy, name = task.settings.privacy, task.listing.name
+    values = {key: ordered(value) for key, value in given(task.filters).items() if key in held}
+    return {key: wanted[key] for key, value in values.items() if privacy.may_be(held[key], name, key, value)}
+
+
+def ordered(value: Any) -> Any:
+    """Return a filter's value; the order of a list does not matter."""
+    return sorted(value) if isinstance(value, list) else value
 
 
 def selection(audit: Selection, days: int = 0) -> dict[str, Any]:
@@ -187,8 +200,7 @@ def selection(audit: Selection, days: int = 0) -> dict[str, Any]:
         mode = f"{MERGE}, windows of {days or days_asked(filters).days} days"
         filters = {name: value for name, value in filters.items() if name not in DAYS}
     return {
-        # the order of values does not matter
-        "filters": {name: sorted(value) if isinstance(value, list) else value for name, value in filters.items()},
+        "filters": {name: ordered(value) for name, value in filters.items()},
         "account_id": audit["account_id"],
         "environment": audit["environment"],
         "mode": mode,
@@ -197,14 +209,19 @@ def selection(audit: Selection, days: int = 0) -> dict[str, Any]:
     }
 
 
-def difference(selection: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return in words how a selection differs from another one, for a message."""
+def difference(selection: dict[str, Any], other: dict[str, Any], task: Task) -> str:
+    """Return in words how a selection differs from another one, for a message without personal values."""
     mine, theirs = ({**each, **each["filters"]} for each in (selection, other))
     names = {*mine, *theirs} - {"filters"}
     differing = sorted(name for name in names if mine.get(name) != theirs.get(name))
     chosen = {name: mine[name] for name in differing if mine.get(name) not in (None, {})}
     lacking = ["policies for personal values" if name == "pii" else name for name in differing if name not in chosen]
-    filters = ", ".join(f"{name}={json.dumps(value)}" for name, value in chosen.items() if name in mine["filters"])
+    policy_of, listing = task.settings.privacy.policy_of_filter, task.listing.name
+    filters = ", ".join(
+        f"{name}={json.dumps(value) if policy_of(listing, name) == 'keep' else '(hidden)'}"
+        for name, value in chosen.items()
+        if name in mine["filters"]
+    )
     words = [f"with {filters}"] if filters else []
     words += [f"without {' and '.join(lacking)}"] if lacking else []
     words += [f"in mode {chosen['mode']}"] if "mode" in chosen else []

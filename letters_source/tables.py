@@ -292,7 +292,9 @@ class Selection(TypedDict):
     """The columns of `listing_audit` that say which rows were asked for, and how they were written."""
 
     listing: Annotated[str, "The listing that was read; for facets and mailings, the table that it was read for."]
-    filters: Annotated[Any, "The filters that were set, by their settings' names; null for none."]
+    filters: Annotated[
+        Any, "The filters that were set, by their settings' names, personal values as their hashes; null for none."
+    ]
     account_id: Annotated[str | None, "The account that was requested; null for the token's own."]
     environment: Annotated[str | None, "The environment of the settings; null if none was set."]
     mode: Annotated[WriteMode, "How rows were written: replace, sync or history; merge for mailings."]

@@ -17,7 +17,6 @@ from letters_source.errors import UndocumentedFields
 from letters_source.extract.task import TableRows, Task
 from letters_source.pagination.verdicts import Verdict
 from letters_source.results import Audit
-from letters_source.service.listings import given
 from letters_source.service.network import service_of
 from letters_source.tables import LISTING_AUDIT, MAILINGS, MERGE, tables_of
 from letters_source.wording import AROUND, counted, field_times
@@ -97,7 +96,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
     """Return the row of `listing_audit` for `rows` loaded rows; `adds_up` is whether a facet's values do."""
     verdict, traffic, task = outcome.verdict, outcome.traffic, outcome.task
     readings, settings = verdict.readings, task.settings
-    policies, filters, notes = settings.privacy.recorded, given(task.filters), outcome.notes
+    policies, filters, notes = settings.privacy.recorded, task.recorded_filters, outcome.notes
     row: Audit = {
         "listing": task.name,
         "filters": json.dumps(filters) if filters else None,

@@ -21,7 +21,7 @@ from letters_source.pagination.passes import pages_of
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.pagination.readings import Window
 from letters_source.service.client import Client
-from letters_source.service.listings import LISTINGS
+from letters_source.service.listings import LISTINGS, given
 from letters_source.service.page_request import PageRequest
 from letters_source.service.tokens import expiry
 
@@ -111,9 +111,7 @@ def find_size(client: Client, task: Task, count: int) -> int:
 
 def rows_given(client: Client, task: Task, size: int) -> int:
     """Return how many rows the first page has if so many are asked for."""
-    filters = task.filters.encode(task.settings.form)
-    request = PageRequest(task.listing, 0, size, filters, purpose="probe of the page size")
-    rows: int = client.get(request, decode_page).rows.num_rows
+    rows: int = client.get(task.request(0, size, purpose="probe of the page size"), decode_page).rows.num_rows
     return rows
 
 
@@ -123,9 +121,8 @@ def probe_filters(
     """Return the effect of each filter of each listing, probed side by side."""
     effects: dict[str, dict[str, Effect]] = {name: dict.fromkeys(trials, UNKNOWN) for name, trials in TRIALS.items()}
     probes = {
-        pool.submit(try_filter, name, key, settings, counts[name], partial(ask_count, client, name, key)): (name, key)
-        for name, trials in TRIALS.items()
-        for key in trials
+        pool.submit(try_filter, *probe, settings, counts[probe[0]], partial(ask_count, client, *probe, settings)): probe
+        for probe in [(name, key) for name, trials in TRIALS.items() for key in trials]
     }
     for probe in as_completed(probes):
         name, key = probes[probe]
@@ -134,10 +131,11 @@ def probe_filters(
     return effects
 
 
-def ask_count(client: Client, listing: str, key: str, filters: Mapping[str, str]) -> int:
+def ask_count(client: Client, listing: str, key: str, settings: Settings, filters: Mapping[str, str]) -> int:
     """Return the service's count with some filters, from a page of one row."""
+    private = settings.privacy.private_texts(listing, given(settings.filters(listing)))
     # a trial is given up early: that it fails is a result
-    request = PageRequest(LISTINGS[listing], 0, 1, filters, is_trial=True, purpose=f"probe of {key}")
+    request = PageRequest(LISTINGS[listing], 0, 1, filters, is_trial=True, purpose=f"probe of {key}", private=private)
     return client.get(request, decode_page).count
 
 

@@ -31,7 +31,7 @@ from letters_source.pagination.walk import walk_listing
 from letters_source.results import Audit
 from letters_source.service.listings import given
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
-from letters_source.service.page_request import PageClient, PageRequest
+from letters_source.service.page_request import PageClient
 from letters_source.service.responses import may_be_size
 from letters_source.telemetry import counting, span
 
@@ -164,15 +164,13 @@ def fetch_page(task: Task, client: PageClient, window: Window) -> Page:
     """Return one page of the listing; page 0, which is read first and alone, finds the page size."""
     if window == Window(0) and task.page_size.is_trial:
         return find_page_size(task, client)
-    filters = task.filters.encode(task.settings.form)
-    return client.get(PageRequest(task.listing, window.page, window.size or task.page_size.rows, filters), decode_page)
+    return client.get(task.request(window.page, window.size or task.page_size.rows), decode_page)
 
 
 def find_page_size(task: Task, client: PageClient) -> Page:
     """Return page 0, a small one if the service cannot serve a large one; the task keeps the size that works."""
-    filters = task.filters.encode(task.settings.form)
     try:
-        page = client.get(PageRequest(task.listing, 0, task.page_size.rows, filters, is_trial=True), decode_page)
+        page = client.get(task.request(0, task.page_size.rows, is_trial=True), decode_page)
     except ServiceError as error:
         if not may_be_size(error):
             raise

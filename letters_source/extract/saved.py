@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 
 from letters_source.decode.row_schema import Notes, row_schema, to_counter
-from letters_source.extract.task import Task, selection_text
+from letters_source.extract.task import Task, selection_digest
 from letters_source.pagination.reader import PageReader
 from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.resumption import EARLIER, ReadAgain, continue_pass
@@ -188,11 +188,9 @@ def digest_of(figures: bytes, rows: bytes | pa.Buffer) -> bytes:
 
 
 def state_of(task: Task) -> str:
-    """Return a digest of what saved rows depend on, with the key of hashes, which cannot be found from it."""
+    """Return a digest of what saved rows depend on."""
     settings, schema = task.settings, row_schema(task.listing.name)
-    parts = version("letters-source"), str(schema), selection_text(task), settings.form, settings.page_size
-    key = blake2b(settings.privacy.key).digest()
-    return blake2b(repr(parts).encode(), key=key, digest_size=16).hexdigest()
+    return selection_digest(task, version("letters-source"), str(schema), settings.form, settings.page_size)
 
 
 def why_unusable(first: bytes, now: Origin, task: Task, audits: Sequence[Audit]) -> str:

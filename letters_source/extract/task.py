@@ -1,6 +1,8 @@
 """What to read, and the items that reading yields."""
 
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,7 +12,7 @@ from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.service.listings import LISTINGS, Filters, FilterValue, Listing, given, refined
 from letters_source.service.network import service_of
 from letters_source.service.pacing import PageSize
-from letters_source.service.page_request import PageClient
+from letters_source.service.page_request import PageClient, PageRequest
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import TokenSource
 
@@ -63,6 +65,18 @@ class Task:
         """The settings of the load."""
         return self.context.settings
 
+    @property
+    def recorded_filters(self) -> dict[str, Any]:
+        """The filters that are set, as they may be written: personal ones as the privacy policies say."""
+        return self.settings.privacy.recorded_filters(self.listing.name, given(self.filters))
+
+    def request(self, page: int, size: int, **options: Any) -> PageRequest:
+        """Return the request for a page."""
+        private = self.settings.privacy.private_texts(self.listing.name, given(self.filters))
+        return PageRequest(
+            self.listing, page, size, self.filters.encode(self.settings.form), private=private, **options
+        )
+
     def narrowed(self, **filters: FilterValue) -> "Task":
         """Return the task with some of its filters changed."""
         return replace(self, filters=refined(self.filters, **filters))
@@ -74,11 +88,16 @@ def listing_task(listing: Listing, context: LoadContext) -> Task:
     return Task(listing.name, listing, settings.filters(listing.name), PageSize(settings.page_size), context)
 
 
-def selection_text(task: Task) -> str:
-    """Return what selects a listing's rows and treats them, as text."""
+def selection_digest(task: Task, *others: object) -> str:
+    """Return a digest of what selects a listing's rows and treats them, and of others.
+
+    It depends on the key of hashes, so that without it no filter can be found by guessing.
+    """
     settings = task.settings
     service, filters = service_of(settings.base_url), {**given(task.filters), "account_id": task.filters.account_id}
-    return repr((service, sorted(filters.items()), settings.privacy.recorded, settings.environment))
+    selection = service, sorted(filters.items()), settings.privacy.recorded, settings.environment
+    key = blake2b(settings.privacy.key).digest()
+    return blake2b(repr((selection, others)).encode(), key=key, digest_size=16).hexdigest()
 
 
 def listing_named(name: str) -> Listing:

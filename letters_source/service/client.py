@@ -99,7 +99,7 @@ class Client:
             with ONE_AT_A_TIME:
                 return decode(body, request.listing.name, request.page)
         except MalformedResponse as error:
-            said = service_words(body, self.tokens.current())
+            said = service_words(body, self.tokens.current(), request.private)
             words = said and f" The service says{said}."
             raise MalformedResponse(f"{error}{words}", transient=error.transient) from None
 

@@ -1,7 +1,7 @@
 """The request for one page of a listing, and who sends it."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
@@ -18,7 +18,7 @@ class PageRequest:
     """Asks for one page of a listing; the first page is 0.
 
     `is_trial` tells that the page size is not yet known to work: the client gives up sooner on failures that may be
-    due to it. `purpose` is part of the name in messages.
+    due to it. `purpose` is part of the name in messages. `private` are texts that no message may have.
     """
 
     listing: Listing
@@ -27,6 +27,7 @@ class PageRequest:
     filters: Mapping[str, str] = field(default_factory=dict)
     is_trial: bool = False
     purpose: str = ""
+    private: Collection[str] = field(default=(), repr=False)
 
     @property
     def title(self) -> str:

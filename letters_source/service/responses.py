@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -65,7 +66,7 @@ def check_status(response: "requests.Response", body: bytes, request: PageReques
     status, where = response.status_code, request.title
     if status == 200:
         return
-    said = service_words(body, tokens)
+    said = service_words(body, tokens, request.private)
     if status in RETRIED:
         wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
         reason = f"the service answered {status}"
@@ -145,11 +146,12 @@ def may_be_size(error: LettersError) -> bool:
     return isinstance(error, ServiceUnreachable) and error.may_be_size
 
 
-def service_words(body: bytes, tokens: Tokens) -> str:
-    """Return the service's own words after a colon; empty if it has none."""
+def service_words(body: bytes, tokens: Tokens, private: Collection[str] = ()) -> str:
+    """Return the service's own words after a colon; empty if it has none, or they hold a token or a private text."""
     words = find_words(body)
-    if tokens.access in words or tokens.refresh in words:
-        # words with a token repeat the request, and may hold more of it
+    repeats_filter = any(text.casefold() in words.casefold() for text in private)
+    if repeats_filter or tokens.access in words or tokens.refresh in words:
+        # such words repeat the request, and may hold more of it
         return ""
     plain = "".join(letter if letter.isprintable() else " " for letter in SECRETS.sub(HIDDEN, words))
     line = " ".join(plain.split())[:LONGEST_MESSAGE].rstrip(". ")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,10 +24,22 @@ CHOICES: Mapping[str, tuple[Policy, ...]] = {
 }
 """The columns that can have a policy, and the policies of each."""
 
+STRICTNESS: tuple[Policy, ...] = ("keep", "mask", "hash", "drop")
+"""The policies, the strictest last."""
+SEARCHED = tuple(column.name for table in tables_of("contacts") for column in table.columns if column.personal)
+MATCHED: Mapping[tuple[str, str], Collection[str]] = {
+    ("contacts", "search"): SEARCHED,
+    ("contacts", "tags"): ("title",),
+    ("templates", "creator"): ("full_name",),
+}
+"""The personal columns that a listing's filter matches."""
+
 # 128 bits: NIST SP 800-131A asks for 112, and whoever guesses the key can look up every phone number
 MIN_KEY_BYTES = 16
 HASH_METHOD = "blake2b"
 HIDDEN = "***"
+FILTER = "filter "
+"""What is hashed before the value of a filter on columns that are not hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +66,40 @@ class Privacy:
     def recorded(self) -> dict[str, str]:
         """The policies as an audit records them, with the hash method: hashes of two methods do not match."""
         return {**self.policies, **({"hash_method": HASH_METHOD} if "hash" in self.policies.values() else {})}
+
+    def recorded_filters(self, listing: str, filters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a listing's filters as they may be written: values as `recorded_value` returns them."""
+        return {name: self.recorded_value(listing, name, value) for name, value in filters.items()}
+
+    def recorded_value(self, listing: str, name: str, value: Any) -> Any:
+        """Return a filter's value, or its hash if a column that it matches is not kept; `***` without a key.
+
+        Where the column is hashed, it is the column's hash. Elsewhere it is another one, that no column has.
+        """
+        policy = self.policy_of_filter(listing, name)
+        if policy == "keep":
+            return value
+        return self._hash_filter(value, "" if policy == "hash" else FILTER) if self.key else HIDDEN
+
+    def policy_of_filter(self, listing: str, name: str) -> Policy:
+        """Return the strictest policy of the columns that a listing's filter matches."""
+        policies = (self.policies.get(column, "keep") for column in MATCHED.get((listing, name), ()))
+        return max(policies, key=STRICTNESS.index, default="keep")
+
+    def private_texts(self, listing: str, filters: Mapping[str, Any]) -> list[str]:
+        """Return the values of a listing's filters that must not be written."""
+        hidden = [value for name, value in filters.items() if self.policy_of_filter(listing, name) != "keep" and value]
+        return [text for value in hidden for text in (value if isinstance(value, list) else [value])]
+
+    def may_be(self, held: Any, listing: str, name: str, value: Any) -> bool:
+        """Return whether a recorded filter may be this value, whichever policy it was recorded with."""
+        hashes = [self._hash_filter(value, kind) for kind in ("", FILTER)] if self.key else []
+        return held in ((value, HIDDEN, *hashes) if (listing, name) in MATCHED else (value,))
+
+    def _hash_filter(self, value: Any, kind: str) -> Any:
+        texts = value if isinstance(value, list) else [value]
+        hashes = sorted(hash_each((f"{kind}{text}" for text in texts), self.key))
+        return hashes if isinstance(value, list) else hashes[0]
 
     def treat(self, batch: pa.RecordBatch, listing: str) -> pa.RecordBatch:
         """Return the listing's rows as they may be written; the same batch if nothing has to change."""

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
-from holdings import DATASET, read_tables
+from holdings import DATASET, change, query, read_tables
 from terminals import run_command
 from worlds import Begin, World
 
-from letters_source import LettersError, SettingsError, letters
-from letters_source.service.listings import LISTINGS
+from letters_source import LettersError, ServiceRejected, SettingsError, letters
+from letters_source.service.listings import LISTINGS, ContactFilters, TemplateFilters
 from letters_source.transform.privacy import PERSONAL, Policy
 from programmable_emulator import Behavior, Emulator, Reply, When
 
@@ -104,6 +104,63 @@ def test_no_personal_value_is_written(
     assert CANARY not in caplog.text
     assert len(world.tables()["contacts"]) == 32
     assert len(world.tables()["rejected_rows"]) == 1
+
+
+PERSONAL_FILTERS: dict[str, Any] = {
+    "contact_filters": ContactFilters(search=CANARY, tags=(f"label {CANARY}",)),
+    "template_filters": TemplateFilters(creator=f"Zz {CANARY}"),
+}
+
+
+@pytest.mark.parametrize("world", ["duckdb", "parquet"], indirect=True)
+@pytest.mark.parametrize(("policy", "key"), [("hash", KEY), ("drop", KEY), ("mask", None)])
+def test_no_personal_filter_is_written(
+    world: World, policy: Policy, key: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A filter on personal columns is in no file and no message, and still tells whether a load selects other rows."""
+    settings: dict[str, Any] = {"pii": {"all": policy}, "pii_key": key, **PERSONAL_FILTERS}
+    # urllib3 logs URLs at level DEBUG
+    with caplog.at_level(logging.DEBUG, "letters_source"):
+        world.load(facets=True, **settings)
+        world.load(facets=True, **settings)
+    assert (hits(tmp_path), CANARY in caplog.text) == (0, False)
+    assert {row["id"] for row in world.tables()["contacts"]} == {"c-1"}
+    if key:
+        with pytest.raises(SettingsError) as caught:
+            world.load(**{**settings, "template_filters": TemplateFilters(creator=CANARY)})
+        assert str(caught.value) == (
+            "templates: the dataset letters_data was loaded with creator=(hidden), and this load is with "
+            "creator=(hidden); to keep both, choose another dataset."
+        )
+
+
+def test_a_filter_in_clear_of_a_former_release_is_recognized(world: World) -> None:
+    """Audits with filters in clear accept the same filters, and the error for others does not quote them."""
+    settings: dict[str, Any] = {"pii": {"all": "hash"}, "pii_key": KEY, "only": ("contacts",)}
+    contacts = {"contact_filters": PERSONAL_FILTERS["contact_filters"]}
+    world.load(**settings, **contacts)
+    clear = json.dumps({"search": CANARY, "tags": [f"label {CANARY}"]})
+    change(world.place, f"UPDATE {DATASET}.listing_audit SET filters = '{clear}'")
+    with pytest.raises(SettingsError) as caught:
+        world.load(**settings)
+    assert str(caught.value) == (
+        "contacts: the dataset letters_data was loaded with search=(hidden), tags=(hidden), and this load is without "
+        "search and tags; to keep both, choose another dataset."
+    )
+    world.load(**settings, **contacts)
+    [_, [recorded]] = query(world.place, f"SELECT filters FROM {DATASET}.listing_audit ORDER BY started_at")
+    assert json.loads(recorded) == {"search": hashed(CANARY), "tags": [hashed(f"label {CANARY}")]}
+
+
+def test_no_error_quotes_a_personal_filter(world: World) -> None:
+    """What the service says is left out of an error if it repeats a personal filter."""
+    refusal = Reply.of({"message": f"cannot search for {CANARY.upper()}"}, status=400)
+    world.emulator.canned.always(When("contacts", 0), refusal)
+    with pytest.raises(ServiceRejected, match="cannot search for CANARY"):
+        world.load(only=("contacts",), contact_filters=ContactFilters(search=CANARY))
+    with pytest.raises(ServiceRejected) as caught:
+        world.load(only=("contacts",), contact_filters=ContactFilters(search=CANARY), pii={"email": "drop"})
+    assert "canary" not in str(caught.value).lower()
 
 
 def test_what_is_kept_would_be_found(world: World, tmp_path: Path) -> None:

@@ -122,6 +122,14 @@ def test_a_plan_of_another_selection_is_refused(folder: str, settings: dict[str,
         assert caught.value.key == "sources.letters.parts"
 
 
+def test_a_plan_names_no_filter(folder: str) -> None:
+    """A plan has a digest of the selection, in which no filter is found, and another one for each plan."""
+    task = contacts(contact_filters=ContactFilters(search="Kowalski"))
+    first, second = store_plan(task, folder, 3), store_plan(task, folder, 3)
+    assert b"Kowalski" not in Path(folder, "contacts.json").read_bytes()
+    assert first.selection != second.selection
+
+
 def test_a_part_is_a_file_with_its_evidence(folder: str) -> None:
     """The rows of a range are in the row schema, and the metadata has the evidence, the requests and the notes."""
     rows = [{"id": id_, "countryCode": "US"} for id_ in IDS]

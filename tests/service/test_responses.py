@@ -306,3 +306,10 @@ def test_words_are_in_the_usual_fields_of_an_error(document: object, quoted: str
 def test_other_bodies_are_quoted_if_they_are_short_plain_text(body: bytes, quoted: str) -> None:
     """Short plain text is quoted; markup, damaged JSON and whole pages never are."""
     assert service_words(body, TOKENS) == quoted
+
+
+def test_words_with_a_private_text_are_not_quoted() -> None:
+    """Words that repeat a filter on personal data are not quoted, however they write it."""
+    body = b"nobody is called KOWALSKI"
+    assert service_words(body, TOKENS, ["Eve", "Kowalski"]) == ""
+    assert service_words(body, TOKENS, ["Eve", "Miller"]) == ": nobody is called KOWALSKI"

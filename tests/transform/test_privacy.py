@@ -56,6 +56,46 @@ def hashed(text: str | None, key: bytes = KEY) -> str | None:
     return None if text is None else blake2b(text.encode(), key=short, digest_size=16).hexdigest()
 
 
+FILTERS = {"search": "Kowalski", "tags": ["vip", "4"], "address_status": ["Failed"]}
+RECORDED = {
+    "nothing": ({}, KEY, FILTERS),
+    "another column": ({"org_id": "hash", "undocumented": "drop"}, KEY, FILTERS),
+    "the label's title": (
+        {"title": "hash"},
+        KEY,
+        {**FILTERS, "search": hashed("Kowalski"), "tags": sorted([str(hashed("vip")), str(hashed("4"))])},
+    ),
+    "a column of contacts": ({"email": "hash"}, KEY, {**FILTERS, "search": hashed("Kowalski")}),
+    "a dropped column": ({"email": "drop", "city": "hash"}, KEY, {**FILTERS, "search": hashed("filter Kowalski")}),
+    "a masked column": ({"email": "mask"}, KEY, {**FILTERS, "search": hashed("filter Kowalski")}),
+    "no key": ({"email": "mask", "title": "drop"}, b"", {**FILTERS, "search": "***", "tags": "***"}),
+}
+
+
+@pytest.mark.parametrize("treated", RECORDED)
+def test_filters_are_recorded_as_the_columns_that_they_match(treated: str) -> None:
+    """A filter on a hashed column has the column's hash, on others that are not kept one that no column has."""
+    policies, key, recorded = RECORDED[treated]
+    assert Privacy(policies, key).recorded_filters("contacts", FILTERS) == recorded  # type: ignore[arg-type]
+    assert Privacy({"full_name": "hash"}, KEY).recorded_filters("templates", {"search": 1, "creator": "Eve"}) == {
+        "search": 1,
+        "creator": hashed("Eve"),
+    }
+
+
+@pytest.mark.parametrize("first", POLICIES)
+@pytest.mark.parametrize("then", POLICIES)
+def test_recorded_filters_are_recognized_under_any_policy(first: Policy, then: Policy) -> None:
+    """Whichever policy a filter was recorded with, a load with any policy finds out whether it is its own."""
+    for value, other in (("Kowalski", "Miller"), (["4", "vip"], ["vip"])):
+        name = "tags" if isinstance(value, list) else "search"
+        held = all_treated(first).recorded_value("contacts", name, value)
+        assert all_treated(then).may_be(held, "contacts", name, value)
+        assert not all_treated(then).may_be(held, "contacts", name, other)
+    assert Privacy({"email": "drop"}).may_be("***", "contacts", "search", "whatever")
+    assert not Privacy({"email": "drop"}).may_be("***", "contacts", "address_status", ["Failed"])
+
+
 def buffers_of(values: pa.Array) -> Iterator[bytes]:
     """All memory that an array holds, whether it shows it or not."""
     return (buffer.to_pybytes() for buffer in values.buffers() if buffer)

@@ -17,7 +17,7 @@ from letters_source.errors import SettingsError, UnusableFile
 from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
 from letters_source.extract.parts.storage import METADATA, Part, Parts, Plan
-from letters_source.extract.task import ListingRows, Task, selection_text
+from letters_source.extract.task import ListingRows, Task, selection_digest
 from letters_source.pagination.chain import read_range
 from letters_source.pagination.evidence import Range
 from letters_source.pagination.ranges import plan_ranges
@@ -56,7 +56,8 @@ def plan_listing(task: Task, number: int) -> list[Range]:
 
 def store_plan(task: Task, folder: str, number: int) -> Plan:
     """Plan a number of ranges, and store the plan."""
-    plan = Plan(uuid4().hex[:12], selection_text(task), tuple(plan_listing(task, number)))
+    name = uuid4().hex[:12]
+    plan = Plan(name, selection_digest(task, name), tuple(plan_listing(task, number)))
     parts = Parts.of(task, folder)
     parts.write(parts.plan_file, msgspec.json.encode(plan))
     return plan

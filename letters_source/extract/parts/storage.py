@@ -20,7 +20,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from letters_source.decode.row_schema import Notes, to_counter
 from letters_source.errors import LoadFailed, SettingsError, UnusableFile
-from letters_source.extract.task import Task, selection_text
+from letters_source.extract.task import Task, selection_digest
 from letters_source.pagination.evidence import Evidence, Range
 from letters_source.service.listings import LISTINGS, SECTION
 from letters_source.wording import reason
@@ -32,7 +32,7 @@ METADATA = b"letters"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The ranges of a listing, and what selects its rows: parts of another selection must not be loaded."""
+    """The ranges of a listing, and a digest of what selects its rows: parts of another selection must not be loaded."""
 
     number: str
     selection: str
@@ -89,7 +89,7 @@ class Parts:
         if not self.exists(self.plan_file):
             return None
         plan = self.decode(self.plan_file, Plan)
-        if plan.selection != selection_text(self.task):
+        if plan.selection != selection_digest(self.task, plan.number):
             raise SettingsError(
                 f"{self.plan_file} was planned for another service, account, filters or privacy policies; "
                 "plan again, or load with the same settings.",
