@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from letters_source.cli.display import show_loads, shown_progress
+from letters_source.cli.display import show_loads, show_query, shown_progress
 from letters_source.destination.pipeline import make_pipeline
 from letters_source.emulator import Emulator
 from letters_source.errors import DestinationError
@@ -16,6 +16,7 @@ from letters_source.tables import DATASET
 
 NAME = "letters_demo"
 MAILINGS = timedelta(weeks=12)
+LABELS = "SELECT title, count(*) AS contacts FROM contacts__contact_labels GROUP BY ALL ORDER BY ALL"
 
 
 def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
@@ -36,6 +37,7 @@ def load_demo(contacts: int, file: Path, *, quiet: bool) -> None:
             result = run(pipeline, progress=progress, **settings)
         if not quiet:
             show_loads({"": result}, {"": pipeline}, settings)
+            show_query(file, LABELS)
 
 
 def check_ours(file: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,7 @@ import dlt
 import msgspec
 
 from letters_source.cli.output import silence_output
-from letters_source.config.installation import python_command
+from letters_source.config.installation import letters_command, python_command
 from letters_source.destination.kinds import place_of
 from letters_source.destination.place import Place
 from letters_source.pagination.reader import ProgressCallback, no_progress
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 PADDING = 3
 """The width of the frame and the spaces around a cell."""
 LARGEST_STATES = "select state, count(*) as contacts group by state order by contacts desc limit 5"
+NARROW = 72
+"""The width from which a table of runs folds its outcomes and datasets; below, it would fold each word."""
 LEAST_PLACE = 20
 """The characters without which places are not shown."""
 
@@ -117,6 +120,11 @@ def show_result(result: Result, place: Place) -> None:
         console().print(f"Try: {python_command()} -c {shlex.quote(code)}")
 
 
+def show_query(file: Path, query: str) -> None:
+    """Print the command that runs a query on a file."""
+    console().print(f"Or: {letters_command()} query {shlex.quote(query)} --from {shlex.quote(str(file))}")
+
+
 def verdict_of(audit: Audit) -> str:
     """Return the verdict of an audit, or `ignored` for a facet whose filter the service ignores: nothing is loaded."""
     is_facet = any(table.name == audit["listing"] for table in TABLES if table.origin == "facet")
@@ -160,13 +168,24 @@ def full_width(table: "Table") -> int:
 
 
 def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
-    """Print runs of the ledger, as a JSON array or a table; places fold, and narrow terminals do without them."""
+    """Print runs of the ledger, as a JSON array or a table; narrow terminals get no places, or two lines a run."""
     if as_json:
         click.echo(msgspec.json.encode(runs).decode())
         return
-    table = runs_table(runs)
-    room = console().width - full_width(table) - PADDING
-    print_table(table if room < LEAST_PLACE else runs_table(runs, place_width=room))
+    table, screen = runs_table(runs), console()
+    room = screen.width - full_width(table) - PADDING
+    if screen.is_terminal and room < -PADDING and screen.width < NARROW:
+        print_run_lines(runs)
+    else:
+        screen.print(table if room < LEAST_PLACE else runs_table(runs, place_width=room))
+
+
+def print_run_lines(runs: Sequence[Run]) -> None:
+    """Print two lines for each run: when it began and how it ended, then the figures and the dataset."""
+    for each in runs:
+        rows = f"{each.rows:,} rows, " if each.load_id else ""
+        console().print(f"{each.started_at:%Y-%m-%d %H:%M:%S}  {each.ending}", soft_wrap=False)
+        console().print(f"  {rows}{each.seconds:.1f} s, {each.dataset}", soft_wrap=False)
 
 
 def runs_table(runs: Sequence[Run], *, place_width: int = 0) -> "Table":

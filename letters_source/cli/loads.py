@@ -8,6 +8,7 @@ from typing import Any
 import dlt
 import msgspec
 
+from letters_source.config.settings import Kind
 from letters_source.destination.kinds import place_of
 from letters_source.destination.ledger import (
     Stopwatch,
@@ -16,7 +17,6 @@ from letters_source.destination.ledger import (
     record,
 )
 from letters_source.destination.pipeline import (
-    Kind,
     absolute_place,
     account_dataset,
     account_pipelines,

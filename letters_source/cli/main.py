@@ -4,11 +4,12 @@ import errno
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
 from letters_source.cli.options import (
+    LoadCommand,
     check_options_apply,
     connection_options,
     contacts_option,
@@ -30,14 +31,13 @@ from letters_source.cli.options import (
     without_unset,
 )
 from letters_source.config.installation import importing_extra
-from letters_source.config.settings import PII, SETTINGS
+from letters_source.config.settings import PII, SETTINGS, Kind
 from letters_source.errors import SettingsError
 
 if TYPE_CHECKING:
     # imported at run time, they would delay --help
     from letters_source.cli.dictionary import DictionaryForm
     from letters_source.cli.query import QueryForm
-    from letters_source.destination.pipeline import Kind
 
 RUNS_SHOWN = 10
 """How many runs the report lists."""
@@ -69,8 +69,8 @@ def demo(contacts: int, to: Path, *, quiet: bool, debug: bool) -> None:
 
 @cli.command(short_help="Write the settings files, and test them.")
 @setting(SETTINGS["base_url"])
-@setting(SETTINGS["access_token"], help="Bearer token; other users of the machine can see it. Asked for otherwise.")
-@setting(SETTINGS["refresh_token"], help="Refresh token, likewise.")
+@setting(SETTINGS["access_token"], help="Bearer token; without it, a terminal asks. Other users can see options.")
+@setting(SETTINGS["refresh_token"], help="Refresh token; without it, a terminal asks. Other users can see options.")
 @debug_option
 def init(**options: Any) -> None:
     """Write .dlt/config.toml, which lists every setting, and .dlt/secrets.toml for the tokens, then check the service.
@@ -82,10 +82,10 @@ def init(**options: Any) -> None:
     set_up_project(without_unset(options))
 
 
-@cli.command(short_help="Load both listings, complete and verified.")
+@cli.command(cls=LoadCommand, short_help="Load both listings, complete and verified.")
 @click.option(
     "--destination",
-    type=click.Choice(["duckdb", "parquet", "delta", "iceberg", "postgres"]),
+    type=click.Choice(get_args(Kind)),
     default="duckdb",
     show_default=True,
     help="delta, iceberg and buckets need the extra `lake`, postgres the extra `postgres`.",
@@ -107,7 +107,7 @@ def init(**options: Any) -> None:
 @connection_options
 @outcome_options
 @output_options
-def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
+def load(*, destination: Kind, to: str | None, only: str | None, quiet: bool, debug: bool, **options: Any) -> None:
     """Load both listings, verify them, and show the tables.
 
     Credentials of buckets and of PostgreSQL come from dlt's configuration, such as
@@ -143,7 +143,10 @@ def load(*, destination: "Kind", to: str | None, only: str | None, quiet: bool, 
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array, the newest run first.")
 @debug_option
 def runs(to: str | None, dataset: str | None, last: int, *, as_json: bool) -> None:
-    """List the last loads on this machine, the newest first: when, into what, verdict or error, rows, duration."""
+    """List the last loads on this machine, the newest first: when, into what, verdict or error, rows, duration.
+
+    On a narrow terminal, each run takes two lines.
+    """
     from letters_source.cli.display import show_runs
     from letters_source.destination.ledger import last_runs
 
@@ -170,7 +173,7 @@ def check(
 
     Shows whether the service is reachable and accepts the tokens, how many rows there are, how long a load
     would take, which filters the service honors, and when the access token expires. It ends with 0 if a load
-    can work; a filter that the service refuses or fails at is a result.
+    can work, even if the service refuses a filter or cannot answer a request with it.
     """
     from letters_source.cli.display import start_logging
     from letters_source.cli.findings import check_shown
@@ -241,8 +244,8 @@ def report(page: Path, source: Path, dataset: str | None, *, quiet: bool) -> Non
 def query(sql: str, source: Path, dataset: str | None, form: "QueryForm") -> None:
     """Open the last load read-only, run a query of DuckDB's SQL, and print its rows.
 
-    Tables go by their own names, without the dataset, and begin with a column account_id. Of tables with row history
-    the current rows are there.
+    Name tables without the dataset; each begins with a column account_id. Tables with row history show current rows.
+    A table that was not loaded does not exist: the error names the option that loads it.
     """
     from letters_source.cli.query import print_rows
     from letters_source.tables import DATASET

@@ -16,6 +16,16 @@ from letters_source.config.settings import FILTERS, SETTINGS, Key
 from letters_source.errors import ARGUMENTS, LettersError, Names, SettingsError
 from letters_source.service.listings import ContactFilters, TemplateFilters
 
+FILTER_NAMES = tuple(dict.fromkeys(name for listing in FILTERS.values() for name in listing))
+LOAD_SECTIONS = {
+    "What to load": ("only", "account_id", "facets", "mailings", "mailings_since", *FILTER_NAMES),
+    "Where to": ("destination", "to", "dataset", "publish"),
+    "How to write": ("history", "sync", "pii"),
+    "When to refuse": ("allow_empty", "max_shrink", "allow_shared_ids", "allow_other_service", "lock_wait"),
+    "Requests": ("environment", "requests_per_second", "max_workers", "page_size", "resume"),
+}
+"""The sections of the help of `letters load`, each with the names of its options; the others are about output."""
+
 T = TypeVar("T", None, str, tuple[str, ...])
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
@@ -44,6 +54,18 @@ class WrongOption(click.BadParameter):
     def format_message(self) -> str:
         """Return the message; click calls this."""
         return f"option {self.param.opts[0] if self.param else ''} {self.message}"
+
+
+class LoadCommand(click.Command):
+    """A command whose help has its options in sections."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by section; click calls this."""
+        records = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
+        chosen = {heading: [records.pop(name, None) for name in names] for heading, names in LOAD_SECTIONS.items()}
+        for heading, found in {**chosen, "Output": records.values()}.items():
+            with formatter.section(heading):
+                formatter.write_dl([record for record in found if record])
 
 
 class Value(click.ParamType):  # type: ignore[type-arg]  # later versions of click are generic

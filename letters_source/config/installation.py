@@ -62,6 +62,11 @@ def installed_from() -> str:
     return str(folder) if (folder / "pyproject.toml").is_file() else NAME
 
 
+def letters_command() -> str:
+    """Return how a shell runs the command of this installation."""
+    return "letters" if python_command() == "python" else f"{python_command()} -m {__name__.partition('.')[0]}"
+
+
 def python_command() -> str:
     """Return how a shell runs this Python: by its path unless it is the one that `python` means."""
     if "UV" in os.environ:

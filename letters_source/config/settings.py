@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from letters_source.transform.privacy import Policy, Privacy
 
 Environment = Literal["demo", "production"]
+Kind = Literal["duckdb", "parquet", "delta", "iceberg", "postgres"]
+"""The destinations that `make_pipeline` and the command offer."""
+*_FIRST, _LAST = get_args(Kind)
+KINDS_IN_WORDS = f"{', '.join(_FIRST)} or {_LAST}"
 OnUndocumented = Literal["keep", "warn", "fail"]
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import dagster as dg
 
+from letters_source.config.settings import Kind
 from letters_source.destination.audits import finished_audits
 from letters_source.destination.error_translation import plain_errors
-from letters_source.destination.pipeline import Kind
 from letters_source.destination.place import Place
 from letters_source.destination.sql import SqlClient
 from letters_source.destination.verify import Audits, Finding, find_rejected, find_repeated, find_rows

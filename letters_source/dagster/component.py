@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import dagster as dg
 from pydantic import Field
 
+from letters_source.config.settings import KINDS_IN_WORDS, Kind
 from letters_source.dagster.assets import SERVICE, LettersTranslator, asset_specs
 from letters_source.dagster.resource import LettersResource, account_keys, check_overrides, letters_checks
-from letters_source.destination.pipeline import Kind
 from letters_source.tables import DATASET
 
 RETRIES = dg.RetryPolicy(max_retries=3, delay=60, backoff=dg.Backoff.EXPONENTIAL)
@@ -28,7 +28,7 @@ class LettersComponent(dg.Component, dg.Resolvable, dg.Model):
     Tokens, and all settings that are not given, come from dlt's configuration.
     """
 
-    destination: Annotated[Kind, about("duckdb, parquet, delta, iceberg or postgres.")] = "duckdb"
+    destination: Annotated[Kind, about(f"{KINDS_IN_WORDS}.")] = "duckdb"
     to: Annotated[str | None, about("The DuckDB file; for files the folder, or s3://bucket/folder.")] = None
     dataset: Annotated[str, about("The dataset; accounts have their own, <dataset>_<account>.")] = DATASET
     settings: Annotated[

@@ -11,11 +11,11 @@ from pydantic import Field
 from letters_source.config.messages import unusable
 from letters_source.config.providers import check_names
 from letters_source.config.resolve import resolve_settings
-from letters_source.config.settings import FILTERS, SECRETS, Overrides, Settings
+from letters_source.config.settings import FILTERS, KINDS_IN_WORDS, SECRETS, Kind, Overrides, Settings
 from letters_source.dagster.assets import TABLE_NAME, check_specs, result_of, run_checks, table_of
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import place_of
-from letters_source.destination.pipeline import Kind, account_pipelines, make_pipeline, schema_of_views
+from letters_source.destination.pipeline import account_pipelines, make_pipeline, schema_of_views
 from letters_source.errors import LettersError, LoadFailed
 from letters_source.load import run
 from letters_source.results import Result
@@ -35,7 +35,7 @@ class LettersResource(dg.ConfigurableResource[Any]):
     base_url: str | None = Field(default=None, description="The service's URL, ending in /api/v1.")
     access_token: str | None = Field(default=None, repr=False, description="The bearer token.")
     refresh_token: str | None = Field(default=None, repr=False, description="The refresh token.")
-    destination: Kind = Field(default="duckdb", description="duckdb, parquet, delta, iceberg or postgres.")
+    destination: Kind = Field(default="duckdb", description=f"{KINDS_IN_WORDS}.")
     to: str | None = Field(default=None, description="The DuckDB file; for files the folder, or s3://bucket/folder.")
     dataset: str = Field(default=DATASET, description="The dataset; accounts have their own, <dataset>_<account>.")
     overrides: dict[str, Any] = Field(default={}, description="Further settings, as for run(), but no secrets.")

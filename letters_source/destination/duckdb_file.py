@@ -9,6 +9,22 @@ from letters_source.destination.local_files import ANOTHER_PATH, check_space, ch
 from letters_source.errors import DestinationError, DestinationInUse
 from letters_source.wording import reason
 
+OTHER_FORMATS = {
+    ".csv",
+    ".gz",
+    ".html",
+    ".json",
+    ".jsonl",
+    ".parquet",
+    ".sql",
+    ".sqlite",
+    ".tsv",
+    ".txt",
+    ".xlsx",
+    ".zip",
+}
+"""The endings of files that are no DuckDB files."""
+
 
 def check_duckdb(file: Path) -> None:
     """Open an existing DuckDB file for writing, or check the folder of a new one."""
@@ -19,6 +35,10 @@ def check_duckdb(file: Path) -> None:
             key="to",
         )
     if not is_there(file):
+        if file.suffix.lower() in OTHER_FORMATS:
+            raise DestinationError(
+                f"{file} would be a DuckDB file", advice="end $to in .duckdb, or choose another $destination.", key="to"
+            )
         check_writable(file.parent)
         return
     # DuckDB would wait forever on a pipe

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Literal
 
 import dlt
 from dlt.common.configuration.exceptions import ConfigurationException
@@ -15,12 +14,11 @@ from dlt.common.pipeline import get_dlt_pipelines_dir
 from dlt.destinations.impl.duckdb.configuration import DuckDbCredentials
 
 from letters_source.config.providers import readable_files
+from letters_source.config.settings import Kind
 from letters_source.destination.dlt_hooks import DuckDB, Postgres
 from letters_source.destination.local_files import unusable_directory
 from letters_source.errors import DestinationError
 from letters_source.tables import DATASET
-
-Kind = Literal["duckdb", "parquet", "delta", "iceberg", "postgres"]
 
 
 def schema_of_views(dataset: str = DATASET) -> str:

@@ -18,7 +18,7 @@ from letters_source.extract.accounts import check_apart
 from letters_source.extract.one_table import read_table
 from letters_source.extract.parts.tasks import task_of
 from letters_source.service.listings import LISTINGS, SECTION, Texts
-from letters_source.spark.sessions import slots_of
+from letters_source.spark.sessions import check_python, slots_of
 from letters_source.spark.stages import Stage, StageWriter
 from letters_source.tables import LISTING_AUDIT, MAILINGS, TABLES, Column, Table
 
@@ -38,7 +38,8 @@ ACCOUNT = Column("account_id", "", "The account of the row.", required=True)
 
 
 def register(spark: SparkSession) -> None:
-    """Let a session read the format `letters`."""
+    """Let a session read the format `letters`; `SettingsError` if the Python of its tasks lacks the package."""
+    check_python(spark)
 
     class Registered(LettersDataSource):
         slots = slots_of(spark)

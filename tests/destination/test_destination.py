@@ -15,11 +15,12 @@ from dlt.common.configuration.container import Container
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.destinations.exceptions import DatabaseException
 
+from letters_source.config.settings import Kind
 from letters_source.destination.duckdb_file import check_duckdb
 from letters_source.destination.kinds import place_of
 from letters_source.destination.loading import load_config
 from letters_source.destination.local_files import check_folder, check_writable
-from letters_source.destination.pipeline import DUCKDB_CONFIG, Kind, account_pipelines, make_pipeline
+from letters_source.destination.pipeline import DUCKDB_CONFIG, account_pipelines, make_pipeline
 from letters_source.destination.place import Held
 from letters_source.errors import DestinationError, LoadFailed
 

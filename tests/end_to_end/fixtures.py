@@ -15,7 +15,7 @@ from terminals import Letters, Outcome
 from worlds import ACCESS, REFRESH, Begin, World, serve_world
 
 from letters_source.cli.process import main
-from letters_source.destination.pipeline import Kind
+from letters_source.config.settings import Kind
 from programmable_emulator import Emulator
 
 

@@ -14,9 +14,10 @@ from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
 from letters_source import DestinationError, NotAuthorized, Result
+from letters_source.config.settings import Kind
 from letters_source.destination.account_views import create_account_views
 from letters_source.destination.kinds import place_of
-from letters_source.destination.pipeline import Kind, account_pipelines
+from letters_source.destination.pipeline import account_pipelines
 from letters_source.load import run_accounts
 from letters_source.report.charts import CHARTS
 from letters_source.report.dataset import open_tables

@@ -448,6 +448,15 @@ def test_demo_loads_from_the_emulator(letters: Letters, begin: Begin) -> None:
     assert f": {file.absolute()}, dataset letters_data\n" in done.out
 
 
+def test_the_query_to_try_after_the_demo_can_be_pasted_into_a_shell(letters: Letters) -> None:
+    """The last line of the demo is a command that shows how many contacts have each label."""
+    line = letters("demo", "--contacts", 120).out.splitlines()[-1].removeprefix("Or: ")
+    program, *arguments = shlex.split(line)
+    shown = run_process(str(shutil.which(program)), *arguments)
+    assert (shown.code, shown.err) == (0, "")
+    assert re.search(r"\btitle\b.*\bcontacts\b", shown.out)
+
+
 def test_the_demo_does_not_wait_at_a_pipe(letters: Letters, tmp_path: Path) -> None:
     """The demo refuses a named pipe without waiting for a writer."""
     pipe = tmp_path / "pipe.duckdb"
@@ -933,10 +942,10 @@ def test_check_on_narrow_terminals_keeps_rows_and_filters(width: int, head: list
 
 
 def test_runs_on_narrow_terminals_keep_their_times_whole(world: World) -> None:
-    """The list of runs drops whole columns on a narrow terminal; times and numbers are never broken."""
+    """The list of runs leaves out places on a narrow terminal; times and numbers are never broken."""
     world.load()
     columns = ["started (UTC)", "outcome", "rows", "seconds", "dataset", "where"]
-    for width, head in ((120, columns), (60, columns[:4]), (40, columns[:3])):
+    for width, head in ((120, columns), (72, columns[:5])):
         done = run_at_terminal("runs", columns=width, wholly=True)
         shown = rows_shown(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.err).replace("\r", "\n"))
         assert shown[0] == head
@@ -944,6 +953,33 @@ def test_runs_on_narrow_terminals_keep_their_times_whole(world: World) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", first["started (UTC)"])
         assert first["outcome"] == "exact"
         assert first["rows"] == "52"
+
+
+def test_runs_on_very_narrow_terminals_take_two_lines_each(letters: Letters, world: World) -> None:
+    """Where the table does not fit, each run keeps its outcome, rows, duration and dataset in two lines."""
+    world.load()
+    assert letters("load", "--to", "letters.txt").code == 2
+    done = run_at_terminal("runs", columns=54, wholly=True)
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  DestinationError \(exit code 2\)\n  \d\.\d s, letters_data\n"
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  exact\n  52 rows, \d+\.\d s, letters_data\n",
+        done.err.replace("\r", ""),
+    )
+
+
+@pytest.mark.parametrize("name", ["letters.txt", "folder/contacts.CSV", "a.b.parquet"])
+def test_a_new_duckdb_file_has_no_other_ending(letters: Letters, world: World, name: str) -> None:
+    """A place that is named like a file of another format is refused before any request."""
+    Path("folder").mkdir()
+    words = f"{Path(name).absolute()} would be a DuckDB file; end --to in .duckdb, or choose another --destination."
+    assert letters("load", "--to", name) == Outcome(2, "", f"letters: {words}\n")
+    assert not world.emulator.hits
+
+
+def test_the_help_of_load_has_sections(letters: Letters) -> None:
+    """The options of `letters load` are listed by what they are about."""
+    found = re.findall(r"^(\S.*):$", letters("load", "--help").out, re.MULTILINE)
+    assert found == ["What to load", "Where to", "How to write", "When to refuse", "Requests", "Output"]
 
 
 @pytest.mark.usefixtures("world")

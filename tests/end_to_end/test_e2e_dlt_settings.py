@@ -16,9 +16,9 @@ from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, run
 from letters_source.config.installation import how_to_install, installed_from
+from letters_source.config.settings import Kind
 from letters_source.destination.dlt_hooks import check_hook
 from letters_source.destination.loading import enforced
-from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 
 TRUNCATE = "truncate-and-insert"

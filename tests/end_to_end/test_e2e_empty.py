@@ -5,7 +5,7 @@ import pytest
 from holdings import COLUMNS, query, typed_columns
 from worlds import Begin, World
 
-from letters_source.destination.pipeline import Kind
+from letters_source.config.settings import Kind
 from letters_source.tables import LOAD_ID, TABLES
 from programmable_emulator import Emulator
 

@@ -16,7 +16,7 @@ from row_changes import set_traits
 from worlds import Begin, World, serve_world
 
 from letters_source import Result
-from letters_source.destination.pipeline import Kind
+from letters_source.config.settings import Kind
 from letters_source.service.listings import ContactFilters, TemplateFilters
 from programmable_emulator import Emulator, Hit, Reply, Row, Traits, When
 

@@ -9,7 +9,7 @@ from terminals import Letters, Outcome
 from worlds import ACCESS, REFRESH, Begin, World
 
 from letters_source import SettingsError
-from letters_source.destination.pipeline import Kind
+from letters_source.config.settings import Kind
 from programmable_emulator import Emulator
 
 

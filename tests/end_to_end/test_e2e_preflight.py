@@ -15,11 +15,11 @@ from terminals import open_process
 from worlds import Begin, verify
 
 from letters_source import DestinationError, DestinationInUse, LoadFailed, SettingsError, make_pipeline, run
+from letters_source.config.settings import Kind
 from letters_source.destination.duckdb_file import check_duckdb
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import place_of
 from letters_source.destination.local_files import check_folder
-from letters_source.destination.pipeline import Kind
 from letters_source.tables import tables_of
 from programmable_emulator import Emulator
 

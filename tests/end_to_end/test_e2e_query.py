@@ -9,7 +9,7 @@ import pytest
 from terminals import Letters, Outcome
 from worlds import Begin, first_load
 
-from letters_source.destination.pipeline import Kind
+from letters_source.config.settings import Kind
 from programmable_emulator import Emulator
 
 STATES = "SELECT state, count(*) AS contacts FROM contacts GROUP BY state ORDER BY contacts DESC, state"

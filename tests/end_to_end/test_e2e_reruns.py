@@ -7,7 +7,7 @@ from holdings import LISTED, change, held_tables, parsed, query, table_names
 from worlds import Begin, World
 
 from letters_source import NotAuthorized, SettingsError
-from letters_source.destination.pipeline import Kind
+from letters_source.config.settings import Kind
 from programmable_emulator import Emulator
 
 

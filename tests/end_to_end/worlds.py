@@ -16,8 +16,9 @@ from dlt.common.configuration.specs import PluggableRunContext
 from holdings import DATASET, LISTED, Rows, change, held_tables, in_order, parsed, read_tables
 
 from letters_source import Result, letters, make_pipeline, run
+from letters_source.config.settings import Kind
 from letters_source.destination.kinds import place_of
-from letters_source.destination.pipeline import DEFAULT_PLACES, Kind
+from letters_source.destination.pipeline import DEFAULT_PLACES
 from letters_source.destination.place import Written
 from letters_source.destination.verify import verify_load
 from letters_source.tables import TABLES, Table

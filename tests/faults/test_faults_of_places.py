@@ -23,10 +23,10 @@ from terminals import Outcome, open_process, run_command
 from worlds import Begin, World
 
 from letters_source import DestinationError, DestinationInUse, make_pipeline, run
+from letters_source.config.settings import Kind
 from letters_source.destination import duckdb as duckdb_kind
 from letters_source.destination.kinds import place_of
 from letters_source.destination.local_files import LEAST_ROOM, check_space
-from letters_source.destination.pipeline import Kind
 from letters_source.destination.publish import publish_copy
 from programmable_emulator import Behavior, Emulator, When
 from recording_server import answer, record

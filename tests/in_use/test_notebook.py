@@ -19,7 +19,7 @@ from terminals import open_process, run_python
 from worlds import Begin, World, serve_world
 
 from letters_source import Result
-from letters_source.destination.pipeline import Kind
+from letters_source.config.settings import Kind
 from letters_source.report.charts import CHARTS, COLORS
 from letters_source.report.dataset import open_tables
 from programmable_emulator import Emulator

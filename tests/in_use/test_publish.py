@@ -15,8 +15,8 @@ from terminals import Letters, open_process
 from worlds import Begin, World
 
 from letters_source import DestinationError, LoadFailed, account_pipelines, run_accounts
+from letters_source.config.settings import Kind
 from letters_source.destination.kinds import place_of
-from letters_source.destination.pipeline import Kind
 from letters_source.destination.publish import publish_copy
 from programmable_emulator import Emulator
 

@@ -13,8 +13,8 @@ from worlds import Begin, World, serve_world
 
 from letters_source import account_pipelines, make_pipeline, run, run_accounts
 from letters_source.config.installation import how_to_add_extra
+from letters_source.config.settings import Kind
 from letters_source.destination.ledger import LEDGER, usual_folder
-from letters_source.destination.pipeline import Kind
 from programmable_emulator import Emulator
 
 WITHOUT = "import sys; sys.modules[{module!r}] = None; from letters_source.cli.process import main; main()"

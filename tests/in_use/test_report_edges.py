@@ -16,7 +16,7 @@ from terminals import Letters
 from worlds import Begin, World, serve_world
 
 from letters_source import LettersError, make_pipeline, run
-from letters_source.destination.pipeline import Kind
+from letters_source.config.settings import Kind
 from letters_source.report.dataset import open_tables
 from letters_source.report.queries import LAST_LOADS, loads, read
 from letters_source.report.summary import VERDICTS

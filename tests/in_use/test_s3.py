@@ -29,8 +29,8 @@ from terminals import Letters, Outcome
 from worlds import Begin, World, serve_world
 
 from letters_source import Result, SettingsError, make_pipeline, plan_parts, read_part, run
+from letters_source.config.settings import Kind
 from letters_source.destination.files import is_unanswered
-from letters_source.destination.pipeline import Kind
 from letters_source.service.listings import ContactFilters
 from letters_source.spark.snapshots import Snapshot, find_outdated
 from letters_source.spark.stages import parts_of

@@ -1,5 +1,8 @@
 """What does Spark's format make of its options, before Spark reads anything?"""
 
+import sys
+from pathlib import Path
+
 import pytest
 from terminals import run_python
 from worlds import World
@@ -8,6 +11,7 @@ from letters_source import SettingsError
 from letters_source.config.installation import how_to_add_extra
 from letters_source.config.settings import SECRETS, SETTINGS
 from letters_source.extract.parts.tasks import task_of
+from letters_source.spark.sessions import check_has_package
 from letters_source.spark.tables import (
     ABOUT_LOADS,
     READABLE,
@@ -40,6 +44,23 @@ USEFUL = {
     "date_format",
     "filter_encoding",
 }
+
+
+def test_a_python_of_tasks_without_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error for a Python that lacks the package says which variable to set; one that has it is accepted."""
+    monkeypatch.chdir(tmp_path)
+    bare, whole = tmp_path / "bare", tmp_path / "whole"
+    for file, option in ((bare, "-IS"), (whole, "")):
+        file.write_text(f'#!/bin/sh\nexec {sys.executable} {option} "$@"\n')
+        file.chmod(0o700)
+    for python in (str(whole), sys.executable, "no-such-python"):
+        check_has_package(python)
+    with pytest.raises(SettingsError) as caught:
+        check_has_package(str(bare))
+    assert str(caught.value) == (
+        f"Spark runs its tasks with {bare}, which does not have letters_source: set PYSPARK_PYTHON to "
+        f"{sys.executable} before the session starts."
+    )
 
 
 def test_columns_have_their_descriptions() -> None:
