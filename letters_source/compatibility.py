@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Sequence
+from datetime import UTC, timedelta
 from typing import Any
 
 from letters_source.config.messages import where_to_set
@@ -20,10 +21,10 @@ from letters_source.destination.place import Place
 from letters_source.destination.sql import SqlClient
 from letters_source.errors import SettingsError
 from letters_source.extract.accounts import check_apart
-from letters_source.extract.mailings import DAYS, days_asked
+from letters_source.extract.mailings import days_asked
 from letters_source.extract.task import Task
 from letters_source.results import Audit
-from letters_source.service.listings import SECTION, given
+from letters_source.service.listings import DAYS, SECTION, given
 from letters_source.service.network import service_of
 from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, Selection, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
@@ -47,7 +48,8 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
         return
     # loads without an environment may lie between loads with one
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
-    held, wanted = selection(newest), selection_of(task)
+    days = held_window(audits, task.settings.mailings_window) if task.name == MAILINGS.name else 0
+    held, wanted = selection(newest, days), selection_of(task)
     held = {**held, "filters": {**held["filters"], **same_filters(held["filters"], task, wanted["filters"])}}
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
@@ -191,13 +193,21 @@ def ordered(value: Any) -> Any:
     return sorted(value) if isinstance(value, list) else value
 
 
-def selection(audit: Selection, days: int = 0) -> dict[str, Any]:
-    """Return what two loads must have in common; of mailings, the `days` of a request, by default the audit's own."""
+def held_window(audits: Sequence[Audit], days: int) -> int:
+    """Return the length of the windows of mailings in the audits, or `days` if all of them may have been cut short."""
+    asked = [(days_asked(audit["filters"]), audit["started_at"].astimezone(UTC).date()) for audit in audits]
+    # today ends a window early; a load that runs over midnight took it for the day before
+    whole = [dates.days for dates, today in asked if dates.last < today - timedelta(days=1)]
+    return max(whole) if whole else max(days, *(dates.days for dates, _ in asked))
+
+
+def selection(audit: Selection, days: int) -> dict[str, Any]:
+    """Return what two loads must have in common; of mailings, the `days` of a window."""
     filters = dict(audit["filters"] or {})
     mode: str = audit.get("mode") or "replace"
     if mode == MERGE:
         # date ranges of another length would load the same mailing twice
-        mode = f"{MERGE}, windows of {days or days_asked(filters).days} days"
+        mode = f"{MERGE}, windows of {days} days"
         filters = {name: value for name, value in filters.items() if name not in DAYS}
     return {
         "filters": {name: ordered(value) for name, value in filters.items()},

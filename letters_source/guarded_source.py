@@ -9,11 +9,10 @@ import dlt
 import pyarrow as pa
 from dlt.extract import DltResource, DltSource
 
+from letters_source.destination.modes import DELETE_INSERT
 from letters_source.errors import SettingsError
 from letters_source.tables import LISTING_AUDIT, MAILINGS, REJECTED_ROWS, WriteMode, tables_of
 
-DELETE_INSERT = "delete-insert"
-"""dlt's default merge strategy."""
 IDIOMS = (
     "filter rows with add_map(lambda table: table.filter(...)), "
     "or get rows one by one with add_yield_map(lambda table: iter(table.to_pylist()))"

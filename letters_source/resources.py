@@ -15,19 +15,25 @@ from letters_source.compatibility import check_new_account, check_selection
 from letters_source.config.messages import unusable
 from letters_source.destination.audits import finished_audits, open_held
 from letters_source.destination.kinds import running_place
-from letters_source.destination.modes import check_mode
+from letters_source.destination.modes import check_mode, has_delete_insert
 from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
 from letters_source.extract.audit import level
 from letters_source.extract.facets import read_facet
 from letters_source.extract.listing import read_listing
-from letters_source.extract.mailings import first_day, read_date_ranges
+from letters_source.extract.mailings import (
+    first_day,
+    plan_mailings,
+    read_date_ranges,
+    read_or_warn,
+    replaced_days,
+)
 from letters_source.extract.parts.joined import planned_parts, read_parts
 from letters_source.extract.probe import report_ignored
 from letters_source.extract.task import ListingRows, TableRows, Task
-from letters_source.guarded_source import check_selected_resources
+from letters_source.guarded_source import check_selected_resources, listing_of
 from letters_source.results import Audit
-from letters_source.service.listings import LAST_MAILED_STATUSES, meant, unknown_statuses
+from letters_source.service.listings import LAST_MAILED_STATUSES, LISTINGS, meant, unknown_statuses
 from letters_source.tables import (
     LISTING_AUDIT,
     LOAD_ID,
@@ -80,15 +86,19 @@ def read_pages(task: Task) -> Iterator[Item]:
 def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[DatedItem]:
     """Yield the mailings of all date ranges since the last load, with the day up to which they are complete."""
     audits = check_load(task, MERGE)
-    end: date = days.end_value or datetime.now(UTC).date() + timedelta(days=1)
+    today = datetime.now(UTC).date()
+    end: date = days.end_value or today + timedelta(days=1)
     if days.start_value is None:
         raise unusable("mailings_since", "is not set")
     # a backfill names both of its ends
     start = days.start_value if days.end_value else first_day(task, days.start_value, end, audits)
-    # empty tables, so that both exist with the right types even if there is no day to request
-    for table in (LISTING_AUDIT, MAILINGS):
-        yield {"item": TableRows(table.name, table.schema.empty_table())}
-    found = read_date_ranges(task, start, end)
+    # an empty table, so that it exists with the right types even if there is no day to request
+    yield {"item": TableRows(LISTING_AUDIT.name, LISTING_AUDIT.schema.empty_table())}
+    date_ranges = plan_mailings(task.settings, start, days.end_value, today)
+    found = read_date_ranges(task, date_ranges, today)
+    if task.settings.allow_failed_mailings and loads_listings():
+        date_ranges, found = read_or_warn(task, date_ranges, found)
+    yield {"item": TableRows(MAILINGS.name, replaced_days(date_ranges, today) if replaces_days() else NOTHING.rows)}
     # dlt takes 8 ms for an item, whatever its size
     while gathered := list(islice(found, MOST_GATHERED)):
         ranges, *tables = zip(*gathered, strict=True)
@@ -96,6 +106,22 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
         day = max(days.start_value, min(ranges[-1].last, end - timedelta(days=1)))
         for same in tables:
             yield {"day": day, "item": TableRows(same[0].table, pa.concat_tables([each.rows for each in same]))}
+
+
+def replaces_days() -> bool:
+    """Return whether dlt replaces days of mailings; if not, have it merge them by their key."""
+    place = running_place()
+    if place and not has_delete_insert(place):
+        dlt.current.source().resources[MAILINGS.name].apply_hints(write_disposition="merge")
+        return False
+    return place is not None
+
+
+def loads_listings() -> bool:
+    """Return whether the running load also reads a listing."""
+    return running_place() is not None and any(
+        listing_of(name) in LISTINGS for name in dlt.current.source().selected_resources
+    )
 
 
 def check_load(task: Task, mode: WriteMode) -> list[Audit]:

@@ -20,7 +20,7 @@ from letters_source.config.messages import report_misspelled_sections
 from letters_source.config.providers import present_providers
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides, Settings
-from letters_source.destination.modes import write_disposition
+from letters_source.destination.modes import replace_days, write_disposition
 from letters_source.extract.task import LoadContext, Task, listing_task
 from letters_source.guarded_source import HiddenResource, LettersSource, TableResource
 from letters_source.pagination.reader import ProgressCallback, no_progress
@@ -109,7 +109,7 @@ def mailings_resources(task: Task) -> Iterator[DltResource]:
     )
     read = hidden_resource(read_mailings, "mailings_windows")(task, days)
     yield read
-    take = table_transformer(take_table, MAILINGS, write_disposition="merge", selected=settings.mailings)
+    take = table_transformer(take_table, MAILINGS, write_disposition=replace_days(), selected=settings.mailings)
     yield with_description(read | take(MAILINGS), MAILINGS)
     audit = shared_resource(read, LISTING_AUDIT, take_audit, MAILINGS.name)
     audit.selected = settings.mailings

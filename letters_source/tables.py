@@ -17,7 +17,7 @@ ColumnKind = Literal["text", "bool", "timestamp", "date", "json", "bigint", "dou
 Mode = Literal["replace", "sync", "history"]
 """How a listing's rows are written: rewritten, only where changed, or with row history (SCD type 2)."""
 MERGE: Literal["merge"] = "merge"
-"""The mode of mailings: the rows of a date range are added, or replace those of earlier loads."""
+"""The mode of mailings: the rows of the days that a load reads replace those of earlier loads."""
 WriteMode = Mode | Literal["merge"]
 """How rows of a listing or of mailings are written."""
 
@@ -271,6 +271,12 @@ MAILINGS = Table(
         Column("contact_id", "", "The contact, contacts.id.", key=True),
         Column("mailed_on", "", "The day, or the first day of a longer window.", "date", key=True),
         Column("mailed_until", "", "The same day, or the last day of a longer window.", "date", required=True),
+        Column(
+            "is_planned",
+            "",
+            "Whether the day was still to come when it was read; null in rows of earlier versions.",
+            "bool",
+        ),
     ),
     listing="contacts",
     origin="dates",

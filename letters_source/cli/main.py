@@ -100,7 +100,7 @@ def init(**options: Any) -> None:
     callback=named_once,
     help="Account to load, into its own dataset; may be repeated.",
 )
-@settings_options("facets", "history", "sync", "mailings", "mailings_since")
+@settings_options("facets", "history", "sync", "mailings", "mailings_since", "allow_failed_mailings")
 @click.option("--pii", metavar="POLICY", callback=not_empty, help=PII)
 @settings_options("allow_empty", "max_shrink", "allow_shared_ids", "allow_other_service", "lock_wait", "resume")
 @filter_options

@@ -82,6 +82,8 @@ class Overrides(TypedDict, total=False):
     mailings_since: date | None
     mailings_lag: int
     mailings_window: int
+    mailings_ahead: int
+    allow_failed_mailings: bool
     date_format: DateFormat
     filter_encoding: FilterEncoding
     contact_filters: ContactFilters
@@ -165,6 +167,8 @@ class Settings:
     ] = None
     mailings_lag: Annotated[int, about("Days before the last loaded day to request again.", ge=0, le=36_500)] = 7
     mailings_window: Annotated[int, about("Days of mailings per request.", ge=1, le=36_500)] = 1
+    mailings_ahead: Annotated[int, about("Days after today to request too, for planned mailings.", ge=0, le=36_500)] = 0
+    allow_failed_mailings: Annotated[bool, about("Load the listings even if mailings cannot be read.")] = False
     date_format: Annotated[DateFormat, about("How requests write days: %Y-%m-%d or %d-%m-%Y.")] = "%Y-%m-%d"
     filter_encoding: Annotated[FilterEncoding, about("How requests write lists: json or compact (no spaces).")] = "json"
     contact_filters: ContactFilters = field(default_factory=ContactFilters)

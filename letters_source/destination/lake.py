@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,10 @@ from letters_source.destination import files, other
 from letters_source.destination.file_tables import FilesSql
 from letters_source.destination.loading import STAGED, with_parameters
 from letters_source.destination.place import Held, Place, Written
+from letters_source.destination.verify import audits_of
 from letters_source.results import Audit
-from letters_source.tables import Table
+from letters_source.service.listings import DAYS
+from letters_source.tables import LOAD_ID, MAILINGS, Table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -30,7 +32,6 @@ file_format = other.file_format
 load_settings = files.load_settings
 open_sql = files.open_sql
 find_audits = other.find_audits
-verify = files.verify
 check_copy = other.check_copy
 publish = other.publish
 combine = other.combine
@@ -53,6 +54,24 @@ def lock(place: Place, wait: float) -> Iterator[Held]:
 def loading(place: Place, _held: Held) -> AnyDestination:
     """Replace each table in one commit."""
     return with_parameters(place.pipeline.destination, STAGED)
+
+
+def verify(client: FilesSql, written: Written) -> tuple[Audit, ...]:
+    """Delete mailings that the service no longer lists, and verify the load."""
+    own = [audit["filters"] for audit in audits_of(client, written.load_id) if audit["listing"] == MAILINGS.name]
+    if own:
+        delete_unlisted(client, written.load_id, [json.loads(filters) for filters in own])
+    return files.verify(client, written)
+
+
+def delete_unlisted(client: FilesSql, load_id: str, windows: Sequence[Mapping[str, str]]) -> None:
+    """Delete the mailings of the windows of a load that it did not write: dlt only merges rows into these tables."""
+    first, last = (pick(window[name] for window in windows) for pick, name in ((min, DAYS[0]), (max, DAYS[1])))
+    for form in DESCRIBE:
+        if client.client.is_open_table(form, MAILINGS.name):
+            found = client.client.load_open_table(form, MAILINGS.name)
+            days = f"mailed_on >= '{first}' AND (mailed_on <= '{last}' OR is_planned = true)"
+            found.delete(f"{days} AND {LOAD_ID.name} <> '{load_id}'")
 
 
 def annotate(_place: Place, client: FilesSql, written: Written, _audits: Sequence[Audit]) -> None:

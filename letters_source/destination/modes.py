@@ -1,6 +1,13 @@
 """How each mode of a load writes its tables, and which destinations support it."""
 
-from dlt.common.schema.typing import TCdcStrategyDict, TScd2StrategyDict, TWriteDispositionConfig
+from typing import Literal
+
+from dlt.common.schema.typing import (
+    TCdcStrategyDict,
+    TDeleteInsertStrategyDict,
+    TScd2StrategyDict,
+    TWriteDispositionConfig,
+)
 
 from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
@@ -8,7 +15,9 @@ from letters_source.service.listings import SECTION
 from letters_source.tables import MERGE, Mode, Table, WriteMode
 from letters_source.transform.row_hash import LISTED, ROW_HASH
 
-STRATEGIES: dict[WriteMode, set[str]] = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {"delete-insert", "upsert"}}
+DELETE_INSERT: Literal["delete-insert"] = "delete-insert"
+"""dlt's default merge strategy."""
+STRATEGIES: dict[WriteMode, set[str]] = {"sync": {"cdc"}, "history": {"scd2"}, MERGE: {DELETE_INSERT, "upsert"}}
 """dlt's merge strategies for each mode; the destination must support one of them."""
 
 
@@ -27,6 +36,26 @@ def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> TW
         history["destination_scope"] = f"{key} IN (SELECT {key} FROM {{staging_table}})"
         history["source_filter"] = f"{ROW_HASH.name} <> '{LISTED}'"
     return history
+
+
+def replace_days() -> TWriteDispositionConfig:
+    """Return dlt's write disposition for mailings: those of days that were read replace all that the table has of them.
+
+    A row without `is_planned` only says which days were read, as a day may list nobody.
+    """
+    days = "(SELECT min(mailed_on) FROM {staging_table}) AND (SELECT max(mailed_until) FROM {staging_table})"
+    return TDeleteInsertStrategyDict(
+        disposition="merge",
+        strategy=DELETE_INSERT,
+        destination_scope=f"mailed_on BETWEEN {days}",
+        source_filter="is_planned IS NOT NULL",
+    )
+
+
+def has_delete_insert(place: Place) -> bool:
+    """Return whether a load can replace days in a place; open table formats merge rows by their key instead."""
+    # dlt can extract before a destination is set
+    return not place.name or DELETE_INSERT in merge_strategies(place)
 
 
 def check_mode(place: Place, name: str, mode: WriteMode) -> None:

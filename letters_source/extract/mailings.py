@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 
 from letters_source.config.messages import wrong
-from letters_source.errors import ServiceError, ServiceRejected, ServiceUnreachable
+from letters_source.config.settings import Settings
+from letters_source.errors import IncompleteListing, NotAuthorized, ServiceError, ServiceRejected, ServiceUnreachable
 from letters_source.extract.audit import audit_row
 from letters_source.extract.listing import read_ids
 from letters_source.extract.probe import count_listing
 from letters_source.extract.task import TableRows, Task
 from letters_source.results import Audit
-from letters_source.service.listings import LONG_AGO
+from letters_source.service.listings import DAYS, LONG_AGO
 from letters_source.tables import MAILINGS
 from letters_source.wording import counted
 
 logger = logging.getLogger("letters_source")
 
-DAYS = ("last_mailed_from", "last_mailed_to")  # the filters of a date range
 # a log tells of years of mailings while they are read
 WINDOWS_PER_LINE = 100
 REMEDY = "load without mailings, or set another $date_format."
@@ -40,12 +40,44 @@ class DateRange:
         return (self.last - self.first).days + 1
 
 
+DatedTables = tuple[DateRange, TableRows, TableRows]
+"""A date range, its mailings, and its audit."""
+
+
 def plan_date_ranges(start: date, end: date, days: int) -> list[DateRange]:
     """Return the date ranges of `days` days that cover `start` up to, but not including, `end`."""
     # they start at fixed dates whatever `start` is, so those of two loads are the same or do not overlap
     first = start.toordinal() // days * days
     starts = range(first, end.toordinal(), days) if start < end else ()
     return [DateRange(date.fromordinal(day), date.fromordinal(day + days - 1)) for day in starts]
+
+
+def readable_ranges(planned: Iterable[DateRange], today: date, end: date) -> Iterator[DateRange]:
+    """Yield the ranges without the days from `end` on; one that `today` is in also ends today, and goes on apart."""
+    tomorrow = today + timedelta(days=1)
+    for dates in planned:
+        past = replace(dates, last=min(dates.last, today))
+        ahead = DateRange(max(dates.first, tomorrow), min(dates.last, end - timedelta(days=1)))
+        yield from (part for part in (past, ahead) if part.days > 0)
+
+
+def replaced_days(date_ranges: Sequence[DateRange], today: date) -> pa.Table:
+    """Return a row, without a meaning of its own, from the first to the last day that a load replaces, or no row.
+
+    A load that reads today also replaces all later days, which may hold mailings that an earlier load found planned.
+    """
+    if not date_ranges:
+        return MAILINGS.schema.empty_table()
+    last = date_ranges[-1].last
+    values = ("", date_ranges[0].first, date.max if last >= today else last, None)
+    return pa.Table.from_pylist([dict(zip(MAILINGS.schema.names, values, strict=True))], MAILINGS.schema)
+
+
+def plan_mailings(settings: Settings, start: date, end: date | None, today: date) -> list[DateRange]:
+    """Return the ranges to request from `start` until before `end`, or, without an end, until the last day ahead."""
+    horizon = today + timedelta(days=settings.mailings_ahead + 1)
+    planned = plan_date_ranges(start, end or horizon, settings.mailings_window)
+    return list(readable_ranges(planned, today, horizon))
 
 
 def held_days(audit: Audit) -> DateRange:
@@ -87,14 +119,28 @@ def first_day(task: Task, stored: date, end: date, audits: Iterable[Audit]) -> d
 
 
 def check_days_honored(task: Task) -> None:
-    """Raise ServiceError if the service ignores a day of the filter: it returns contacts for days without mailings."""
+    """Raise ServiceError if the service ignores one end of a range, or both.
+
+    It then counts the same contacts on each of two days without mailings, and on both together. A letter may be planned
+    for such a day, but it is on one of them.
+    """
     for day in (LONG_AGO, far_ahead()):
-        if count_within(task, DateRange(day, day)):
+        if is_ignored(task, day):
             raise ServiceError(
                 f"{task.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
                 "mailed each day",
                 advice=REMEDY,
             )
+
+
+def is_ignored(task: Task, day: date) -> bool:
+    """Return whether the service counts more contacts on a day and on the next one than on both together."""
+    after = day + timedelta(days=1)
+    # nobody is on the first day, so a service that honors days takes one request
+    one = count_within(task, DateRange(day, day))
+    other = count_within(task, DateRange(after, after)) if one else 0
+    both = count_within(task, DateRange(day, after)) if other else None
+    return both is not None and (one or 0) + (other or 0) > both
 
 
 def count_within(task: Task, dates: DateRange) -> int | None:
@@ -139,19 +185,18 @@ def within(task: Task, dates: DateRange) -> Task:
     return task.narrowed(last_mailed_from=dates.first, last_mailed_to=dates.last)
 
 
-def read_date_ranges(task: Task, start: date, end: date) -> Iterator[tuple[DateRange, TableRows, TableRows]]:
-    """Yield the mailings and the audit of each date range from `start` up to, but not including, `end`.
+def read_date_ranges(task: Task, date_ranges: Sequence[DateRange], today: date) -> Iterator[DatedTables]:
+    """Yield the mailings and the audit of each date range; raise ServiceError if the service does not honor the days.
 
-    Raise ServiceError if the service does not honor the days.
+    Mailings after `today` are marked as planned.
     """
-    date_ranges = plan_date_ranges(start, end, task.settings.mailings_window)
     if not date_ranges:
         return
     check_days_honored(task)
     together, days = count_together(task, date_ranges), sum(each.days for each in date_ranges)
     mailed = loaded = 0
     for number, dates in enumerate(date_ranges, 1):
-        rows, audit, count = read_date_range(task, dates)
+        rows, audit, count = read_date_range(task, dates, is_planned=dates.first > today)
         mailed, loaded = mailed + count, loaded + rows.rows.num_rows
         yield dates, rows, audit
         task.context.progress(task.name, 1, dates.days, days)
@@ -162,12 +207,25 @@ def read_date_ranges(task: Task, start: date, end: date) -> Iterator[tuple[DateR
     logger.info("%s: %s in %s from %s to %s", task.name, counted(loaded), counted(len(date_ranges), "window"), *span)
 
 
-def read_date_range(task: Task, dates: DateRange) -> tuple[TableRows, TableRows, int]:
+def read_or_warn(
+    task: Task, date_ranges: list[DateRange], found: Iterator[DatedTables]
+) -> tuple[list[DateRange], Iterator[DatedTables]]:
+    """Return the ranges and what was read of them, or nothing and a warning if some of it cannot be read."""
+    try:
+        return date_ranges, iter(list(found))
+    except (ServiceError, IncompleteListing, NotAuthorized) as error:
+        logger.warning("%s: not loaded, and their table stays as it is: %s", task.name, error)
+        return [], iter(())
+
+
+def read_date_range(task: Task, dates: DateRange, *, is_planned: bool) -> tuple[TableRows, TableRows, int]:
     """Return the mailings of one date range, their audit, and the service's count."""
     detail = dates.first.isoformat()
     # years of mailings have hundreds of date ranges, which are logged together
     quiet = replace(within(task, dates), context=task.context.silent(), detail=detail)
     outcome, ids = read_ids(quiet, logging.DEBUG)
-    days = [pa.repeat(pa.scalar(day, pa.date32()), len(ids)) for day in (dates.first, dates.last)]
-    rows = TableRows(MAILINGS.name, pa.Table.from_arrays([ids, *days], schema=MAILINGS.schema))
+    shared = (dates.first, dates.last, is_planned)
+    types = MAILINGS.schema.types[1:]
+    values = [pa.repeat(pa.scalar(value, kind), len(ids)) for value, kind in zip(shared, types, strict=True)]
+    rows = TableRows(MAILINGS.name, pa.Table.from_arrays([ids, *values], schema=MAILINGS.schema))
     return rows, audit_row(outcome, len(ids)), outcome.count

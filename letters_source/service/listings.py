@@ -26,6 +26,8 @@ TWO_STATUSES = [*LAST_MAILED_STATUSES[:2]]
 NOBODY = "letters-source-probe-7f3a"
 # a day on which nobody was mailed, and not one that may stand for a missing date, such as the first of a century
 LONG_AGO = date(1903, 7, 19)
+DAYS = ("last_mailed_from", "last_mailed_to")
+"""The filters of a date range."""
 PRODUCT_TYPES = ("Professional Letters", "Personal Letters")
 
 

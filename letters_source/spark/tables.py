@@ -32,6 +32,7 @@ with importing_extra("spark"):
 READABLE = {table.name: table for table in TABLES if table.name != MAILINGS.name}
 ABOUT_LOADS = ["allow_empty", "max_shrink", "allow_other_service", "lock_wait", "resume", "resume_for", "parts"]
 ABOUT_LOADS += ["facets", "history", "sync", "mailings", "mailings_since", "mailings_lag", "mailings_window"]
+ABOUT_LOADS += ["mailings_ahead", "allow_failed_mailings"]
 ACCOUNTS = Key("accounts", Texts, Meta())
 ACCOUNT = Column("account_id", "", "The account of the row.", required=True)
 """The first column if the option `accounts` is set, as in the views that combine accounts."""
