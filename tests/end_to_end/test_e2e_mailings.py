@@ -4,8 +4,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -14,9 +13,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 from commands import Command, start_command
-from dlt.common.configuration.container import Container
-from dlt.extract.incremental.context import TimeIntervalContext
 from holdings import COLUMNS, DATASET, change, query, table_names
+from planned_letters import scheduled
 from row_changes import clear
 from worlds import Begin, World
 
@@ -129,17 +127,6 @@ def rewind(world: World, day: date) -> None:
     with world.pipeline.managed_state() as state:
         remembered: Any = state["sources"]["letters"]["resources"]["mailings_windows"]
         remembered["incremental"]["day"]["last_value"] = day
-
-
-@contextmanager
-def scheduled(first: date | str, end: date | str) -> Iterator[None]:
-    """Load as under a scheduler that sets an interval; dlt reads it from the environment."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, moment in (("START", first), ("END", end)):
-            patch.setenv(f"DLT_INTERVAL_{name}", moment if isinstance(moment, str) else f"{moment}T00:00:00Z")
-        patch.setenv("DLT_ALLOW_EXTERNAL_SCHEDULERS", "true")
-        with Container().injectable_context(TimeIntervalContext()):
-            yield
 
 
 def stop_in_the_middle(world: World, settings: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 from holdings import COLUMNS, DATASET, LISTED, held_tables, typed_columns
 from lakes import described, newest_metadata, read_lake, read_table
+from planned_letters import load_each_night, plan
 from pyiceberg.table import StaticTable
 from row_changes import amend
 from terminals import Letters, Outcome, run_command, run_python
@@ -244,10 +245,38 @@ def test_mailings_are_merged_and_those_of_earlier_days_stay(begin: Begin, form: 
     assert found == [found[0]] * 2
 
 
+@in_both
+def test_forty_nights_of_planned_postponed_and_canceled_letters(begin: Begin, form: Form) -> None:
+    """After each night, mailings are what the service lists for every day that was read again."""
+    world = begin(Emulator(0, 0), form)
+
+    def mailed() -> set[tuple[Any, Any]]:
+        found = [(contact, day) for contact, day, *_ in keys(world.place, form)]
+        assert len(found) == len(set(found))
+        return set(found)
+
+    gone = load_each_night(world.emulator.contacts, lambda: world.load(only=("mailings",), mailings=True), mailed)
+    assert gone > 20
+
+
+@in_both
+def test_planned_mailings_go_once_they_are_not_asked_for(begin: Begin, form: Form) -> None:
+    """A load without days ahead also deletes the planned mailings of an earlier one."""
+    world = begin(Emulator(0, 0), form)
+    days = [TODAY, TODAY + timedelta(days=3), TODAY + timedelta(days=5)]
+    plan(world.emulator.contacts, days)
+    found = []
+    for ahead in (5, 3, 0):
+        world.load(only=("mailings",), mailings=True, mailings_since=TODAY, mailings_ahead=ahead)
+        found.append([(row[1], row[3]) for row in keys(world.place, form)])
+    planned = [(day, day > TODAY) for day in days]
+    assert found == [planned, planned[:2], planned[:1]]
+
+
 def keys(place: Path, form: Form) -> list[tuple[Any, ...]]:
-    """Return the key of each mailing."""
+    """Return each mailing, without the load's id."""
     table = read_table(form, place, "mailings")
-    return sorted(tuple(row.values())[:3] for row in table.to_pylist())
+    return sorted(tuple(row.values())[:4] for row in table.to_pylist())
 
 
 def schema_of(place: Path, form: Form) -> Any:

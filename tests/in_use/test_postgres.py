@@ -10,6 +10,7 @@ import orjson
 import psycopg2
 import pytest
 from holdings import COLUMNS, KEYS, LISTED, Rows, held_tables, in_order, parsed, typed_columns
+from planned_letters import load_each_night
 from postgres import PASSWORD, cut_after_commit, free_port, serve_postgres
 from row_changes import amend, clear
 from terminals import Letters, Outcome, run_command
@@ -292,6 +293,16 @@ def test_mailings_and_facets_are_loaded(load: Load) -> None:
     assert first.tables["contacts__address_statuses"] > 0
     assert {**again.tables, "listing_audit": 0} == {**first.tables, "listing_audit": 0}
     assert {"mailings", "contacts__address_statuses", "templates__shared"} < set(primary_keys(load))
+
+
+def test_forty_nights_of_planned_postponed_and_canceled_letters(load: Load) -> None:
+    """After each night, mailings are what the service lists for every day that was read again."""
+    gone = load_each_night(
+        load.contacts,
+        lambda: load(only=("mailings",), mailings=True),
+        lambda: set(load.query("select contact_id, mailed_on from letters_data.mailings")),
+    )
+    assert gone > 20
 
 
 def test_what_was_dropped_is_made_again(load: Load) -> None:
