@@ -118,13 +118,14 @@ def first_day(task: Task, stored: date, end: date, audits: Iterable[Audit]) -> d
     return min(stored, max(since, missing))
 
 
-def check_days_honored(task: Task) -> None:
+def check_days_honored(task: Task, today: date) -> None:
     """Raise ServiceError if the service ignores one end of a range, or both.
 
     It then counts the same contacts on each of two days without mailings, and on both together. A letter may be planned
     for such a day, but it is on one of them.
     """
-    for day in (LONG_AGO, far_ahead()):
+    # in the future, but not so far that a service could refuse it
+    for day in (LONG_AGO, today + timedelta(days=366)):
         if is_ignored(task, day):
             raise ServiceError(
                 f"{task.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
@@ -152,11 +153,6 @@ def count_within(task: Task, dates: DateRange) -> int | None:
         level = logging.INFO if isinstance(error, ServiceRejected) else logging.WARNING
         logger.log(level, "%s: could not check whether the service honors the days: %s", task.name, error)
         return None
-
-
-def far_ahead() -> date:
-    """Return a day in the future, but not so far that a service could refuse it."""
-    return datetime.now(UTC).date() + timedelta(days=366)
 
 
 def count_together(task: Task, date_ranges: Sequence[DateRange]) -> int | None:
@@ -192,7 +188,7 @@ def read_date_ranges(task: Task, date_ranges: Sequence[DateRange], today: date) 
     """
     if not date_ranges:
         return
-    check_days_honored(task)
+    check_days_honored(task, today)
     together, days = count_together(task, date_ranges), sum(each.days for each in date_ranges)
     mailed = loaded = 0
     for number, dates in enumerate(date_ranges, 1):

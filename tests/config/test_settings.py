@@ -102,7 +102,8 @@ def test_files_come_before_defaults(resolve: Resolve) -> None:
         page_size=50, max_workers=16, requests_per_second=None, max_walks=4, proof="continuous", retry_budget=120.0,
         allow_empty=False, max_shrink=0.5, lock_wait=0.0, resume=False, resume_for=24.0, facets=False,
         last_mailed_statuses=("In Transit", "Mailed", "Scheduled"), history=False, sync=False,
-        mailings=False, mailings_since=None, mailings_lag=7, mailings_window=1, date_format="%Y-%m-%d",
+        mailings=False, mailings_since=None, mailings_lag=7, mailings_window=1, mailings_ahead=0,
+        allow_failed_mailings=False, date_format="%Y-%m-%d",
         filter_encoding="json", contact_filters=ContactFilters(), template_filters=CONFIGURED,
     )  # fmt: skip
 

@@ -19,15 +19,26 @@ from letters_source.extract.mailings import (
     first_open_day,
     held_days,
     plan_date_ranges,
+    plan_mailings,
     read_date_range,
     read_date_ranges,
+    readable_ranges,
+    replaced_days,
 )
 from letters_source.extract.task import Task
+from letters_source.service.listings import LONG_AGO
 from letters_source.tables import LISTING_AUDIT, MAILINGS
 from rows_in_memory import Rows, RowsInMemory
 from tasks import audit_with, task_from
 
 LENGTHS = (1, 2, 7, 30)
+Day = tuple[int, int]
+FEBRUARY = date(2024, 2, 25)
+MARCH = date(2024, 3, 9)
+WEEKS = plan_date_ranges(FEBRUARY, MARCH, 7)
+"""The last week of February and the first one of March."""
+FAR = date(2025, 3, 10)
+"""A day ahead by which a load on the last day of these weeks finds out if days are honored."""
 
 
 def days_of(dates: DateRange) -> list[date]:
@@ -79,6 +90,41 @@ def test_every_day_is_in_one_range(length: int) -> None:
         assert [dates for dates in ranges if asked.isdisjoint(days_of(dates))] == []
 
 
+@pytest.mark.parametrize(
+    ("today", "ahead", "parts"),
+    [
+        ((3, 20), 0, [((2, 25), (3, 2)), ((3, 3), (3, 9))]),
+        ((3, 9), 0, [((2, 25), (3, 2)), ((3, 3), (3, 9))]),
+        ((3, 6), 0, [((2, 25), (3, 2)), ((3, 3), (3, 6))]),
+        ((3, 2), 0, [((2, 25), (3, 2))]),
+        ((2, 24), 0, []),
+        ((3, 1), 3, [((2, 25), (3, 1)), ((3, 2), (3, 2)), ((3, 3), (3, 4))]),
+        ((3, 6), 90, [((2, 25), (3, 2)), ((3, 3), (3, 6)), ((3, 7), (3, 9))]),
+    ],
+)
+def test_ranges_end_today_and_days_ahead_are_apart(today: Day, ahead: int, parts: list[tuple[Day, Day]]) -> None:
+    """No range has days that were over and days ahead, and none has a day after those that are asked for."""
+    now = date(2024, *today)
+    found = list(readable_ranges(WEEKS, now, now + timedelta(days=ahead + 1)))
+    assert found == [DateRange(date(2024, *first), date(2024, *last)) for first, last in parts]
+
+
+@pytest.mark.parametrize(("end", "last"), [(None, 12), (date(2024, 5, 9), 8), (date(2024, 5, 30), 12)])
+def test_days_ahead_are_planned_only_without_an_end(end: date | None, last: int) -> None:
+    """Ranges end with the days ahead, or before the end of an interval, which may not be later."""
+    settings = task_from(RowsInMemory({"": []}), mailings_ahead=2).settings
+    found = plan_mailings(settings, date(2024, 5, 8), end, date(2024, 5, 10))
+    assert (found[0].first.day, found[-1].last.day) == (8, last)
+
+
+@pytest.mark.parametrize(("today", "until"), [(date(2024, 3, 9), date.max), (date(2024, 3, 10), date(2024, 3, 9))])
+def test_a_load_replaces_its_days_and_with_today_all_later_ones(today: date, until: date) -> None:
+    """A row names the first and the last day; it is no mailing, as it is neither planned nor not."""
+    [row] = replaced_days(WEEKS, today).to_pylist()
+    assert row == {"contact_id": "", "mailed_on": FEBRUARY, "mailed_until": until, "is_planned": None}
+    assert replaced_days([], today).num_rows == 0
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 def test_ranges_of_two_loads_are_the_same_or_apart(length: int) -> None:
     """Ranges never overlap partially, wherever loads start."""
@@ -87,10 +133,6 @@ def test_ranges_of_two_loads_are_the_same_or_apart(length: int) -> None:
     assert len(days) == len(set(days))
 
 
-FEBRUARY = date(2024, 2, 25)
-MARCH = date(2024, 3, 9)
-WEEKS = plan_date_ranges(FEBRUARY, MARCH, 7)
-"""The last week of February and the first one of March."""
 IGNORED = (
     "mailings: the service ignores the days of the last mailing, so that all contacts would seem to be mailed each day"
     "; load without mailings, or set another sources.letters.date_format."
@@ -190,21 +232,39 @@ def test_a_first_day_after_the_last_is_refused() -> None:
 def test_days_are_honored_if_days_without_mailings_have_none() -> None:
     """A day before the service existed and one about a year ahead are requested in pages of the usual size."""
     service = RowsInMemory({"": []})
-    check_days_honored(mailings(service))
-    past, future = map(day_in, service.queries)
-    assert past == date(1903, 7, 19)
-    assert future - datetime.now(UTC).date() in (timedelta(days=365), timedelta(days=366))
+    check_days_honored(mailings(service), MARCH)
+    assert [day_in(query) for query in service.queries] == [LONG_AGO, FAR]
     assert service.windows == [(0, 50)] * 2
 
 
-@pytest.mark.parametrize(("long_ago", "requests"), [("ab", 1), ("", 2)])
-def test_days_are_ignored_if_days_without_mailings_have_contacts(long_ago: str, requests: int) -> None:
-    """Contacts for one of both days are an error."""
-    day = date(1903, 7, 19)
-    service = RowsInMemory({"": "ab", mailed(day, day): long_ago})
+@pytest.mark.parametrize(("first", "requests"), [(LONG_AGO, 3), (FAR, 4)])
+def test_days_are_ignored_if_two_days_have_as_many_contacts_as_each(first: date, requests: int) -> None:
+    """A service that ignores one end of a range, or both, lists the same contacts for one day and for two."""
+    ignoring = dict.fromkeys(counted_at(first), "ab")
+    service = RowsInMemory({"": "", **ignoring})
     with pytest.raises(ServiceError) as caught:
-        check_days_honored(mailings(service))
+        check_days_honored(mailings(service), MARCH)
     assert (str(caught.value), len(service.asked)) == (IGNORED, requests)
+
+
+@pytest.mark.parametrize("rows", [("a", "", "a"), ("ab", "c", "abc"), ("a", "b", "ab")])
+def test_days_are_honored_if_letters_are_planned_for_them(rows: tuple[str, str, str]) -> None:
+    """Each contact is on one of two days, and on both together."""
+    check_days_honored(mailings(RowsInMemory({"": "", **dict(zip(counted_at(FAR), rows, strict=True))})), MARCH)
+
+
+def test_days_that_are_partly_refused_are_not_checked() -> None:
+    """A service that refuses a range of two days is read without the check."""
+    one, other, both = counted_at(FAR)
+    check_days_honored(
+        mailings(RowsInMemory({"": "", one: "ab", other: "ab", both: ServiceRejected("contacts: no")})), MARCH
+    )
+
+
+def counted_at(first: date) -> tuple[str, str, str]:
+    """The queries by which a day is checked: that day, the next one, and both."""
+    after = first + timedelta(days=1)
+    return mailed(first, first), mailed(after, after), mailed(first, after)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +276,7 @@ def test_days_that_cannot_be_checked_are_no_error(
 ) -> None:
     """A refusal of the checked days is information, as every load has it, and a failure is a warning."""
     with caplog.at_level("INFO"):
-        check_days_honored(mailings(RowsInMemory({"": error})))
+        check_days_honored(mailings(RowsInMemory({"": error})), MARCH)
     message = f"mailings: could not check whether the service honors the days: {error}"
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [(level, message)] * 2
 
@@ -225,7 +285,7 @@ def test_another_failure_of_a_check_is_raised() -> None:
     """A response that is not as documented ends the check."""
     error = MalformedResponse("contacts: odd")
     with pytest.raises(MalformedResponse) as caught:
-        check_days_honored(mailings(RowsInMemory({"": error})))
+        check_days_honored(mailings(RowsInMemory({"": error})), MARCH)
     assert caught.value is error
 
 
@@ -291,11 +351,11 @@ def test_a_range_has_a_row_for_each_contact(caplog: pytest.LogCaptureFixture) ->
     task = mailings(service)
     loud = replace(task, context=replace(task.context, progress=lambda *figures: progress.append(figures)))
     with caplog.at_level("INFO"):
-        found, audit, count = read_date_range(loud, WEEKS[0])
+        found, audit, count = read_date_range(loud, WEEKS[0], is_planned=False)
     assert (found.table, found.rows.schema, count) == (MAILINGS.name, MAILINGS.schema, 3)
     assert [tuple(row.values()) for row in found.rows.to_pylist()] == [
-        ("a", FEBRUARY, date(2024, 3, 2)),
-        ("b", FEBRUARY, date(2024, 3, 2)),
+        ("a", FEBRUARY, date(2024, 3, 2), False),
+        ("b", FEBRUARY, date(2024, 3, 2), False),
     ]
     assert audit.table == LISTING_AUDIT.name
     assert audit.rows.select(["listing", "filters", "mode", "rows_yielded", "rows_rejected"]).to_pylist() == [
@@ -320,11 +380,12 @@ def test_ranges_are_read_in_their_order_after_the_days_are_checked(caplog: pytes
     task = mailings(service, mailings_window=7)
     reported = replace(task, context=replace(task.context, progress=lambda *figures: progress.append(figures)))
     with caplog.at_level("INFO"):
-        found = list(read_date_ranges(reported, FEBRUARY, MARCH))
+        found = list(read_date_ranges(reported, WEEKS, FEBRUARY))
     assert [(dates, rows.rows["contact_id"].to_pylist()) for dates, rows, _ in found] == [
         (WEEKS[0], ["a", "b"]),
         (WEEKS[1], ["b", "c"]),
     ]
+    assert [set(rows.rows["is_planned"].to_pylist()) for _, rows, _ in found] == [{False}, {True}]
     assert [audit.table for _, _, audit in found] == [LISTING_AUDIT.name] * 2
     assert service.queries[2:] == [mailed(FEBRUARY, MARCH), *weeks]
     assert progress == [("mailings", 1, 7, 14)] * 2
@@ -336,7 +397,7 @@ def test_many_windows_are_logged_while_they_are_read(caplog: pytest.LogCaptureFi
     caplog.set_level("INFO", "letters_source")
     start = date(2024, 1, 1)
     task = mailings(RowsInMemory({"": []}), mailings_window=1)
-    found = read_date_ranges(task, start, start + timedelta(days=203))
+    found = read_date_ranges(task, plan_date_ranges(start, start + timedelta(days=203), 1), start)
     assert (len(list(found)), caplog.messages) == (
         203,
         [
@@ -350,14 +411,14 @@ def test_many_windows_are_logged_while_they_are_read(caplog: pytest.LogCaptureFi
 def test_ranges_that_lack_contacts_are_an_error_after_the_last_one() -> None:
     """Ranges with half as many contacts as all days at once are refused once the last of them was read."""
     service = RowsInMemory({"": [], mailed(WEEKS[0].first, WEEKS[0].last): "a", mailed(FEBRUARY, MARCH): "ab"})
-    ranges = read_date_ranges(mailings(service, mailings_window=7), FEBRUARY, MARCH)
+    ranges = read_date_ranges(mailings(service, mailings_window=7), WEEKS, MARCH)
     assert [next(ranges)[0] for _ in WEEKS] == WEEKS
     with pytest.raises(ServiceError, match=r"^mailings: the service counts 2 contacts for all days at once, and 1 in "):
         next(ranges)
 
 
 def test_no_days_need_no_request() -> None:
-    """If the end is not after the start, nothing is requested."""
+    """Without a range, nothing is requested."""
     service = RowsInMemory({"": "ab"})
-    assert list(read_date_ranges(mailings(service), MARCH, MARCH)) == []
+    assert list(read_date_ranges(mailings(service), [], MARCH)) == []
     assert service.asked == []

@@ -139,6 +139,7 @@ def test_only_what_is_not_text_has_another_type() -> None:
         "contacts.undocumented": "json", "contacts__contact_labels.position": "bigint",
         "contacts__contact_labels.undocumented": "json",
         "templates__shared.is_shared": "bool", "mailings.mailed_on": "date", "mailings.mailed_until": "date",
+        "mailings.is_planned": "bool",
         "rejected_rows.page": "bigint", "rejected_rows.position": "bigint", "rejected_rows.row": "json",
         "listing_audit.filters": "json", "listing_audit.pii": "json",
         "listing_audit.adds_up": "bool", "listing_audit.converted_fields": "json",
@@ -158,13 +159,14 @@ def test_an_arrow_schema_says_what_may_be_null() -> None:
     assert CONTACTS.schema.field("created_at").type == UTC_MICROSECONDS
 
 
-def test_an_arrow_schema_of_a_facet_or_of_mailings_has_no_nulls() -> None:
-    """No column of a facet or of mailings is ever null, because the load has requested its values."""
+def test_an_arrow_schema_of_a_facet_has_no_nulls_nor_have_mailings_but_for_the_mark() -> None:
+    """No column of a facet is ever null, because the load has requested its values; old mailings have no mark."""
     assert MAILINGS.schema == pa.schema(
         [
             pa.field("contact_id", pa.string(), nullable=False),
             pa.field("mailed_on", pa.date32(), nullable=False),
             pa.field("mailed_until", pa.date32(), nullable=False),
+            pa.field("is_planned", pa.bool_()),
         ]
     )
     facets = [table for table in TABLES if table.origin == "facet"]

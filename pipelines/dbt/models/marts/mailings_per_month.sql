@@ -5,4 +5,5 @@ select
     count(*) as mailings,
     count(distinct contact_id) as contacts
 from {{ ref('stg_mailings') }}
+where is_planned is not true
 group by 1

@@ -3,5 +3,6 @@
 select
     contact_id,
     mailed_on,
-    mailed_until
+    mailed_until,
+    is_planned
 from {{ source('letters', 'mailings') }}
