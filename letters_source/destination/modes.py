@@ -49,6 +49,8 @@ def replace_days() -> TWriteDispositionConfig:
         strategy=DELETE_INSERT,
         destination_scope=f"mailed_on BETWEEN {days}",
         source_filter="is_planned IS NOT NULL",
+        # the service's ids are unique in each window
+        deduplicated=True,
     )
 
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from importlib.metadata import metadata
 from pathlib import Path
@@ -15,6 +15,7 @@ from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.data_writers.writers import resolve_best_writer_spec
 from dlt.common.destination.reference import AnyDestination_CO
 from dlt.destinations.impl.ducklake.configuration import DuckLakeCredentials
+from planned_letters import plan, scheduled
 from worlds import Begin
 
 from destination_table import DESTINATIONS
@@ -262,3 +263,21 @@ def test_a_database_of_dlts_is_loaded_again_and_again(begin: Begin) -> None:
         assert audits.fetchall() == [(first.load_id, 9), (second.load_id, 8)]
     with pytest.raises(SettingsError, match="the dataset my_data was loaded without search"):
         run(pipeline, **world.settings, contact_filters=ContactFilters(search="a"), only=["contacts"])
+
+
+def test_a_database_of_dlts_has_the_mailings_that_the_service_lists(begin: Begin) -> None:
+    """A day that is read again and lists nobody has no mailings in SQLite, and other days keep theirs."""
+    world, first, second = begin(Emulator(0, 0)), date(2024, 3, 5), date(2024, 3, 6)
+    destination = dlt.destinations.sqlalchemy(f"sqlite:///{world.place.with_name('letters.sqlite')}")
+    pipeline = dlt.pipeline("mine", destination=destination, dataset_name="my_data")
+    for night, days in (
+        (first, [first, first]),
+        (second, [None, second]),
+        (second, [None, second + timedelta(days=3)]),
+    ):
+        plan(world.emulator.contacts, days)
+        with scheduled(night, night + timedelta(days=1)):
+            run(pipeline, **world.settings, mailings=True, only=["mailings"])
+    with sqlite3.connect(world.place.with_name("letters__my_data.sqlite")) as connection:
+        found = connection.execute("select contact_id, mailed_on from mailings order by 1").fetchall()
+    assert found == [("0", f"{first}"), ("1", f"{first}")]

@@ -13,7 +13,7 @@ from row_changes import refill
 from programmable_emulator import ChangingListing, Row, Traits
 
 Mailings = set[tuple[str, date]]
-FIRST_NIGHT, NIGHTS, CONTACTS, LAG = date(2024, 2, 10), 40, 30, 4
+FIRST_NIGHT, CONTACTS, LAG = date(2024, 2, 10), 30, 4
 
 
 @contextmanager
@@ -43,7 +43,9 @@ def plan(contacts: ChangingListing, days: Sequence[date | None]) -> None:
     refill(contacts, rows)
 
 
-def load_each_night(contacts: ChangingListing, load: Callable[[], object], read: Callable[[], Mailings]) -> int:
+def load_each_night(
+    contacts: ChangingListing, load: Callable[[], object], read: Callable[[], Mailings], nights: int = 40
+) -> int:
     """Load each night; after each, every day has what the service listed for it when it was last read.
 
     Return how many mailings were in the table and left it.
@@ -51,7 +53,7 @@ def load_each_night(contacts: ChangingListing, load: Callable[[], object], read:
     random, days = Random(40), [None for _ in range(CONTACTS)]
     expected: Mailings = set()
     gone = 0
-    for night in (FIRST_NIGHT + timedelta(days=n) for n in range(NIGHTS)):
+    for night in (FIRST_NIGHT + timedelta(days=n) for n in range(nights)):
         days = [next_day(day, night, random) for day in days]
         plan(contacts, days)
         first = night - timedelta(days=LAG)

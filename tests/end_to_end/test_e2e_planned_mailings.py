@@ -41,7 +41,7 @@ def test_forty_nights_of_planned_postponed_and_canceled_letters(begin: Begin) ->
     gone = load_each_night(
         world.emulator.contacts, lambda: world.load(only=ONLY, mailings=True), lambda: mailings(world)
     )
-    assert gone > 20
+    assert gone > 40
 
 
 @pytest.mark.parametrize("ahead", [30, 366, 367])

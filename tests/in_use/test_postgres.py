@@ -302,7 +302,7 @@ def test_forty_nights_of_planned_postponed_and_canceled_letters(load: Load) -> N
         lambda: load(only=("mailings",), mailings=True),
         lambda: set(load.query("select contact_id, mailed_on from letters_data.mailings")),
     )
-    assert gone > 20
+    assert gone > 40
 
 
 def test_what_was_dropped_is_made_again(load: Load) -> None:
