@@ -10,7 +10,9 @@ from planned_letters import Mailings, load_each_night, plan
 from worlds import Begin, World
 
 from letters_source import ServiceError, ServiceRejected
+from letters_source.compatibility import held_window
 from programmable_emulator import Emulator, Reply, When
+from tasks import audit_with
 
 ONLY = ("mailings",)
 
@@ -75,6 +77,30 @@ def test_a_window_ends_today(begin: Begin, today: date) -> None:
     plan(world.emulator.contacts, [today, None])
     world.load(**settings)
     assert rows(world) == {("0", first, today, False)}
+
+
+@pytest.mark.parametrize(
+    ("held", "days", "found"),
+    [
+        ([((3, 3), (3, 9)), ((3, 10), (3, 12))], 7, 7),
+        ([((3, 3), (3, 9)), ((3, 10), (3, 12))], 14, 7),
+        ([((3, 3), (3, 9)), ((3, 10), (3, 12))], 1, 7),
+        ([((3, 10), (3, 12)), ((3, 13), (3, 16)), ((3, 17), (3, 18))], 7, 7),
+        ([((3, 10), (3, 16))], 7, 7),
+        ([((3, 10), (3, 16))], 1, 7),
+        ([((3, 10), (3, 10)), ((3, 11), (3, 11)), ((3, 12), (3, 12))], 7, 1),
+        ([((3, 12), (3, 12))], 7, 7),
+    ],
+)
+def test_the_length_of_windows_is_that_of_those_before_today(
+    held: list[tuple[tuple[int, int], tuple[int, int]]], days: int, found: int
+) -> None:
+    """Today and the last day ahead cut windows short; loads of the former version did not."""
+    filters = [
+        {"last_mailed_from": f"{date(2024, *first)}", "last_mailed_to": f"{date(2024, *last)}"} for first, last in held
+    ]
+    started_at = datetime(2024, 3, 12, 3, tzinfo=UTC)
+    assert held_window([audit_with(filters=each, started_at=started_at) for each in filters], days) == found
 
 
 def test_a_letter_that_was_postponed_leaves_its_day(begin: Begin, today: date) -> None:
