@@ -124,8 +124,7 @@ def check_days_honored(task: Task, today: date) -> None:
     It then counts the same contacts on each of two days without mailings, and on both together. A letter may be planned
     for such a day, but it is on one of them.
     """
-    # in the future, but not so far that a service could refuse it
-    for day in (LONG_AGO, today + timedelta(days=366)):
+    for day in (LONG_AGO, far_ahead(today)):
         if is_ignored(task, day):
             raise ServiceError(
                 f"{task.name}: the service ignores the days of the last mailing, so that all contacts would seem to be "
@@ -153,6 +152,11 @@ def count_within(task: Task, dates: DateRange) -> int | None:
         level = logging.INFO if isinstance(error, ServiceRejected) else logging.WARNING
         logger.log(level, "%s: could not check whether the service honors the days: %s", task.name, error)
         return None
+
+
+def far_ahead(today: date) -> date:
+    """Return a day in the future, but not so far that a service could refuse it."""
+    return today + timedelta(days=366)
 
 
 def count_together(task: Task, date_ranges: Sequence[DateRange]) -> int | None:

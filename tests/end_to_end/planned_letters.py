@@ -13,6 +13,7 @@ from row_changes import refill
 from programmable_emulator import ChangingListing, Row, Traits
 
 Mailings = set[tuple[str, date]]
+"""Who was mailed on which day."""
 FIRST_NIGHT, CONTACTS, LAG = date(2024, 2, 10), 30, 4
 
 
@@ -50,8 +51,8 @@ def load_each_night(
 
     Return how many mailings were in the table and left it.
     """
-    random, days = Random(40), [None for _ in range(CONTACTS)]
-    expected: Mailings = set()
+    random, expected = Random(40), Mailings()
+    days: list[date | None] = [None] * CONTACTS
     gone = 0
     for night in (FIRST_NIGHT + timedelta(days=n) for n in range(nights)):
         days = [next_day(day, night, random) for day in days]

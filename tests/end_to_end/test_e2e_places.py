@@ -187,7 +187,7 @@ def test_mailings_of_one_file_are_not_taken_for_those_of_another(begin: Begin) -
         run(make_pipeline("duckdb", place), only=("mailings",), **settings)
         requested.append(days_requested(world.emulator.hits[before:]))
     # each load first requests days on which no contact was mailed, and the count of all
-    assert requested == [[LONG_AGO, far_ahead(), each[0], *each] for each in (days, days, days[-3:], days[-3:])]
+    assert requested == [[LONG_AGO, far_ahead(today), each[0], *each] for each in (days, days, days[-3:], days[-3:])]
     rows = {(str(number), day) for number, day in enumerate(days)}
     for place in (world.place, other):
         assert set(query(place, f"select contact_id, mailed_on from {DATASET}.mailings")) == rows

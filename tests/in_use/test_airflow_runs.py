@@ -253,7 +253,7 @@ def test_a_data_interval_requests_its_days(airflow: Airflow, begin: Begin) -> No
     }
     airflow.test("letters", "2024-05-18T00:00:00+00:00", environment=more)
     # before, days on which no contact was mailed
-    days = (LONG_AGO.isoformat(), far_ahead().isoformat(), "2024-05-17")
+    days = (LONG_AGO.isoformat(), far_ahead(datetime.now(UTC).date()).isoformat(), "2024-05-17")
     assert requested_days(world.emulator) == [(day, day) for day in days]
     mailed = {row.id for row in world.emulator.contacts.rows() if row.traits.last_mailed_date == date(2024, 5, 17)}
     assert {row[0] for row in query(world.place, f"select contact_id from {DATASET}.mailings")} == mailed
