@@ -3,6 +3,7 @@
 import logging
 import zlib
 from collections import Counter
+from collections.abc import Hashable
 from contextlib import closing
 from functools import cached_property
 from gzip import GzipFile
@@ -20,7 +21,15 @@ from letters_source.service.deadline import TimedAdapter
 from letters_source.service.failures import PROXY_AUTHENTICATION, failed, refused_by_proxy
 from letters_source.service.network import DIRECT, Network
 from letters_source.service.page_request import Decode, PageRequest
-from letters_source.service.responses import TOO_MANY_REQUESTS, Again, SlowDown, check_status, service_words
+from letters_source.service.responses import (
+    MISDIRECTED,
+    UNAVAILABLE,
+    Again,
+    Earlier,
+    SlowDown,
+    check_status,
+    not_a_page,
+)
 from letters_source.service.retries import FIRST_WAIT_SECONDS, failure, retrying
 from letters_source.service.throttle import Throttle
 from letters_source.service.tokens import Tokens, TokenSource
@@ -57,6 +66,8 @@ class Client:
         self.network = network
         self.traffic: Counter[str] = Counter()
         self._counting = Lock()
+        self._listed: set[tuple[str, Hashable]] = set()
+        self._warned: set[str] = set()
         self.session = OneAddress()
         # no proxies, netrc or certificates from the environment: tokens go to base_url and nowhere else
         self.session.trust_env = False
@@ -84,6 +95,8 @@ class Client:
             result: T = call(self._attempt, request, decode)
         except Again as again:
             raise self._gave_up(again, request) from None
+        if call.statistics["attempt_number"] > 1:
+            self._warned.clear()
         return result
 
     def _attempt(self, request: PageRequest, decode: Decode[T]) -> T:
@@ -99,16 +112,17 @@ class Client:
             with ONE_AT_A_TIME:
                 return decode(body, request.listing.name, request.page)
         except MalformedResponse as error:
-            said = service_words(body, self.tokens.current(), request.private)
-            words = said and f" The service says{said}."
-            raise MalformedResponse(f"{error}{words}", transient=error.transient) from None
+            found = not_a_page(error, body, self.tokens.current(), request.private)
+        if isinstance(found, Again):
+            self._slow_down(found, began)
+        raise found
 
     def _slow_down(self, again: Again, began: float) -> None:
         """Make all workers wait as long as the service asks, and lower concurrency."""
         if isinstance(again, SlowDown):
             self._count("throttled")
             wait = FIRST_WAIT_SECONDS if again.wait is None else again.wait
-            self.throttle.push_back(began, wait, learn=again.status == TOO_MANY_REQUESTS)
+            self.throttle.push_back(began, wait, learn=again.status != UNAVAILABLE)
         elif again.is_late:
             self.throttle.push_back(began, 0, learn=False)
         elif again.wait:
@@ -136,12 +150,18 @@ class Client:
                 timeout=(min(CONNECT_SECONDS, self.retry_budget), min(READ_SECONDS, self.retry_budget)),
             )
             with closing(response):
-                body = b"" if response.is_redirect else read_body(response, request)
+                # a connection whose body is not read is closed, so a retry after a 421 takes another one
+                is_unread = response.is_redirect or response.status_code == MISDIRECTED
+                body = b"" if is_unread else read_body(response, request)
         except (requests.RequestException, HTTPError, OSError, EOFError, zlib.error) as error:
             raise failed(error, self.base_url, self.network) from None
         if response.status_code == PROXY_AUTHENTICATION and self.network.proxy:
             raise refused_by_proxy(response.status_code, self.network)
-        check_status(response, body, request, tokens)
+        listed = request.listing.name, frozenset(request.filters.items())
+        has_listing = listed in self._listed and not request.is_trial
+        check_status(response, body, request, tokens, Earlier(self.tokens.are_accepted(tokens), has_listing))
+        self.tokens.accept(tokens)
+        self._listed.add(listed)
         return body
 
     @cached_property
@@ -169,14 +189,19 @@ class Client:
         self.throttle.check()
         self._count("retries")
         request: PageRequest = state.args[0]
-        logger.warning("%s: %s; trying again in %.1f s.", self._where(request), failure(state), state.upcoming_sleep)
+        reason, soon = str(failure(state)), f"{state.upcoming_sleep:.1f}"
+        # one warning for a failure that repeats, whatever the number of pages it meets
+        level = logging.DEBUG if reason in self._warned else logging.WARNING
+        self._warned.add(reason)
+        when = "at once" if soon == "0.0" else f"in {soon} s"
+        logger.log(level, "%s: %s; trying again %s.", self._where(request), reason, when)
 
     def _gave_up(self, again: Again, request: PageRequest) -> ServiceUnreachable:
         """Return the error of a request that failed for good, or for as long as the retry budget lasted."""
         what, advice = f"{self._where(request)}: {again}{again.said}", again.advice
         is_early = again.tries or (request.is_trial and again.may_be_size)
         if not is_early:
-            asked = f" and asks to wait {again.wait:.0f} s" if again.wait else ""
+            asked = f" and asks to wait {again.wait:.1f}".removesuffix(".0") + " s" if again.wait else ""
             what += f"{asked}; gave up within {f'{self.retry_budget:.1f}'.removesuffix('.0')} s"
             # of loads, because a check gives up early whatever the setting
             advice += " To let loads retry longer, raise $retry_budget."

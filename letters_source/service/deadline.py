@@ -4,7 +4,8 @@ import io
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPResponse
+from http import HTTPStatus
+from http.client import HTTPResponse, parse_headers
 from socket import SHUT_RDWR, socket
 from threading import Lock
 from time import monotonic
@@ -54,6 +55,14 @@ class TimedResponse(HTTPResponse):
         super().begin()
         self.headers.defects.clear()
         self.headers.set_payload("")
+
+    def _read_status(self) -> tuple[str, int, str]:
+        """Read the status, after any interim responses (RFC 9110, 15.2), of which http.client skips only a 100."""
+        line: tuple[str, int, str] = super()._read_status()  # type: ignore[misc] # typeshed has no private methods
+        while 100 <= line[1] < 200 and line[1] != HTTPStatus.SWITCHING_PROTOCOLS:
+            parse_headers(self.fp)
+            line = super()._read_status()  # type: ignore[misc]
+        return line
 
 
 class KeptConnection(HTTPConnection):

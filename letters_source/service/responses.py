@@ -5,38 +5,45 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorized, ServiceRejected, ServiceUnreachable
+from letters_source.service.limit_headers import is_used_up, limit_ends_in, retry_after
 from letters_source.service.page_request import PageRequest
 from letters_source.service.tokens import Tokens
 
 if TYPE_CHECKING:
     import requests
 
-TOO_MANY_REQUESTS = 429
-SLOW_DOWN = frozenset({TOO_MANY_REQUESTS, 503})
-# 501 and 505 are about the kind of request, so a retry cannot help
-RETRIED = frozenset({408, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
+# 203 is a 200 whose headers, or the form of whose body, a proxy changed (RFC 9110, 15.3.4)
+WHOLE = frozenset({200, 203})
+MISDIRECTED = 421
+UNAVAILABLE = 503
+SLOW_DOWN = frozenset({429, UNAVAILABLE})
+# 501 and 505 are about the kind of request, so a retry cannot help; for 421, another connection can
+RETRIED = frozenset({408, MISDIRECTED, 425}) | SLOW_DOWN | frozenset(range(500, 600)) - {501, 505}
 # what a service, or a gateway before it, may answer if a page takes too long
 OVERLOADED = frozenset({408, 500, 502, 504})
 # how it may refuse a page size: bad request, content too large, URI too long, unprocessable content (RFC 9110, 15.5)
 SIZE_REFUSED = frozenset({400, 413, 414, 422})
 # RFC 1035, 2.3.4
 LONGEST_HOST = 253
-# beyond any retry budget; much longer waits overflow
-LONGEST_RETRY_AFTER = 10.0**7
 ADVICE = "Check base_url."
+REFUSED_TOKENS = frozenset({401, 403})
 LONGEST_MESSAGE = 200
 # no error document is longer
 LONGEST_BODY = 2**16
-NAMES = ("message", "error", "detail")
+NAMES = ("message", "error", "errors", "detail", "title")
 """The fields of a JSON object that may say what is wrong."""
+NOT_JSON = object()
 HIDDEN = "***"
 # what a token may look like in any shape, and what an e-mail address looks like
 SECRETS = re.compile(r"[\w.~+/=-]{24,}|\S+@\S+")
+LIMIT_WORDS = re.compile(
+    rb"(?:rate|requests?|calls?|api|usage)[\s_-]*limit|too many (?:requests|calls)|throttl|rate exceeded|quota",
+    re.IGNORECASE,
+)
 
 
 @dataclass(eq=False)
@@ -61,39 +68,103 @@ class SlowDown(Again):
     """The service asked to slow down, with 429 because of the rate of requests, or with 503 for other reasons."""
 
 
-def check_status(response: "requests.Response", body: bytes, request: PageRequest, tokens: Tokens) -> None:
-    """Return for a 200, otherwise raise what the status means."""
-    status, where = response.status_code, request.title
-    if status == 200:
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What earlier responses have shown: that the service accepts the tokens, and that it has the listing."""
+
+    accepts_tokens: bool = False
+    has_listing: bool = False
+
+
+NOTHING = Earlier()
+
+
+def check_status(
+    response: "requests.Response", body: bytes, request: PageRequest, tokens: Tokens, earlier: Earlier = NOTHING
+) -> None:
+    """Return for a success with a whole body, otherwise raise what the status means."""
+    if response.status_code in WHOLE:
         return
     said = service_words(body, tokens, request.private)
-    if status in RETRIED:
-        wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-        reason = f"the service answered {status}"
-        if status in SLOW_DOWN:
-            raise SlowDown(reason, wait, status=status, said=said)
+    if again := may_pass(response, body, request, earlier):
+        again.said = said
+        raise again
+    raise refusal(response, said, request)
+
+
+def may_pass(response: "requests.Response", body: bytes, request: PageRequest, earlier: Earlier) -> Again | None:
+    """Return the failure of a response after which a retry may succeed; None for all others."""
+    status, now = response.status_code, datetime.now(UTC)
+    reason, wait = f"the service answered {status}", retry_after(response.headers.get("Retry-After"), now)
+    if is_limit(response, body, earlier):
+        used_up = status != UNAVAILABLE or is_used_up(response.headers, now)
+        wait = limit_ends_in(response.headers, now) if wait is None and used_up else wait
+        return SlowDown(reason, wait, status=status)
+    if status in RETRIED or (status == 404 and earlier.has_listing) or (wait is not None and may_wait(status, request)):
         # a service that says when to retry is overloaded or down, whatever the page size
-        raise Again(reason, wait, may_be_size=status in OVERLOADED and wait is None, status=status, said=said)
+        return Again(reason, wait, may_be_size=status in OVERLOADED and wait is None, status=status)
+    return None
+
+
+def is_limit(response: "requests.Response", body: bytes, earlier: Earlier) -> bool:
+    """Return whether a response asks to slow down; a 401 or 403 does so only after the tokens have been accepted."""
+    status, headers = response.status_code, response.headers
+    if status in SLOW_DOWN:
+        return True
+    if not earlier.accepts_tokens or status not in REFUSED_TOKENS:
+        return False
+    if "Retry-After" in headers:
+        return True
+    return status == 403 and (is_used_up(headers, datetime.now(UTC)) or bool(LIMIT_WORDS.search(body, 0, LONGEST_BODY)))
+
+
+def may_wait(status: int, request: PageRequest) -> bool:
+    """Return whether a status may pass if the response says when: not a redirect, refused tokens, or a refused size."""
+    return not (300 <= status < 400 or status in REFUSED_TOKENS or (request.is_trial and status in SIZE_REFUSED))
+
+
+def refusal(response: "requests.Response", said: str, request: PageRequest) -> LettersError:
+    """Return the error of a response after which a retry cannot help."""
+    status, where = response.status_code, request.title
     if status < 300:
-        raise MalformedResponse(f"{where}: expected a status of 200, got {status}{said}.")
+        return MalformedResponse(f"{where}: expected a status of 200, got {status}{said}.")
     if status < 400:
         host = redirect_host(response.headers.get("Location", ""))
-        raise ServiceRejected(
+        return ServiceRejected(
             f"{where}: the service redirects ({status}) to {host}; redirects are not followed.",
             advice=ADVICE,
             status=status,
         )
-    if status in (401, 403):
-        raise NotAuthorized(
+    if status in REFUSED_TOKENS:
+        return NotAuthorized(
             f"{where}: the service refused the tokens ({status}){said}",
             advice="set new $access_token and refresh_token.",
             status=status,
         )
-    raise ServiceRejected(
+    return ServiceRejected(
         f"{where}{shown_url(response)}: the service refused the request ({status}){said}.",
         advice=hint(status, request.listing.name),
         status=status,
     )
+
+
+def not_a_page(
+    error: MalformedResponse, body: bytes, tokens: Tokens, private: Collection[str] = ()
+) -> MalformedResponse | Again:
+    """Return what a body without a page means: an error that a success carries may pass."""
+    said = service_words(body, tokens, private)
+    if has_no_data(body):
+        reason = "the service answered 200 without data"
+        kind = SlowDown if LIMIT_WORDS.search(body) else Again
+        return kind(reason, may_be_size=kind is Again, status=200, said=said)
+    words = said and f" The service says{said}."
+    return MalformedResponse(f"{error}{words}", transient=error.transient)
+
+
+def has_no_data(body: bytes) -> bool:
+    """Return whether a body is a JSON object without data, such as the document of an error."""
+    document = read_document(body)
+    return isinstance(document, dict) and not document.get("data")
 
 
 def redirect_host(location: str) -> str:
@@ -103,20 +174,6 @@ def redirect_host(location: str) -> str:
     except ValueError:
         host = ""
     return host if host.isprintable() and 0 < len(host) <= LONGEST_HOST else "an address that cannot be read"
-
-
-def retry_after(header: str | None, now: datetime) -> float | None:
-    """Return the header's seconds or date (RFC 9110, 10.2.3) as seconds from now; None if it is neither."""
-    if not header:
-        return None
-    if header.strip().isdecimal():
-        return min(float(header), LONGEST_RETRY_AFTER)
-    try:
-        moment = parsedate_to_datetime(header)
-        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
-    except (ValueError, OverflowError):
-        return None
-    return min(LONGEST_RETRY_AFTER, max(0.0, seconds))
 
 
 def shown_url(response: "requests.Response") -> str:
@@ -160,18 +217,25 @@ def service_words(body: bytes, tokens: Tokens, private: Collection[str] = ()) ->
 
 def find_words(body: bytes) -> str:
     """Return the text of an error document: a field of a JSON object without data, or short plain text."""
-    try:
-        text = body.decode() if len(body) <= LONGEST_BODY else ""
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+    document = read_document(body)
+    if document is NOT_JSON:
         return plain_text(body)
-    if not isinstance(document, dict) or "data" in document:
+    if not isinstance(document, dict) or document.get("data"):
         return ""
     return next(filter(None, (text_of(document.get(name)) for name in NAMES)), "")
 
 
+def read_document(body: bytes) -> Any:
+    """Return a body's JSON, or `NOT_JSON`; pages are longer than what is read here."""
+    try:
+        return json.loads(body.decode() if len(body) <= LONGEST_BODY else "")
+    except (ValueError, RecursionError):
+        return NOT_JSON
+
+
 def text_of(value: Any) -> str:
-    """Return a field's text, or that of the `message` within it."""
+    """Return a field's text, or that of the `message` within it, or within the first of a list."""
+    value = value[0] if isinstance(value, list) and value else value
     inner = value.get("message") if isinstance(value, dict) else value
     return inner if isinstance(inner, str) else ""
 

@@ -31,11 +31,20 @@ class TokenSource:
     def __init__(self, tokens: Tokens, read_again: Callable[[], Tokens]) -> None:
         self._read_again, self._lock = read_again, Lock()
         self._current = tokens
+        self._accepted: Tokens | None = None
 
     def current(self) -> Tokens:
         """Return the tokens to send now."""
         with self._lock:
             return self._current
+
+    def accept(self, tokens: Tokens) -> None:
+        """Record that the service has accepted these tokens."""
+        self._accepted = tokens
+
+    def are_accepted(self, tokens: Tokens) -> bool:
+        """Return whether the service has accepted these tokens before."""
+        return self._accepted == tokens
 
     def renew(self, refused: Tokens) -> bool:
         """Read the secrets again; return whether there are now other tokens than the refused ones."""

@@ -741,14 +741,18 @@ def test_a_service_that_refuses_ends_with_5(letters: Letters, world: World) -> N
     )
 
 
-def test_a_service_that_answers_something_else_ends_with_5(letters: Letters, world: World) -> None:
-    """A response with status 200 and an error text is an error."""
+def test_a_service_that_answers_something_else_ends_with_5(
+    letters: Letters, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A response with status 200 and an error text is an error, once the retry budget is spent."""
+    monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "0.2")
     world.emulator.canned.always(When("contacts"), Reply.of({"message": "token expired"}))
     assert letters("load", "--quiet") == Outcome(
         5,
         "",
-        "letters: contacts page 0: not the documented envelope of {data: {count, rows}}: "
-        "Object missing required field `data`. The service says: token expired.\n",
+        f"letters: contacts page 0 ({world.settings['base_url']}/contacts): the service answered 200 without data: "
+        "token expired; gave up within 0.2 s. Check base_url. "
+        "To let loads retry longer, raise sources.letters.retry_budget.\n",
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from programmable_emulator.canned_replies import Reply
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
@@ -33,7 +35,7 @@ class Behavior:
         rate_limit: listing requests per second; requests above it are answered with 429.
         rate_style: a token bucket that holds one second of requests (at least one), or fixed windows of one second.
         retry_after: seconds in the Retry-After header of a 429; None omits the header.
-        fault_every: every n-th request is answered with `fault_status`; rows do not change.
+        fault_every: every n-th request is answered with `fault_reply`, or else `fault_status`; rows do not change.
         drift: changes to the rows before each page, in this order.
         extra_fields: undocumented fields, by wire name, of every template and contact.
     """
@@ -50,5 +52,6 @@ class Behavior:
     retry_after: int | None = None
     fault_every: int | None = None
     fault_status: int = 500
+    fault_reply: Reply | None = None
     drift: Sequence[Drift] = ()
     extra_fields: Mapping[str, Any] = field(default_factory=dict)

@@ -54,6 +54,7 @@ class Emulator(shipped.Emulator):
         self.behavior = behavior or Behavior()
         self.canned = CannedReplies()
         self.hits: list[Hit] = []
+        self.ports: list[int] = []
         self.holds: list[Hold] = []
         self.before_answer: Callable[[Emulator, int], None] | None = None
         self._numbers = itertools.count(1)
@@ -122,10 +123,12 @@ class Emulator(shipped.Emulator):
             wait = behavior.retry_after
             return error(429, "Too many requests", {} if wait is None else {"Retry-After": str(wait)})
         if behavior.fault_every and number % behavior.fault_every == 0:
-            return error(behavior.fault_status, "Something went wrong")
+            reply = behavior.fault_reply
+            return reply.response() if reply else error(behavior.fault_status, "Something went wrong")
         return None
 
     def _log(self, number: int, request: Request, response: Response) -> Response:
         query = request.scope["query_string"].decode("latin-1")
+        self.ports.append(request.client.port if request.client else 0)
         self.hits.append(Hit(number, request.scope["path"], query, response.status_code))
         return response

@@ -9,8 +9,8 @@ from time import monotonic
 
 import pytest
 
+from letters_source.service.limit_headers import LONGEST_RETRY_AFTER
 from letters_source.service.pacing import EASE, FEWEST, GROWTH, LONGEST_INTERVAL, RequestRate
-from letters_source.service.responses import LONGEST_RETRY_AFTER
 from letters_source.service.throttle import Stopped, Throttle
 
 LONG = 1_000.0
