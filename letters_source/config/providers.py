@@ -22,7 +22,7 @@ from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.utils import deserialize_value
 from dlt.common.typing import TSecretStrValue
 
-from letters_source.config.messages import TYPO, expected, is_secret, nearest, unknown, unusable, variable_of, wrong
+from letters_source.config.messages import expected, is_secret, unknown, unusable, variable_of, wrong
 from letters_source.config.settings import Key
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
@@ -120,12 +120,6 @@ def check_section(section: str, providers: Providers, allowed: Sequence[str]) ->
             raise SettingsError(f"{section} must be a section with keys of its own: {', '.join(allowed)}.", key=section)
     found = names_in(section, providers)
     check_names(section, found, allowed, found)
-
-
-def check_spelling(section: str, providers: Providers, known: Collection[str]) -> None:
-    """Raise if a key of a section looks like a misspelled setting; others may be meant for dlt."""
-    found = names_in(section, providers)
-    check_names(section, [name for name in found if nearest(name, known, TYPO)], known, found)
 
 
 def names_in(section: str, providers: Providers) -> dict[str, str]:

@@ -14,7 +14,6 @@ from letters_source.config.providers import (
     check_names,
     check_secret_place,
     check_section,
-    check_spelling,
     convert,
     fresh_providers,
     has_value,
@@ -24,7 +23,16 @@ from letters_source.config.providers import (
     searched_files,
     sections_of,
 )
-from letters_source.config.settings import FILTERS, SETTINGS, SUBSECTIONS, Environment, Key, Overrides, Settings
+from letters_source.config.settings import (
+    DLT_SUBSECTIONS,
+    FILTERS,
+    SETTINGS,
+    SUBSECTIONS,
+    Environment,
+    Key,
+    Overrides,
+    Settings,
+)
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION, ContactFilters, TemplateFilters, check_days
 from letters_source.service.tokens import Tokens, TokenSource, check_tokens
@@ -46,8 +54,9 @@ def resolve_settings(overrides: Overrides, providers: Providers | None = None) -
     sections = sections_of(environment)
     if environment:
         check_environment(environment, given, found)
-    for section in sections:
-        check_spelling(section, found, (*Overrides.__annotations__, *SUBSECTIONS, *get_args(Environment)))
+    check_section(SECTION, found, [*SETTINGS, *SUBSECTIONS, *get_args(Environment), *DLT_SUBSECTIONS])
+    if environment:
+        check_section(sections[0], found, [*SETTINGS, *SUBSECTIONS])
     values = resolve_keys(SETTINGS.values(), given, sections, found)
     contacts, templates = resolve_both_filters(overrides, values["account_id"], environment, found)
     settings = Settings(

@@ -237,4 +237,6 @@ FILTERS = {"contacts": keys_of(ContactFilters), "templates": keys_of(TemplateFil
 SECRETS = [key.name for key in SETTINGS.values() if key.secret]
 SUBSECTIONS = (*FILTERS, "pii")
 """The sections within `[sources.letters]`, besides those of environments."""
+DLT_SUBSECTIONS = ("data_writer", "extract", "schema", "letters")
+"""The sections within `[sources.letters]` that dlt reads; the last one is named after the source."""
 PII = "How to treat personal data: keep, hash, mask or drop."

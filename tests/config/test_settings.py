@@ -635,8 +635,9 @@ def test_a_misspelled_filter_set_by_hand_is_named(resolve: Resolve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "meant"), [("PAGESIZE", "page_size"), ("FACET", "facets"), ("BASEURL", "base_url"), ("CONTACT", "contacts")]
-)
+    ("key", "meant"), [("PAGESIZE", "page_size"), ("FACET", "facets"), ("BASEURL", "base_url"), ("CONTACT", "contacts"),
+     ("WORKERS", "max_workers"), ("CONTACT_FILTERS", "contacts")]
+)  # fmt: skip
 def test_a_setting_that_is_misspelled_is_named(resolve: Resolve, key: str, meant: str) -> None:
     """The error for a misspelled variable suggests the setting that was meant."""
     assert problem(resolve, None, **{key: "7"}) == (
@@ -646,9 +647,9 @@ def test_a_setting_that_is_misspelled_is_named(resolve: Resolve, key: str, meant
 
 
 def test_a_setting_that_is_misspelled_in_a_file_is_named(resolve: Resolve, project: Path) -> None:
-    """The error for a misspelled key of an environment's section suggests one; dlt's own keys are no error."""
+    """The error for a misspelled key of an environment's section suggests one, if the section is used."""
     with (project / ".dlt/config.toml").open("a") as config:
-        config.write("[sources.letters.production]\nschema_contract = 'freeze'\nmax_worker = 2\n")
+        config.write("[sources.letters.production]\nmax_worker = 2\n")
     Container()[PluggableRunContext].reload_providers()
     message = problem(resolve, {"environment": "production"})
     assert message == (
@@ -656,6 +657,22 @@ def test_a_setting_that_is_misspelled_in_a_file_is_named(resolve: Resolve, proje
         f"It is max_worker under [sources.letters.production] in {project / '.dlt/config.toml'}."
     )
     assert resolve({"environment": "demo"}).max_workers == 16
+
+
+@pytest.mark.parametrize("variable", ["XYZ", "PRODUCTION__XYZ", "SCHEMA_CONTRACT"])
+def test_a_key_that_resembles_no_setting_is_named(resolve: Resolve, variable: str) -> None:
+    """A key that neither we nor dlt read is an error in one line, also if it is like no setting."""
+    message = problem(resolve, {"environment": "production"}, PRODUCTION__PAGE_SIZE="7", **{variable: "freeze"})
+    key = variable.lower().replace("__", ".")
+    assert message.startswith(f"unknown setting sources.letters.{key}; known are base_url, ")
+    assert message.endswith(f" It is SOURCES__LETTERS__{variable} in the environment.")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("variable", ["EXTRACT__WORKERS", "LETTERS__DATA_WRITER__FILE_MAX_ITEMS", "SCHEMA__NAMING"])
+def test_sections_that_dlt_reads_are_allowed(resolve: Resolve, variable: str) -> None:
+    """What dlt reads for this source may be set."""
+    assert resolve(**{variable: "2"}).max_workers == 16
 
 
 def test_a_section_in_capitals_is_named(resolve: Resolve, project: Path) -> None:
