@@ -68,6 +68,12 @@ def look_up(key: Key, sections: Sequence[str], providers: Providers) -> object:
     return None
 
 
+def find_origin(key: Key, sections: Sequence[str], providers: Providers) -> str:
+    """Return where `look_up` finds a key; empty where no provider has it."""
+    found = found_values(key.name, sections, providers)
+    return next((origin_of(given, section, key.name) for section, given, value in found if value is not None), "")
+
+
 def found_values(
     name: str, sections: Sequence[str], providers: Providers
 ) -> Iterator[tuple[str, ConfigProvider, object]]:

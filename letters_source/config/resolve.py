@@ -15,6 +15,7 @@ from letters_source.config.providers import (
     check_secret_place,
     check_section,
     convert,
+    find_origin,
     fresh_providers,
     has_value,
     look_up,
@@ -40,6 +41,7 @@ from letters_source.tables import UNDOCUMENTED
 from letters_source.transform.privacy import CHOICES, MIN_KEY_BYTES, PERSONAL, Policy, Privacy
 
 SERVICE_KEYS = ("base_url", "access_token", "refresh_token")
+TOKENS = (SETTINGS["access_token"], SETTINGS["refresh_token"])
 F = TypeVar("F", ContactFilters, TemplateFilters)
 POLICIES = {name: Key(name, Literal[choices], Meta()) for name, choices in {**CHOICES, "all": get_args(Policy)}.items()}
 """The keys of `[sources.letters.pii]`."""
@@ -181,10 +183,25 @@ def check_settings(settings: Settings) -> None:
 
 def token_source(settings: Settings, overrides: Overrides) -> TokenSource:
     """Return the tokens of a run, which are read again if the service refuses them."""
-    return TokenSource(check_tokens(settings.tokens), partial(read_tokens_again, settings, overrides))
+    origins = token_origins(settings, overrides, present_providers())
+    return TokenSource(
+        check_tokens(replace(settings.tokens, origins=origins)), partial(read_tokens_again, settings, overrides)
+    )
 
 
 def read_tokens_again(settings: Settings, overrides: Overrides) -> Tokens:
     """Return the tokens as the secrets hold them now: files are read again, all other settings stay as they are."""
-    keys = [SETTINGS[name] for name in ("access_token", "refresh_token")]
-    return Tokens(*resolve_keys(keys, {**overrides}, sections_of(settings.environment), fresh_providers()).values())
+    fresh = fresh_providers()
+    access, refresh = resolve_keys(TOKENS, {**overrides}, sections_of(settings.environment), fresh).values()
+    return Tokens(access, refresh, token_origins(settings, overrides, fresh))
+
+
+def token_origins(settings: Settings, overrides: Overrides, providers: Providers) -> tuple[str, ...]:
+    """Return where each token was set; empty if both are arguments."""
+    given, sections = {**overrides}, sections_of(settings.environment)
+    if all(given.get(key.name) is not None for key in TOKENS):
+        return ()
+    return tuple(
+        find_origin(key, sections, providers) if given.get(key.name) is None else f"argument {key.name}"
+        for key in TOKENS
+    )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from letters_source.errors import LettersError, MalformedResponse, NotAuthorized, ServiceRejected, ServiceUnreachable
 from letters_source.service.limit_headers import is_used_up, limit_ends_in, retry_after
 from letters_source.service.page_request import PageRequest
-from letters_source.service.tokens import Tokens
+from letters_source.service.tokens import Tokens, told
 
 if TYPE_CHECKING:
     import requests
@@ -89,7 +89,7 @@ def check_status(
     if again := may_pass(response, body, request, earlier):
         again.said = said
         raise again
-    raise refusal(response, said, request)
+    raise refusal(response, said, request, tokens)
 
 
 def may_pass(response: "requests.Response", body: bytes, request: PageRequest, earlier: Earlier) -> Again | None:
@@ -123,7 +123,7 @@ def may_wait(status: int, request: PageRequest) -> bool:
     return not (300 <= status < 400 or status in REFUSED_TOKENS or (request.is_trial and status in SIZE_REFUSED))
 
 
-def refusal(response: "requests.Response", said: str, request: PageRequest) -> LettersError:
+def refusal(response: "requests.Response", said: str, request: PageRequest, tokens: Tokens) -> LettersError:
     """Return the error of a response after which a retry cannot help."""
     status, where = response.status_code, request.title
     if status < 300:
@@ -138,7 +138,7 @@ def refusal(response: "requests.Response", said: str, request: PageRequest) -> L
     if status in REFUSED_TOKENS:
         return NotAuthorized(
             f"{where}: the service refused the tokens ({status}){said}",
-            advice="set new $access_token and refresh_token.",
+            advice=f"set new $access_token and refresh_token.{told('They are', tokens.origins)}",
             status=status,
         )
     return ServiceRejected(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-from letters_source.errors import NotAuthorized, SettingsError
+from letters_source.errors import NotAuthorized, SettingsError, verbatim
 
 logger = logging.getLogger("letters_source")
 SOON = timedelta(minutes=15)
@@ -14,10 +14,14 @@ SOON = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The bearer token for both listings and the refresh token that contacts require (service-interface 5)."""
+    """The bearer token for both listings and the refresh token that contacts require (service-interface 5).
+
+    `origins` are where both were set, such as a variable of the environment; empty for arguments of functions.
+    """
 
     access: str = field(repr=False)
     refresh: str = field(repr=False)
+    origins: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def headers(self, *, refresh: bool) -> dict[str, str]:
         """Return the headers that carry them; the refresh token's only if `refresh`."""
@@ -68,16 +72,21 @@ def check_tokens(tokens: Tokens) -> Tokens:
                 "contains spaces, line breaks or non-ASCII characters",
                 "paste the token again, without quotes or 'Bearer'.",
             )
-    check_expiry(tokens.access, datetime.now(UTC))
+    check_expiry(tokens.access, datetime.now(UTC), told("It is", tokens.origins[:1]))
     return tokens
 
 
-def check_expiry(token: str, now: datetime) -> None:
+def told(begin: str, origins: tuple[str, ...]) -> str:
+    """Return a sentence for the end of an advice, on where tokens were set; empty if nothing is known."""
+    return f" {begin} {verbatim(' and '.join(origins))}." if origins else ""
+
+
+def check_expiry(token: str, now: datetime, origin: str = "") -> None:
     """Raise NotAuthorized if a JWT's `exp` (RFC 7519, 4.1.4) has passed, and warn if it will soon."""
     expires = expiry(token)
     if expires and expires <= now:
         raise NotAuthorized(
-            f"The access token expired at {expires:%Y-%m-%d %H:%M:%S} UTC", advice="set a new $access_token."
+            f"The access token expired at {expires:%Y-%m-%d %H:%M:%S} UTC", advice=f"set a new $access_token.{origin}"
         )
     if expires and expires - now < SOON:
         logger.warning("The access token expires at %s UTC, in less than 15 minutes.", f"{expires:%Y-%m-%d %H:%M:%S}")

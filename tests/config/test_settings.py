@@ -13,7 +13,7 @@ from dlt.common.configuration.providers import ConfigTomlProvider, CustomLoaderD
 from dlt.common.configuration.specs import PluggableRunContext
 
 from letters_source.config.providers import look_up
-from letters_source.config.resolve import read_tokens_again, resolve_settings
+from letters_source.config.resolve import read_tokens_again, resolve_settings, token_source
 from letters_source.config.settings import SETTINGS, Overrides, Settings
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION, ContactFilters, FilterForm, Filters, TemplateFilters
@@ -659,7 +659,7 @@ def test_a_setting_that_is_misspelled_in_a_file_is_named(resolve: Resolve, proje
     assert resolve({"environment": "demo"}).max_workers == 16
 
 
-@pytest.mark.parametrize("variable", ["XYZ", "PRODUCTION__XYZ", "SCHEMA_CONTRACT"])
+@pytest.mark.parametrize("variable", ["XYZ", "PRODUCTION__XYZ"])
 def test_a_key_that_resembles_no_setting_is_named(resolve: Resolve, variable: str) -> None:
     """A key that neither we nor dlt read is an error in one line, also if it is like no setting."""
     message = problem(resolve, {"environment": "production"}, PRODUCTION__PAGE_SIZE="7", **{variable: "freeze"})
@@ -785,6 +785,18 @@ def test_tokens_are_read_again_from_the_files(resolve: Resolve, project: Path) -
     assert read_tokens_again(settings, {"refresh_token": "argument"}) == Tokens("new-access", "argument")
     assert read_tokens_again(settings, {"access_token": "argument"}) == Tokens("argument", "new-refresh")
     assert read_tokens_again(demo, {}) == Tokens("demo-access", "new-refresh")
+
+
+def test_tokens_know_where_they_were_set(resolve: Resolve, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens have the variable, file or argument that each came from, also when they are read again."""
+    settings, file = resolve(), f"in {project / '.dlt/secrets.toml'}"
+    access, refresh = (f"{name} under [sources.letters] {file}" for name in ("access_token", "refresh_token"))
+    assert token_source(settings, {}).current().origins == (access, refresh)
+    assert token_source(settings, {"access_token": "a"}).current().origins == ("argument access_token", refresh)
+    assert token_source(settings, {"access_token": "a", "refresh_token": "r"}).current().origins == ()
+    monkeypatch.setenv("SOURCES__LETTERS__ACCESS_TOKEN", "variable")
+    variable = "SOURCES__LETTERS__ACCESS_TOKEN in the environment"
+    assert read_tokens_again(settings, {}).origins == (variable, refresh)
 
 
 def test_tokens_are_read_again_from_the_variables(resolve: Resolve, monkeypatch: pytest.MonkeyPatch) -> None:

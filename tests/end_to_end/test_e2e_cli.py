@@ -691,7 +691,8 @@ def test_refused_tokens_end_with_3(letters: Letters, world: World) -> None:
     world.emulator.access_token = "another"
     line = (
         "letters: templates page 0: the service refused the tokens (401): Access token missing or invalid; "
-        "set new sources.letters.access_token and refresh_token.\n"
+        "set new sources.letters.access_token and refresh_token. They are SOURCES__LETTERS__ACCESS_TOKEN "
+        "in the environment and SOURCES__LETTERS__REFRESH_TOKEN in the environment.\n"
     )
     assert letters("load") == Outcome(3, "", line)
     assert letters("check") == Outcome(3, "", line)

@@ -20,7 +20,8 @@ from programmable_emulator import Behavior, Emulator, Reply, When
 KEYS = {"load_id", "destination", "place", "dataset", "tables", "listings", "seconds"}
 REFUSED = (
     "templates page 0: the service refused the tokens (401): Access token missing or invalid; "
-    "set new sources.letters.access_token and refresh_token."
+    "set new sources.letters.access_token and refresh_token. They are SOURCES__LETTERS__ACCESS_TOKEN "
+    "in the environment and SOURCES__LETTERS__REFRESH_TOKEN in the environment."
 )
 
 

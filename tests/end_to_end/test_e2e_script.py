@@ -50,7 +50,8 @@ def test_the_script_ends_with_the_error_s_exit_code(
     assert run_script(monkeypatch) == 3
     line = (
         "templates page 0: the service refused the tokens (401): Access token missing or invalid; "
-        "set new sources.letters.access_token and refresh_token.\n"
+        "set new sources.letters.access_token and refresh_token. They are SOURCES__LETTERS__ACCESS_TOKEN "
+        "in the environment and SOURCES__LETTERS__REFRESH_TOKEN in the environment.\n"
     )
     assert capsys.readouterr() == ("", line)
     assert not Path("letters.duckdb").exists() or "contacts" not in read_tables(Path("letters.duckdb"))

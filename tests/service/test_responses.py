@@ -133,6 +133,18 @@ def test_refused_tokens_are_reported_with_the_services_words() -> None:
     assert error.status == 403
 
 
+def test_refused_tokens_are_reported_with_their_origins() -> None:
+    """The error of refused tokens says where they were set."""
+    tokens = Tokens("a", "r", ("ACCESS in the environment", "refresh_token in /a$b/secrets.toml"))
+    with pytest.raises(NotAuthorized) as caught:
+        check_status(answer(401), b"", PageRequest(LISTINGS["contacts"], 7, 100), tokens)
+    assert str(caught.value) == (
+        "contacts page 7: the service refused the tokens (401); "
+        "set new sources.letters.access_token and refresh_token. "
+        "They are ACCESS in the environment and refresh_token in /a$b/secrets.toml."
+    )
+
+
 def test_another_2xx_is_not_a_page() -> None:
     """Every success but 200 is an error."""
     assert str(meaning(204)) == "contacts page 7: expected a status of 200, got 204."

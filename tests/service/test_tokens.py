@@ -97,7 +97,7 @@ def test_a_token_that_no_header_can_hold_is_refused(key: str, part: str) -> None
     """The error for a token that no header can hold names its setting, and does not quote the token."""
     tokens = {"access": "canary", "refresh": "canary", key: f"canary{part}canary"}
     with pytest.raises(SettingsError) as caught:
-        check_tokens(Tokens(**tokens))
+        check_tokens(Tokens(tokens["access"], tokens["refresh"]))
     assert str(caught.value) == (
         f"sources.letters.{key}_token contains spaces, line breaks or non-ASCII characters; "
         "paste the token again, without quotes or 'Bearer'."
@@ -132,6 +132,13 @@ def test_an_expired_access_token_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(NotAuthorized, match=r"^The access token expired at 1970-01-01 00:00:01 UTC; "):
         check_tokens(Tokens(token(exp=1), "r"))
     assert check_tokens(Tokens("a", token(exp=1))).access == "a"
+
+
+def test_an_expired_access_token_is_named_with_its_origin() -> None:
+    """The error for an expired token says where it was set."""
+    with pytest.raises(NotAuthorized) as caught:
+        check_tokens(Tokens(token(exp=1), "r", ("ACCESS in the environment", "refresh_token in /a$b/secrets.toml")))
+    assert str(caught.value).endswith("; set a new sources.letters.access_token. It is ACCESS in the environment.")
 
 
 def test_the_tokens_given_are_kept_until_they_are_refused() -> None:
