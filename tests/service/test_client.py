@@ -666,6 +666,20 @@ def test_tokens_may_be_refused_later(client: Client, emulator: Emulator, reply: 
     assert statuses(emulator) == [200, reply.status]
 
 
+def test_a_failure_that_repeats_is_one_warning(
+    client: Client, emulator: Emulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Retries for the same reason are one warning, until a page that failed has been read."""
+    failed = Reply(500, b"", AT_ONCE)
+    for replies in ([failed, Reply(502, b"", AT_ONCE), failed], [failed]):
+        emulator.canned.once(When(), *replies)
+        get(client)
+    warned = [message.partition("answered ")[2] for message in caplog.messages]
+    assert [each[:3] for each in warned] == ["500", "502", "500"]
+    assert not any("0.0 s" in each for each in warned)
+    assert "500; trying again at once." in warned
+
+
 def test_a_limit_that_stays_ends_with_the_services_words(emulator: Emulator) -> None:
     """A limit that outlasts the budget is no error of tokens."""
     with emulator.serve() as base_url, client_of(base_url, budget=0.1) as client:
