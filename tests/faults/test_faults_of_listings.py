@@ -10,7 +10,7 @@ from row_changes import clear, refill
 from worlds import Begin, World
 
 from drifting_walks import Case, walk_over_http
-from letters_source import ContactFilters, IncompleteListing, ListingShrank, RepeatedIds, ServiceRejected, WrongCount
+from letters_source import ContactFilters, IncompleteListing, ListingShrank, RepeatedIds, ServiceUnreachable, WrongCount
 from programmable_emulator import Behavior, Emulator, Reply, Row, When
 
 
@@ -38,7 +38,8 @@ def test_f40_a_count_that_leads_past_the_end_is_refused_there(world: World) -> N
         world.emulator.canned.always(When("contacts", number), page(world.emulator, number, 45))
     world.emulator.canned.always(When("contacts", 4), Reply.of({"message": "No such page"}, 404))
     where = f"contacts page 4 ({world.settings['base_url']}/contacts)"
-    assert str(refused(world, ServiceRejected)).startswith(f"{where}: the service refused the request (404)")
+    error = refused(world, ServiceUnreachable, retry_budget=0.2)
+    assert str(error).startswith(f"{where}: the service answered 404: No such page; gave up within 0.2 s.")
 
 
 CASES = {

@@ -36,7 +36,8 @@ def answer_with(status: int, body: str) -> Break:
 
 ECHO = f'{{"message": "{ACCESS} {REFRESH} {ROW}"}}'
 ENDINGS: dict[str, tuple[int, Break]] = {
-    "refused": (3, answer_with(401, ECHO)),
+    "refused": (3, lambda emulator: emulator.canned.always(When("contacts"), Reply(401, ECHO.encode()))),
+    "limited": (5, answer_with(401, ECHO)),
     "redirected": (5, answer_with(302, ECHO)),
     "failing": (5, answer_with(500, ECHO)),
     "no_json": (5, answer_with(200, f"<html>{ECHO}")),
