@@ -2,8 +2,9 @@
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from dlt.common.destination import AnyDestination
@@ -58,20 +59,25 @@ def loading(place: Place, _held: Held) -> AnyDestination:
 
 def verify(client: FilesSql, written: Written) -> tuple[Audit, ...]:
     """Delete mailings that the service no longer lists, and verify the load."""
-    own = [audit["filters"] for audit in audits_of(client, written.load_id) if audit["listing"] == MAILINGS.name]
-    if own:
-        delete_unlisted(client, written.load_id, [json.loads(filters) for filters in own])
+    delete_unlisted(
+        client, [audit for audit in audits_of(client, written.load_id) if audit["listing"] == MAILINGS.name]
+    )
     return files.verify(client, written)
 
 
-def delete_unlisted(client: FilesSql, load_id: str, windows: Sequence[Mapping[str, str]]) -> None:
-    """Delete the mailings of the windows of a load that it did not write: dlt only merges rows into these tables."""
-    first, last = (pick(window[name] for window in windows) for pick, name in ((min, DAYS[0]), (max, DAYS[1])))
+def delete_unlisted(client: FilesSql, audits: Sequence[Audit]) -> None:
+    """Delete mailings of the days that a load read and did not write: dlt only merges rows into these tables."""
+    if not audits:
+        return
+    asked = [json.loads(audit["filters"]) for audit in audits]
+    first, last = min(each[DAYS[0]] for each in asked), max(each[DAYS[1]] for each in asked)
+    today = min(audit["started_at"] for audit in audits).astimezone(UTC).date().isoformat()
+    # a load that reads today replaces all later days too
+    until = f" AND mailed_on <= '{last}'" if last < today else ""
+    condition = f"mailed_on >= '{first}'{until} AND {LOAD_ID.name} <> '{audits[0]['_dlt_load_id']}'"
     for form in DESCRIBE:
         if client.client.is_open_table(form, MAILINGS.name):
-            found = client.client.load_open_table(form, MAILINGS.name)
-            days = f"mailed_on >= '{first}' AND (mailed_on <= '{last}' OR is_planned = true)"
-            found.delete(f"{days} AND {LOAD_ID.name} <> '{load_id}'")
+            client.client.load_open_table(form, MAILINGS.name).delete(condition)
 
 
 def annotate(_place: Place, client: FilesSql, written: Written, _audits: Sequence[Audit]) -> None:

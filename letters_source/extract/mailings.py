@@ -62,9 +62,10 @@ def readable_ranges(planned: Iterable[DateRange], today: date, end: date) -> Ite
 
 
 def replaced_days(date_ranges: Sequence[DateRange], today: date) -> pa.Table:
-    """Return a row, without a meaning of its own, from the first to the last day that a load replaces, or no row.
+    """Return one row, from the first to the last day that a load replaces; no row if it reads no day.
 
-    A load that reads today also replaces all later days, which may hold mailings that an earlier load found planned.
+    It is no mailing. A load that reads today also replaces all later days, in which an earlier one may have found
+    planned mailings.
     """
     if not date_ranges:
         return MAILINGS.schema.empty_table()
