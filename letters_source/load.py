@@ -19,6 +19,7 @@ from letters_source.destination.ledger import Stopwatch, failures_recorded, fini
 from letters_source.destination.loading import enforced, load_config
 from letters_source.destination.local_files import check_space
 from letters_source.destination.locking import locked_working_dir, one_at_a_time, patiently
+from letters_source.destination.obstacles import obstacles_named
 from letters_source.destination.pipeline import make_pipeline, schema_of_views
 from letters_source.destination.place import Held, Place, Written
 from letters_source.destination.publish import place_of_copy
@@ -94,6 +95,7 @@ def load_verified(
                 kind.clean_up(place)
             if copy:
                 kind.check_copy(place, copy)
+            held.enter_context(obstacles_named(place))
             written = write_tables(place, source, lock)
             with phase("verifying the load", "verify"), kind.open_sql(place, "") as client:
                 audits = kind.verify(client, written)

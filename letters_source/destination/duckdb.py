@@ -24,7 +24,7 @@ from letters_source.destination.duckdb_file import check_duckdb, discard_duckdb
 from letters_source.destination.loading import STAGED, TRUNCATED, with_parameters
 from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import DUCKDB_CONFIG, MEMORY_MB
-from letters_source.destination.place import Held, Place, Written
+from letters_source.destination.place import Held, ObstacleSearch, Place, Written
 from letters_source.destination.publish import check_published, publish_copy
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import LoadFailed
@@ -43,8 +43,23 @@ FIND_COMMENTS = """
     SELECT table_name, '', comment FROM duckdb_tables() WHERE schema_name = %s
     UNION ALL SELECT table_name, column_name, comment FROM duckdb_columns() WHERE schema_name = %s
 """
+FIND_OBSTACLES = """
+    WITH found(kind, name, place, relation) AS (
+        SELECT 'unique index', index_name, schema_name, table_name FROM duckdb_indexes() WHERE is_unique
+        UNION ALL SELECT 'constraint', constraint_text, schema_name, table_name FROM duckdb_constraints()
+        WHERE constraint_type NOT IN ('NOT NULL', 'FOREIGN KEY')
+        UNION ALL SELECT 'foreign key of', table_name, schema_name, referenced_table FROM duckdb_constraints()
+        WHERE constraint_type = 'FOREIGN KEY'
+        UNION ALL SELECT 'NOT NULL column', column_name, schema_name, table_name FROM duckdb_columns()
+        WHERE NOT is_nullable AND column_default IS NULL
+        UNION ALL SELECT 'view', view_name, schema_name, view_name FROM duckdb_views()
+    ) SELECT * FROM found WHERE place IN (%s, %s) ORDER BY ALL
+"""
 
 has_schema_metadata = False
+obstacles: ObstacleSearch | None = ObstacleSearch(
+    FIND_OBSTACLES, "drop it, or create its table again without it (CREATE OR REPLACE TABLE ... AS FROM ...)"
+)
 clean_up = other.clean_up
 restore = restore_tables
 file_format = other.file_format

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 has_schema_metadata = True
 restore = other.restore
+obstacles = other.obstacles
 file_format = other.file_format
 find_audits = other.find_audits
 annotate = other.annotate

@@ -29,6 +29,7 @@ LIBRARIES = {"delta": "dlt.common.libs.deltalake", "iceberg": "dlt.common.libs.p
 has_schema_metadata = False
 clean_up = other.clean_up
 restore = other.restore
+obstacles = other.obstacles
 file_format = other.file_format
 load_settings = files.load_settings
 open_sql = files.open_sql

@@ -10,13 +10,14 @@ from dlt.destinations.sql_client import SqlClientBase
 
 from letters_source.destination.cleanup import remove_unfinished
 from letters_source.destination.loading import STAGED, with_parameters
-from letters_source.destination.place import Held, Place, Written
+from letters_source.destination.place import Held, ObstacleSearch, Place, Written
 from letters_source.destination.preflight import check_capable, check_configured, reachable
 from letters_source.destination.verify import verify_load
 from letters_source.errors import DestinationError
 from letters_source.results import Audit
 
 has_schema_metadata = False
+obstacles: ObstacleSearch | None = None
 FILE_FORMATS: dict[str, TLoaderFileFormat] = {
     # dlt cannot load a JSON column from Parquet, its default there
     "bigquery": "jsonl",

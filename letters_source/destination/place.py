@@ -74,11 +74,22 @@ class Written:
     """The number of rows extracted for each table."""
 
 
+@dataclass(frozen=True, slots=True)
+class ObstacleSearch:
+    """How to find what may stop loads in a kind of database, and what to do about it."""
+
+    query: str
+    """SQL with two parameters, the dataset and its staging; each row: kind, name, schema, table."""
+    advice: str
+
+
 class DestinationKind(Protocol):
     """What a load asks of a kind of destination, in the order of a load. Modules implement it: `other` has defaults."""
 
     has_schema_metadata: bool
     """Whether descriptions go into the Arrow schema of each file."""
+    obstacles: ObstacleSearch | None
+    """How to find keys, triggers and the like on tables; None where they cannot be found, or cannot exist."""
 
     def check(self, place: Place, /) -> None:
         """Raise `DestinationError`, `DestinationInUse` or `DestinationUnreachable` unless a load can use the place."""

@@ -19,7 +19,7 @@ from letters_source.destination.cleanup import restore_tables
 from letters_source.destination.dlt_hooks import Postgres
 from letters_source.destination.loading import STAGED, with_parameters
 from letters_source.destination.locking import patiently
-from letters_source.destination.place import Held, Place, Written
+from letters_source.destination.place import Held, ObstacleSearch, Place, Written
 from letters_source.destination.preflight import check_configured, reachable, setting
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError, DestinationInUse, LoadFailed
@@ -47,8 +47,26 @@ FIND_KEYS = """
     SELECT table_name FROM information_schema.table_constraints
     WHERE table_schema = %s AND constraint_type = 'PRIMARY KEY'
 """
+FIND_OBSTACLES = """
+    SELECT kind, name::text, nspname::text, relname::text FROM (
+        SELECT 'unique index' AS kind, relname AS name, indrelid AS on_oid FROM pg_index
+        JOIN pg_class ON pg_class.oid = indexrelid WHERE indisunique AND NOT indisprimary
+        UNION ALL SELECT 'constraint', conname, conrelid FROM pg_constraint WHERE contype IN ('c', 'f', 'x')
+        UNION ALL SELECT 'foreign key', conname, confrelid FROM pg_constraint WHERE contype = 'f'
+        UNION ALL SELECT 'trigger', tgname, tgrelid FROM pg_trigger WHERE NOT tgisinternal
+        UNION ALL SELECT 'rule', rulename, ev_class FROM pg_rewrite WHERE rulename <> '_RETURN'
+        UNION ALL SELECT 'row security', polname, polrelid FROM pg_policy
+        UNION ALL SELECT 'NOT NULL column', attname, attrelid FROM pg_attribute
+        WHERE attnotnull AND NOT atthasdef AND attnum > 0
+        UNION ALL SELECT 'view', relname, oid FROM pg_class WHERE relkind IN ('v', 'm')
+    ) AS found JOIN pg_class ON pg_class.oid = on_oid JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname IN (%s, %s) ORDER BY 3, 4, 1, 2
+"""
 
 has_schema_metadata = False
+obstacles: ObstacleSearch | None = ObstacleSearch(
+    FIND_OBSTACLES, "drop it, or make a foreign key DEFERRABLE INITIALLY DEFERRED"
+)
 clean_up = other.clean_up
 restore = restore_tables
 open_sql = other.open_sql

@@ -496,7 +496,7 @@ def test_a_failed_load_is_repaired_by_the_next(begin: Begin) -> None:
     change(place, "create unique index one_label on letters_data.contacts__contact_labels (contact_id)")
     tables = [f"letters_data.{table}" for table in KEYS]
     before = [query(place, f"from {table} order by all") for table in tables]
-    with pytest.raises(LoadFailed, match=r"^load: ConstraintException; load again, and see the cause"):
+    with pytest.raises(LoadFailed, match=r"^load: ConstraintException, probably because of the unique index"):
         story.load()
     assert [query(place, f"from {table} order by all") for table in tables] == before
     change(place, "drop index letters_data.one_label")

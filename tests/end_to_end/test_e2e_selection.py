@@ -305,7 +305,7 @@ def test_a_failed_load_is_not_remembered(begin: Begin) -> None:
     columns = ", ".join(f"{name} {kind}" for name, kind in typed_columns("contacts__contact_labels"))
     change(world.place, f"create table letters_data.contacts__contact_labels ({columns})")
     change(world.place, "create unique index one_label on letters_data.contacts__contact_labels (contact_id)")
-    with pytest.raises(LoadFailed, match=r"^load: ConstraintException; load again, and see the cause"):
+    with pytest.raises(LoadFailed, match=r"^load: ConstraintException, probably because of the unique index"):
         world.load(only=("contacts",), environment="demo")
     change(world.place, "drop index letters_data.one_label")
     world.load(environment="production")

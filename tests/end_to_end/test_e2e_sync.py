@@ -206,7 +206,7 @@ def test_a_failed_load_is_repaired_by_the_next(world: World) -> None:
     contacts.delete("2")
     change(world.place, "create unique index one_label on letters_data.contacts__contact_labels (contact_id)")
     before = without_hash(world.place)
-    with pytest.raises(LoadFailed, match=r"^load: ConstraintException; load again, and see the cause"):
+    with pytest.raises(LoadFailed, match=r"^load: ConstraintException, probably because of the unique index"):
         world.load(sync=True)
     assert without_hash(world.place) == before
     change(world.place, "drop index letters_data.one_label")

@@ -350,8 +350,62 @@ def test_a_user_s_own_constraint_is_named(load: Load) -> None:
     load(**templates)
     change(load.url, "alter table letters_data.templates add constraint no_growth check (id::int < 9)")
     load.world.emulator.templates.grow()
-    with pytest.raises(LoadFailed, match=r"^load: PostgreSQL: CheckViolation \(no_growth\); load again"):
+    with pytest.raises(
+        LoadFailed, match=r"^load: PostgreSQL: CheckViolation \(no_growth\), probably because of the constraint"
+    ):
         load(**templates)
+
+
+TRIGGER = """
+    CREATE FUNCTION letters_data.stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} END $$;
+    CREATE TRIGGER mine BEFORE INSERT ON letters_data.contacts FOR EACH ROW EXECUTE FUNCTION letters_data.stop();
+"""
+CONTACTS = "letters_data.contacts"
+NOTES = "CREATE TABLE letters_data.notes (contact text CONSTRAINT mine REFERENCES letters_data.contacts)"
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        (TRIGGER.format("RAISE EXCEPTION 'no';"), "load: PostgreSQL: no, probably because of the trigger mine"),
+        (TRIGGER.format("RETURN NULL;"), "with 0 ids, probably because of the trigger mine"),
+        (f"{NOTES}; INSERT INTO letters_data.notes VALUES ('1')", "(mine), probably because of the foreign key mine"),
+        (
+            f"ALTER TABLE {CONTACTS} ADD mine int NOT NULL DEFAULT 1; ALTER TABLE {CONTACTS} ALTER mine DROP DEFAULT",
+            "load: PostgreSQL: NotNullViolation, probably because of the NOT NULL column mine",
+        ),
+        (
+            "CREATE RULE mine AS ON INSERT TO letters_data.contacts DO INSTEAD NOTHING",
+            "with 0 ids, probably because of the rule mine",
+        ),
+    ],
+)
+def test_what_stops_a_load_is_named(load: Load, statements: str, words: str) -> None:
+    """The error of a load that triggers, keys or columns of someone else stop names them."""
+    contacts: Any = {"only": ("contacts",)}
+    load(**contacts)
+    change(load.url, statements)
+    with pytest.raises(LoadFailed) as caught:
+        load(**contacts)
+    advice = "drop it, or make a foreign key DEFERRABLE INITIALLY DEFERRED, and load again."
+    assert str(caught.value).endswith(f"{words} on letters_data.contacts; {advice}")
+
+
+def test_what_stops_no_load_stays(load: Load) -> None:
+    """A unique index, a view, a materialized view and a generated column of someone else stop no load, and stay."""
+    contacts: Any = {"only": ("contacts",)}
+    load(**contacts)
+    change(
+        load.url,
+        "create unique index mine on letters_data.contacts (id); create view letters_data.cities as select city from "
+        "letters_data.contacts; create materialized view letters_data.ids as select id from letters_data.contacts; "
+        "alter table letters_data.contacts add mine text generated always as (upper(id)) stored",
+    )
+    load.contacts.insert({"id": "new"})
+    load(**contacts)
+    assert load.query("select count(*) from letters_data.cities") == [(61,)]
+    assert load.query("select mine from letters_data.contacts where id = 'new'") == [("NEW",)]
+    assert load.query("select count(*) from letters_data.ids") == [(60,)]
 
 
 @pytest.mark.parametrize("action", ["cascade", "set null"])

@@ -1,0 +1,89 @@
+"""Names keys, triggers and the like that someone made on our tables, when they may have stopped a load."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from dlt.common.destination.exceptions import DestinationException
+from dlt.pipeline.exceptions import PipelineStepFailed
+
+from letters_source.destination.place import Place
+from letters_source.destination.sql import fetch_rows
+from letters_source.errors import LoadFailed
+from letters_source.tables import TABLES, VALID_FROM
+from letters_source.wording import reason, root_cause
+
+REFUSALS = {"IntegrityError", "ProgrammingError", "InternalError", "ObjectNotInPrerequisiteState"}
+"""Errors of databases that depend on what is there (PEP 249, and PostgreSQL's for a view)."""
+SILENT = {"trigger", "rule", "row security"}
+"""What can leave out rows without an error."""
+KEYS = {table.name: {*table.key, VALID_FROM} for table in TABLES}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A key, a trigger or the like on one of our tables."""
+
+    kind: str
+    name: str
+    schema: str
+    table: str
+
+    @property
+    def shown(self) -> str:
+        """The words for messages."""
+        return f"the {self.kind} {self.name} on {self.schema}.{self.table}"
+
+
+@contextmanager
+def obstacles_named(place: Place) -> Iterator[None]:
+    """Raise `LoadFailed` that also names what may have stopped the load in the block, if there is any such thing."""
+    try:
+        yield
+    except LoadFailed as error:
+        if error.table and (found := [each for each in find_obstacles(place) if each.kind in SILENT]):
+            what = error.what.removesuffix("; load again.")
+            raise named(place, what, found, error) from error
+        raise
+    except PipelineStepFailed as error:
+        cause = root_cause(error)
+        refused = REFUSALS & {base.__name__ for base in type(cause).__mro__}
+        if refused and (found := concerned(find_obstacles(place), cause)):
+            raise named(place, f"{error.step}: {reason(cause)}", found) from error
+        raise
+
+
+def named(place: Place, what: str, found: list[Obstacle], error: LoadFailed | None = None) -> LoadFailed:
+    """Return the error that names obstacles, with the data of another."""
+    names, query = ", ".join(obstacle.shown for obstacle in found), place.kind.obstacles
+    return LoadFailed(
+        f"{what}, probably because of {names}",
+        advice=f"{query.advice if query else 'remove it'}, and load again.",
+        table=error.table if error else None,
+        counts=error.counts if error else None,
+    )
+
+
+def concerned(found: list[Obstacle], cause: BaseException) -> list[Obstacle]:
+    """Return the obstacles that PostgreSQL names in its error; all where it names none."""
+    details = getattr(cause, "diag", None)
+    names = {getattr(details, name, None) for name in ("constraint_name", "column_name")}
+    return [each for each in found if each.name in names] or found
+
+
+def find_obstacles(place: Place) -> list[Obstacle]:
+    """Return what is on our tables, in the dataset and its staging, that loads did not make; nothing if unknown."""
+    if not place.kind.obstacles:
+        return []
+    found: list[Obstacle] = []
+    with suppress(DestinationException), place.pipeline.sql_client() as client:
+        rows = fetch_rows(client, place.kind.obstacles.query, client.dataset_name, client.staging_dataset_name)
+        found = [Obstacle(*row) for row in rows]
+    return [each for each in found if each.table in KEYS and not is_required(place, each)]
+
+
+def is_required(place: Place, obstacle: Obstacle) -> bool:
+    """Return whether an obstacle is a column that loads always fill."""
+    columns = place.pipeline.default_schema.get_table_columns(obstacle.table, include_incomplete=True)
+    filled = obstacle.name in KEYS[obstacle.table] or not columns.get(obstacle.name, {}).get("nullable", True)
+    return obstacle.kind == "NOT NULL column" and filled
