@@ -182,8 +182,12 @@ class IncompleteListing(LettersError):
         super().__init__(
             f"{listing}: {reason}: count {count}, received {received}, missing {self.missing}, passes {walks}; "
             "nothing was loaded.",
-            advice=self.remedy.format(count=count),
+            advice=self.chosen_remedy().format(count=count),
         )
+
+    def chosen_remedy(self) -> str:
+        """Return what helps."""
+        return self.remedy
 
     @property
     def missing(self) -> int:
@@ -204,9 +208,14 @@ class RepeatedIds(IncompleteListing):
 
 
 class WrongCount(IncompleteListing):
-    """The service lists more or fewer rows than it counts, the same in two passes."""
+    """The service lists more or fewer rows than it counts, the same in two passes, or has rows past its count."""
 
     remedy = "Report it to the service, or select rows that it counts correctly with filters."
+    remedy_for_more: ClassVar[str] = "Set $count to at_least, to load all rows that are listed."
+
+    def chosen_remedy(self) -> str:
+        """Return what helps: a count that is too low can be accepted."""
+        return self.remedy_for_more if self.missing < 0 else self.remedy
 
 
 class ListingShrank(LettersError):

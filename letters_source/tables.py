@@ -311,8 +311,10 @@ class AuditColumns(Selection):
     """The columns of `listing_audit`: their types, and what they mean; JSON is text or an object, by the engine."""
 
     verdict: Annotated[str, "How the listing was proven complete: stable, continuous or exact."]
-    count_first: Annotated[int, "The count in the first response."]
-    count_last: Annotated[int, "The count in the last response."]
+    count_first: Annotated[int, "The service's count in the first response."]
+    count_last: Annotated[
+        int, "The count in the last response; of a count that is a lower bound, the rows up to the end of the listing."
+    ]
     rows_received: Annotated[int, "Rows in all responses: loaded, dropped and rejected ones."]
     rows_yielded: Annotated[int, "Rows loaded, each id once."]
     duplicates_dropped: Annotated[

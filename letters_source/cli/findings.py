@@ -10,6 +10,8 @@ import click
 from letters_source.cli.display import console, make_table, print_table, shown_progress
 from letters_source.extract.check import Findings, check_service
 
+MORE_ROWS = "the service lists more rows than it counts; set sources.letters.count to at_least to load them all."
+
 
 def check_shown(
     accounts: Sequence[str], settings: Mapping[str, Any], *, probe: bool, as_json: bool, quiet: bool
@@ -32,7 +34,7 @@ def show_findings(findings: Findings) -> None:
     for found in findings.listings:
         table.add_row(
             found.listing,
-            f"{found.count:,}",
+            f"{found.count:,}{' or more' if found.has_more else ''}",
             f"{found.seconds:.1f} s",
             *(f"{found.largest_page or 0:,}" for _ in probed),
             f"{found.page_size:,}" if found.page_size else "one page",
@@ -49,6 +51,9 @@ def show_findings(findings: Findings) -> None:
         for effect in found.filters.values():
             if effect.message:
                 console().print(effect.message)
+    for found in findings.listings:
+        if found.has_more:
+            console().print(f"{found.listing}: {MORE_ROWS}")
     end = findings.expires
     expires = f"expires at {end:%Y-%m-%d %H:%M} UTC" if end else "does not say when it expires"
     console().print(f"The service is reachable and accepts the tokens; the access token {expires}.")

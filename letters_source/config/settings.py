@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Union, get
 
 from msgspec import Meta
 
-from letters_source.pagination.wanted import Duplicates, Proof, Wanted
+from letters_source.pagination.wanted import Count, Duplicates, Proof, Wanted
 from letters_source.service.listings import (
     LAST_MAILED_STATUSES,
     ContactFilters,
@@ -63,6 +63,7 @@ class Overrides(TypedDict, total=False):
     max_walks: int
     proof: Proof
     duplicates: Duplicates
+    count: Count
     on_undocumented: OnUndocumented
     known_fields: Sequence[str]
     retry_budget: float
@@ -138,6 +139,9 @@ class Settings:
     duplicates: Annotated[Duplicates, about("If an id is listed more than once: fail, or load it once (drop).")] = (
         "fail"
     )
+    count: Annotated[
+        Count, about("What the service's count is: exact, or at_least, to read past it until a listing ends.")
+    ] = "exact"
     on_undocumented: Annotated[
         OnUndocumented, about("If the service sends an undocumented field: keep it silently, warn once, or fail.")
     ] = "warn"

@@ -36,6 +36,7 @@ class Outcome:
     traffic: Counter[str]
     started_at: datetime
     seconds: float
+    stated: int | None = None  # the service's own count, if more rows were seen
 
     @property
     def count(self) -> int:
@@ -105,7 +106,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "mode": MERGE if task.name == MAILINGS.name else settings.mode,
         "pii": json.dumps(policies) if policies else None,
         "verdict": verdict.name,
-        "count_first": outcome.counts[0],
+        "count_first": outcome.counts[0] if outcome.stated is None else outcome.stated,
         "count_last": outcome.count,
         "rows_received": outcome.received,
         "rows_yielded": rows,

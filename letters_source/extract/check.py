@@ -15,8 +15,10 @@ from letters_source.config.settings import Overrides, Settings
 from letters_source.decode.page import Page, decode_page
 from letters_source.extract.accounts import effect_of_account
 from letters_source.extract.listing import fetch_page
+from letters_source.extract.past_end import look_past
 from letters_source.extract.probe import TRIALS, Effect, find_largest_page, try_filter
 from letters_source.extract.task import LoadContext, Task, listing_task
+from letters_source.pagination.ends import full_page, has_more
 from letters_source.pagination.passes import pages_of
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.pagination.readings import Window
@@ -41,6 +43,7 @@ class ListingFindings:
     seconds: float  # estimated for a load
     filters: Mapping[str, Effect] = field(default_factory=dict)
     largest_page: int | None = None  # most rows per page that the service returns, 0 if none; None unless probed
+    has_more: bool = False  # whether the listing has rows past its count
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +80,24 @@ def check_service(
         ThreadPoolExecutor(context.throttle.limit, "letters-check") as pool,
         Client(settings.base_url, context.tokens, context.throttle, budget, settings.network) as client,
     ):
-        tasks = [listing_task(listing, context) for listing in LISTINGS.values()]
-        pages = dict(zip(LISTINGS, pool.map(partial(time_page, client), tasks), strict=True))
+        tasks = {name: listing_task(listing, context) for name, listing in LISTINGS.items()}
+        pages = dict(zip(LISTINGS, pool.map(partial(time_page, client), tasks.values()), strict=True))
         counts = {name: page.count for name, (page, _) in pages.items()}
-        sizes = {task.name: pool.submit(find_size, client, task, counts[task.name]) for task in tasks if probe}
+        more = {name: pool.submit(lists_more, client, task, pages[name][0]) for name, task in tasks.items()}
+        sizes = {name: pool.submit(find_size, client, task, counts[name]) for name, task in tasks.items() if probe}
         effects = probe_filters(pool, client, settings, counts, progress)
-        for task in tasks:
+        for name, task in tasks.items():
             if own := task.filters.account_id:
-                effects[task.name]["account_id"] = effect_of_account(task, client, accounts or [own])
+                effects[name]["account_id"] = effect_of_account(task, client, accounts or [own])
         largest = {name: size.result() for name, size in sizes.items()}
+        goes_on = {name: look.result() for name, look in more.items()}
     findings = (
-        replace(estimate(name, settings, *pages[name]), filters=effects[name], largest_page=largest.get(name))
+        replace(
+            estimate(tasks[name], *pages[name]),
+            filters=effects[name],
+            largest_page=largest.get(name),
+            has_more=goes_on[name],
+        )
         for name in LISTINGS
     )
     return Findings(expiry(context.tokens.current().access), tuple(findings))
@@ -102,6 +112,13 @@ def time_page(client: Client, task: Task) -> tuple[Page, float]:
         start = monotonic()
         page = fetch_page(task, client, Window(0))
     return page, monotonic() - start
+
+
+def lists_more(client: Client, task: Task, first: Page) -> bool:
+    """Return whether a listing has rows past its count, by its page 0 and a look past its end."""
+    rows = first.rows.num_rows
+    page_size = full_page(rows, first.count, task.page_size.rows)
+    return rows == page_size > 0 and has_more(partial(look_past, task, client), page_size, first.count)
 
 
 def find_size(client: Client, task: Task, count: int) -> int:
@@ -139,14 +156,17 @@ def ask_count(client: Client, listing: str, key: str, settings: Settings, filter
     return client.get(request, decode_page).count
 
 
-def estimate(name: str, settings: Settings, page: Page, latency: float) -> ListingFindings:
+def estimate(task: Task, page: Page, latency: float) -> ListingFindings:
     """Return what page 0 of a listing tells about a load of it."""
-    pages = pages_of(page.count, page.rows.num_rows)
+    settings, rows = task.settings, page.rows.num_rows
+    pages, page_size = pages_of(page.count, rows), full_page(rows, page.count, task.page_size.rows)
     # the recheck's readings alone prove up to three pages exact
     walks = 2 if settings.proof == "exact" and pages > 3 else 1
-    requests = walks * pages + 2 if pages > 1 else 1
+    # if the last page is full, the load looks past it
+    looks = 1 if page_size and page.count % page_size == 0 else 0
+    requests = looks + (walks * pages + 2 if pages > 1 else 1)
     return ListingFindings(
-        listing=name,
+        listing=task.name,
         count=page.count,
         page_size=page.rows.num_rows if pages > 1 else None,
         requests=requests,

@@ -21,12 +21,14 @@ from letters_source.decode.page import Page, decode_page
 from letters_source.decode.row_schema import Notes, row_schema
 from letters_source.errors import ListingShrank, ServiceError
 from letters_source.extract.audit import Outcome, audit_row, check_fields, log_fields, log_outcome
+from letters_source.extract.past_end import PAST_END, look_past
 from letters_source.extract.saved import SavedWindows, continue_listing, open_saved, saved_file
 from letters_source.extract.task import ListingRows, TableRows, Task
+from letters_source.pagination.ends import SeenEnd, Shown, ends_as_counted, full_page
 from letters_source.pagination.reader import PageReader, save_nothing
 from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
 from letters_source.pagination.spool import Spool
-from letters_source.pagination.verdicts import Verdict
+from letters_source.pagination.verdicts import Verdict, incomplete
 from letters_source.pagination.walk import walk_listing
 from letters_source.results import Audit
 from letters_source.service.listings import given
@@ -93,12 +95,7 @@ def offset_of(reading: Reading) -> int:
 def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.ChunkedArray]:
     """Read only the ids of a listing; return the outcome, which is logged, and the ids, without rows that have none."""
     outcome = read_until_whole(task)
-    verdict = outcome.verdict
-    wanted = (
-        reading.keys.filter(pa.array(np.broadcast_to(rows, len(reading.keys))))
-        for reading, rows in zip(verdict.readings, verdict.keep, strict=True)
-    )
-    keys = pa.chunked_array(wanted, pa.string())
+    keys = keys_to_load(outcome.verdict)
     ids = keys.filter(pc.invert(has_no_id(keys)))
     log_outcome(outcome, len(ids), "left out", level)
     return outcome, ids
@@ -117,14 +114,45 @@ def read_until_whole(
     Windows in `saved` are used if possible, and new ones are added to it. `expects_change` as in `walk_listing`.
     """
     began, start = datetime.now(UTC), monotonic()
-    with open_reader(task, spool, saved) as (reader, traffic):
+    with open_reader(task, spool, saved, saved.rows_counted if saved else 0) as (reader, traffic):
         verdict = continue_listing(task, saved, reader, spool) if saved and spool else None
-        verdict = verdict or walk_listing(reader.read, task.title, task.settings.wanted, expects_change=expects_change)
-        verdict = with_earlier(reader.readings, verdict)
+        verdict = read_to_end(task, reader, verdict, expects_change=expects_change)
     # not before the listing is read: what was saved may have to be read again
     started_at = saved.origin.started_at if saved else began
     kept = (notes for notes, rows in zip(reader.notes, verdict.keep, strict=True) if spool and np.any(rows))
-    return Outcome(task, verdict, sum(kept, Notes()), traffic, started_at, monotonic() - start)
+    stated = reader.end.stated if reader.end else None
+    return Outcome(task, verdict, sum(kept, Notes()), traffic, started_at, monotonic() - start, stated)
+
+
+def read_to_end(task: Task, reader: PageReader, verdict: Verdict | None, *, expects_change: bool) -> Verdict:
+    """Return the verdict of a listing whose end was seen; read it, again if rows came past its end meanwhile.
+
+    `verdict` is that of a listing that was continued.
+    """
+    settings = task.settings
+    is_exact = settings.count == "exact"
+    for _ in range(settings.max_walks):
+        verdict = verdict or walk_listing(reader.read, task.title, settings.wanted, expects_change=expects_change)
+        if ends_as_counted(task.title, shown_by(task, verdict), reader.look, is_exact=is_exact):
+            return with_earlier(reader.readings, verdict)
+        verdict = None
+    raise incomplete(task.title, PAST_END, reader.readings)
+
+
+def shown_by(task: Task, verdict: Verdict) -> Shown:
+    """Return what was read for a verdict."""
+    first = next(reading for reading in reversed(verdict.readings) if reading.window == Window(0))
+    page_size = full_page(len(first.keys), first.count, task.page_size.rows)
+    return Shown(verdict.readings, keys_to_load(verdict), page_size)
+
+
+def keys_to_load(verdict: Verdict) -> pa.ChunkedArray:
+    """Return the keys of the rows to load."""
+    wanted = (
+        reading.keys.filter(pa.array(np.broadcast_to(rows, len(reading.keys))))
+        for reading, rows in zip(verdict.readings, verdict.keep, strict=True)
+    )
+    return pa.chunked_array(wanted, pa.string())
 
 
 def with_earlier(readings: Sequence[Reading], verdict: Verdict) -> Verdict:
@@ -135,11 +163,15 @@ def with_earlier(readings: Sequence[Reading], verdict: Verdict) -> Verdict:
 
 @contextmanager
 def open_reader(
-    task: Task, spool: Spool | None = None, saved: SavedWindows | None = None
+    task: Task, spool: Spool | None = None, saved: SavedWindows | None = None, rows: int = 0
 ) -> Iterator[tuple[PageReader, Counter[str]]]:
-    """Yield a reader of the listing's pages, which adds them to `saved`, and what it counts: requests and retries."""
+    """Yield a reader of the listing's pages, which adds them to `saved`, and what it counts: requests and retries.
+
+    `rows` is how many rows the listing had before; only a count that is a lower bound may be lower.
+    """
     settings = task.settings
     client = task.context.client()
+    look = partial(look_past, task, client)
     with (
         span("listing", listing=task.name),
         counting(client.traffic, listing=task.name),
@@ -149,6 +181,7 @@ def open_reader(
         reader = PageReader(
             listing=task.title,
             fetch=partial(fetch_page, task, client),
+            look=look,
             spool=spool,
             pool=pool,
             throttle=task.context.throttle,
@@ -156,6 +189,7 @@ def open_reader(
             treat=partial(settings.privacy.treat, listing=task.listing.name),
             save=saved.save if saved else save_nothing,
             clock=saved.clock() if saved else count(),
+            end=SeenEnd(task.title, look, task.page_size, rows) if settings.count == "at_least" else None,
         )
         yield reader, client.traffic
 

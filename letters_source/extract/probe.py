@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from letters_source.config.settings import Settings
@@ -15,7 +16,10 @@ from letters_source.errors import (
 )
 from letters_source.extract.audit import level
 from letters_source.extract.listing import fetch_page
+from letters_source.extract.past_end import look_past
 from letters_source.extract.task import Task
+from letters_source.pagination.ends import SeenEnd
+from letters_source.pagination.reader import to_reading
 from letters_source.pagination.readings import Window
 from letters_source.service.listings import (
     ADDRESS_STATUSES,
@@ -74,9 +78,15 @@ class Effect:
 
 
 def count_listing(task: Task, page_size: int | None = 1) -> int:
-    """Return the service's count by requesting a page of one row, or of the usual size (None)."""
+    """Return the service's count by requesting a page of one row, or of the usual size (None).
+
+    If counts are lower bounds, return the number of rows up to the end, for which pages are of the usual size.
+    """
     with task.context.client() as client:
-        return fetch_page(task, client, Window(0, page_size)).count
+        if task.settings.count == "exact":
+            return fetch_page(task, client, Window(0, page_size)).count
+        first = to_reading(fetch_page(task, client, Window(0)), Window(0), 1, asked=0, answered=0)
+        return SeenEnd(task.title, partial(look_past, task, client), task.page_size).counted(first).count
 
 
 def report_ignored(task: Task, count: int, *, is_first: bool = True) -> None:

@@ -85,6 +85,11 @@ class SavedWindows:
             place = reading.page, reading.size, reading.count
             self._write(SavedWindow(*place, reading.asked, reading.answered, notes), rows)
 
+    @property
+    def rows_counted(self) -> int:
+        """The largest count of the saved windows; 0 if there are none."""
+        return max((reading.count for reading in self.readings.values()), default=0)
+
     def clock(self) -> Iterator[int]:
         """Return a clock that goes on after the saved windows."""
         return count(1 + max((reading.answered for reading in self.readings.values()), default=-1))

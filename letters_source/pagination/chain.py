@@ -21,6 +21,7 @@ from letters_source.pagination.windows import (
     LEAST_OVERLAP,
     TOO_FAST,
     NotContinuous,
+    PastCount,
     compare,
     growth,
     largest_overlap,
@@ -110,7 +111,8 @@ class Chain:
         # a service that rounds page sizes gives other rows than were asked for
         if abs(len(reading.keys) - expected) > LEAST_OVERLAP:
             page = f"page {reading.page} (page size {reading.size}) returned {len(reading.keys)} rows"
-            raise NotContinuous(f"{page}, and its count implies {expected}")
+            reason, end = f"{page}, and its count implies {expected}", link.window.offset + len(reading.keys)
+            raise PastCount(reason, end) if reading.count < end <= link.window.end else NotContinuous(reason)
         pairs = (link.previous, link), (link, link.next)
         linked = [self._is_linked(*pair) for pair in pairs]
         if any(linked):

@@ -94,6 +94,9 @@ class Spans:
     def members(self, at: int) -> Mask:
         """Return which keys were shown at a response, or both before and after it."""
         response = self.readings[at]
+        if response.counted == "after":
+            # its own rows may have left since
+            return (self.first <= response.answered) & (self.last > response.answered)
         present = (self.first <= response.asked) & (self.last >= response.answered)
         present[self.coded[at]] = True
         return present
@@ -112,7 +115,8 @@ class Spans:
         early = np.searchsorted(np.sort(self.last), answered, side="left")
         fewest = len(self.first) - late - early
         spare = rows + rows_at(answered, rows, asked) - rows_at(asked - 1, rows, answered - 1)
-        possible = np.flatnonzero((fewest <= count) & (count <= fewest + spare))
+        known = np.array([reading.counted != "earlier" for reading in self.readings])
+        possible = np.flatnonzero(known & (fewest <= count) & (count <= fewest + spare))
         return [int(at) for at in possible[np.argsort(answered[possible])[::-1]]]
 
     def last_readings(self, wanted: Mask) -> tuple[Mask, ...]:

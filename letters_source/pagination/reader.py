@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from letters_source.decode.page import Page
 from letters_source.decode.row_schema import RAW, Notes
+from letters_source.pagination.ends import Look, SeenEnd
 from letters_source.pagination.readings import NUL, Reading, Window
 from letters_source.pagination.spool import Spool
 from letters_source.service.throttle import Throttle
@@ -41,12 +42,14 @@ class PageReader:
 
     listing: str
     fetch: Callable[[Window], Page]
+    look: Look
     spool: Spool | None
     pool: ThreadPoolExecutor
     throttle: Throttle
     progress: ProgressCallback
     treat: Callable[[pa.RecordBatch], pa.RecordBatch]  # applies the privacy policies
     save: Callable[[Reading, pa.Buffer, Notes], None] = save_nothing
+    end: SeenEnd | None = None  # if counts are lower bounds
     notes: list[Notes] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     clock: Iterator[int] = field(default_factory=count)
@@ -77,6 +80,8 @@ class PageReader:
 
     def keep(self, reading: Reading, batch: pa.Buffer | None, notes: Notes) -> Reading:
         """Add a response, from the service or an earlier load, and return its reading."""
+        if self.end:
+            reading = self.end.counted(reading)
         if self.spool and batch:
             self.spool.append(batch)
             self.save(reading, batch, notes)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,10 @@ class Window(NamedTuple):
         return self.offset + (self.size or 0)
 
 
+When = Literal["then", "after", "earlier"]
+"""When a listing had the count of a response: in the response, after it and before the next request, or once before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One response; `asked` and `answered` are ticks of a clock that all requests of a listing share."""
@@ -43,6 +47,7 @@ class Reading:
     asked: int
     answered: int
     size: int | None = None  # as in `Window`
+    counted: When = "then"
 
     @property
     def window(self) -> Window:

@@ -7,6 +7,8 @@ Proof = Literal["continuous", "exact"]
 """The least that a listing must be proven to be."""
 Duplicates = Literal["fail", "drop"]
 """What to do if the service lists an id more than once: refuse the listing, or load the id once."""
+Count = Literal["exact", "at_least"]
+"""What the service's count is: the number of rows, or a lower bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,14 @@ class NotContinuous(Exception):
     """The windows do not prove that no row that stayed was missed; the message says why."""
 
 
+class PastCount(NotContinuous):
+    """A window has rows past the count in the same response; `rows` is how many the listing has at least."""
+
+    def __init__(self, reason: str, rows: int) -> None:
+        self.rows = rows
+        super().__init__(reason)
+
+
 def largest_overlap(size: int) -> int:
     """Return by how many rows windows of a size can overlap: with a larger overlap, `next_window` might not advance."""
     return size // 3

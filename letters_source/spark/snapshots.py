@@ -17,6 +17,7 @@ from letters_source.decode.row_schema import RAW, row_schema
 from letters_source.errors import IncompleteListing, SettingsError, UnusableFile
 from letters_source.extract.parts.reading import plan_listing
 from letters_source.extract.parts.storage import Parts, part_in
+from letters_source.extract.past_end import check_linked
 from letters_source.extract.task import Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
@@ -116,6 +117,7 @@ def snapshot(spark: SparkSession, listing: str, to: str, parts: int = 16, **opti
     jobs = Jobs(spark, Parts.of(home.task, f"{home.url}/{listing}-{uuid4().hex[:12]}"), options)
     try:
         linked = jobs.linked(plan_listing(home.task, parts))
+        check_linked(home.task, linked)
         rows = jobs.rows(linked)
         done = Snapshot(*judge(home.task, linked, rows), jobs.publish(rows))
         home.write(f"{home.folder}/{listing}.json", msgspec.json.encode(done))

@@ -296,7 +296,7 @@ def test_check_writes_json_for_programs(letters: Letters, world: World) -> None:
     templates, contacts = found["listings"]
     assert (done.code, set(found), found["token_expires"]) == (0, {"token_expires", "listings"}, None)
     assert set(contacts) == {
-        "listing", "count", "page_size", "requests", "latency", "seconds", "filters", "largest_page"
+        "listing", "count", "page_size", "requests", "latency", "seconds", "filters", "largest_page", "has_more"
     }  # fmt: skip
     assert [(each["listing"], each["count"], each["page_size"], each["requests"]) for each in found["listings"]] == [
         ("templates", 7, None, 1),

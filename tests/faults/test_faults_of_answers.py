@@ -18,13 +18,16 @@ from letters_source import (
 )
 from programmable_emulator import Behavior, Drift, Emulator, Reply, When
 
+MORE = "Set sources.letters.count to at_least, to load all rows that are listed."
+
 
 def wrong_count(lists: str, received: int, missing: int) -> str:
     """The message of a count that two passes show to be wrong."""
+    remedy = "Report it to the service, or select rows that it counts correctly with filters."
     return (
         f"contacts: {lists}, the same in two passes: count {received + missing}, received {received}, "
         f"missing {missing}, passes 2; nothing was loaded. "
-        "Report it to the service, or select rows that it counts correctly with filters."
+        f"{remedy if missing > 0 else MORE}"
     )
 
 

@@ -36,6 +36,7 @@ USEFUL = {
     "max_walks",
     "proof",
     "duplicates",
+    "count",
     "on_undocumented",
     "known_fields",
     "retry_budget",

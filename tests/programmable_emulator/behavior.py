@@ -32,6 +32,7 @@ class Behavior:
         ignore_page: every page is page 0.
         ignore_account: rows of all accounts are listed, whichever is requested.
         miscount: added to the count of every page.
+        count_cap: a larger count is reduced to this one; pages beyond it have their rows.
         rate_limit: listing requests per second; requests above it are answered with 429.
         rate_style: a token bucket that holds one second of requests (at least one), or fixed windows of one second.
         retry_after: seconds in the Retry-After header of a 429; None omits the header.
@@ -47,6 +48,7 @@ class Behavior:
     ignore_page: bool = False
     ignore_account: bool = False
     miscount: int = 0
+    count_cap: int | None = None
     rate_limit: float | None = None
     rate_style: Literal["bucket", "windows"] = "bucket"
     retry_after: int | None = None
@@ -55,3 +57,7 @@ class Behavior:
     fault_reply: Reply | None = None
     drift: Sequence[Drift] = ()
     extra_fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def count(self, rows: int) -> int:
+        """Return the count of a listing with so many rows."""
+        return (rows if self.count_cap is None else min(rows, self.count_cap)) + self.miscount

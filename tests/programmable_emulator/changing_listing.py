@@ -1,6 +1,6 @@
 """A listing whose rows can be changed while it is served."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from random import Random
 from threading import RLock
@@ -44,13 +44,13 @@ class ChangingListing(Listing):
         match: Predicate | None = None,
         *,
         extra: Mapping[str, Any] = NOTHING,
-        miscount: int = 0,
+        counted: Callable[[int], int] = int,
     ) -> bytes:
         """Return the envelope of one page, whose rows end with the extra fields."""
         with self._lock:
             rows = self.rows(match) if match else self._rows
             wires = [row.wire for row in rows[number * size : (number + 1) * size]]
-            return envelope(len(rows) + miscount, [wire[:-1] + _ending(extra) for wire in wires] if extra else wires)
+            return envelope(counted(len(rows)), [wire[:-1] + _ending(extra) for wire in wires] if extra else wires)
 
     def insert(self, row: Row | dict[str, Any], at: int | None = None, traits: Traits | None = None) -> None:
         """Insert a row before position `at`, by default at the end."""

@@ -109,7 +109,7 @@ class Emulator(shipped.Emulator):
             own: Any = match
             match = replace(own, account_id="")
         number, size = 0 if behavior.ignore_page else number, min(size, behavior.max_page_size or size)
-        return listing.page(number, size, match, extra=behavior.extra_fields, miscount=behavior.miscount)
+        return listing.page(number, size, match, extra=behavior.extra_fields, counted=behavior.count)
 
     def _milliseconds(self, request: Request) -> float:
         """Return how long a response takes."""

@@ -1,6 +1,5 @@
 """Judge the parts of a listing together, read what is missing between them, and yield the rows to load."""
 
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from letters_source.extract.audit import Outcome
 from letters_source.extract.listing import check_outcome, finished
 from letters_source.extract.parts.reading import check_proof, read_into
 from letters_source.extract.parts.storage import Part, Parts, Plan, part_in, unreadable
+from letters_source.extract.past_end import check_linked
 from letters_source.extract.task import ListingRows, TableRows, Task
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
@@ -126,13 +126,15 @@ def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
     fault = fault or find_fault(linked, Listed(rows, count_displaced([[reading] for reading in readings[1:]])))
     if fault:
         raise incomplete(task.title, fault, readings)
+    looked = check_linked(task, linked)
     keep = keep_once(readings, readings)
     verdict = linked_verdict(linked, len(plan.ranges), readings, keep, is_still=is_still(linked, rows))
-    traffic = sum((part.traffic for part in read), Counter())
+    traffic = sum((part.traffic for part in read), looked)
     notes = sum((part.notes for part in read), Notes())
     started_at = min(part.started_at for part in read)
     seconds = sum(part.seconds for part in read) + monotonic() - start
-    return OutcomeOfParts(task, verdict, notes, traffic, started_at, seconds, read), files
+    stated = next((part.stated for part in read if part.stated is not None), None)
+    return OutcomeOfParts(task, verdict, notes, traffic, started_at, seconds, stated, read), files
 
 
 def reading_of(parts: Parts, path: str, evidence: Evidence, tick: int) -> Reading:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from letters_source.decode.row_schema import Notes, row_schema
-from letters_source.errors import SettingsError, UnusableFile
+from letters_source.errors import SettingsError, UnusableFile, WrongCount
 from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
 from letters_source.extract.parts.storage import METADATA, Part, Parts, Plan
@@ -24,7 +24,7 @@ from letters_source.pagination.ranges import plan_ranges
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import incomplete, keep_once
 from letters_source.pagination.walk import begin_walk
-from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous
+from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous, PastCount
 from letters_source.service.listings import SECTION
 from letters_source.tables import REJECTED_ROWS, tables_of
 
@@ -80,16 +80,20 @@ def read_into(parts: Parts, path: str, part: Range) -> Part:
     """Read a range into a file, each row once, as it was read last."""
     started_at, start = datetime.now(UTC), monotonic()
     schema = row_schema(parts.task.listing.name)
-    with Spool(schema) as spool, open_reader(parts.task, spool) as (reader, traffic):
+    with Spool(schema) as spool, open_reader(parts.task, spool, rows=part.count) as (reader, traffic):
         try:
             evidence, shown = read_range(reader.read, part, 1)
+        except PastCount as error:
+            count = reader.readings[-1].count
+            raise WrongCount(parts.task.title, str(error), count=count, received=error.rows, walks=1) from None
         except NotContinuous as error:
             raise incomplete(parts.task.title, str(error), reader.readings) from None
         keep = keep_once(reader.readings, shown)
         wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
         notes = sum((reader.notes[number] for number, _ in wanted), Notes())
         rows_in = sum(int(np.sum(np.broadcast_to(rows, len(reader.readings[number].keys)))) for number, rows in wanted)
-        done = Part(evidence, notes, traffic, rows_in, started_at, monotonic() - start)
+        stated = reader.end.stated if reader.end else None
+        done = Part(evidence, notes, traffic, rows_in, started_at, monotonic() - start, stated)
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, schema) as writer:
             for rows in spool.tables(wanted):

@@ -49,6 +49,7 @@ class Part:
     rows: int
     started_at: datetime
     seconds: float
+    stated: int | None = None  # the service's own count, if more rows were seen
 
 
 @dataclass(frozen=True, slots=True)
