@@ -255,7 +255,9 @@ def test_check_says_what_a_load_would_find(letters: Letters, world: World) -> No
     )
     requested = [(hit.path.rpartition("/")[2], hit.query) for hit in world.emulator.hits]
     pages = {(listing, query) for listing, query in requested if not query.startswith("page=0&pageSize=1&")}
-    assert pages == {("templates", "page=0&pageSize=10"), ("contacts", "page=0&pageSize=10")}
+    # the last page shows whether the count is right
+    expected = ("templates", 0), ("contacts", 0), ("contacts", 4)
+    assert pages == {(listing, f"page={page}&pageSize=10") for listing, page in expected}
     assert not list(Path.cwd().glob("letters*"))
 
 

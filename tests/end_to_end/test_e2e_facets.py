@@ -114,10 +114,14 @@ def split_query(text: str) -> tuple[str, str]:
 
 
 def walked(listing: str, filters: str, count: int) -> Counter[tuple[str, str, str]]:
-    """The requests of one quiet walk: each page once; where there are several, the first and the last once more."""
+    """The requests of one quiet walk: each page once; where there are several, the first and the last once more.
+
+    After a full last page, the next one is requested, too.
+    """
     pages = max(1, ceil(count / PAGE_SIZE))
     recheck = (0, pages - 1) if pages > 1 else ()
-    return Counter((listing, filters, str(page)) for page in (*range(pages), *recheck))
+    past = (pages,) if count and count % PAGE_SIZE == 0 else ()
+    return Counter((listing, filters, str(page)) for page in (*range(pages), *recheck, *past))
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

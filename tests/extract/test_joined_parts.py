@@ -95,11 +95,11 @@ def load(
 
 
 def test_parts_of_a_listing_that_does_not_change_are_the_listing(service: RowsInMemory, read_folder: str) -> None:
-    """All rows come in the order of the listing, and only its front is read again."""
+    """All rows come in the order of the listing; only its front is read again, and the page past its full last one."""
     cities, figures = load(service, read_folder)
     assert list(cities) == IDS
     assert figures == ("stable", 200, 200, 200, 0, 9, 8, 40)
-    assert service.windows == [(0, 40)]
+    assert service.windows == [(0, 40), (5, 40)]
 
 
 @pytest.mark.parametrize(("rows", "page_size"), [(0, 0), (10, 10)])
