@@ -30,10 +30,8 @@ def look_past(task: Task, client: PageClient, page: int) -> Reading | None:
 
     How a service answers such a page is not documented (service-interface 4.2).
     """
-    filters = task.filters.encode(task.settings.form)
-    request = PageRequest(task.listing, page, task.page_size.rows, filters, purpose="past the end", is_trial=True)
     try:
-        found = get_past(client, request)
+        found = get_past(client, task.request(page, task.page_size.rows, purpose="past the end", is_trial=True))
     except (ServiceRejected, MalformedResponse) as error:
         logger.info(NO_ANSWER, task.title, error)
         return None
