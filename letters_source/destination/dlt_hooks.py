@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 import dlt
 from dlt.common.configuration.container import Container
 from dlt.common.destination import Destination, DestinationCapabilitiesContext, PreparedTableSchema
-from dlt.common.destination.client import DestinationClientConfiguration, FollowupJobRequest
+from dlt.common.destination.client import DestinationClientConfiguration, FollowupJobRequest, LoadJob
 from dlt.common.normalizers.naming import NamingConvention
 from dlt.common.schema.typing import TTableSchema
 from dlt.common.schema.utils import get_root_table
 from dlt.common.storages.load_package import LoadJobInfo, LoadPackageStateInjectableContext
 from dlt.destinations import duckdb, postgres
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
+from dlt.destinations.job_impl import FinalizedLoadJobWithFollowupJobs
+from dlt.destinations.sql_client import SqlClientBase
+from dlt.destinations.sql_jobs import SqlStagingReplaceFollowupJob
 from dlt.load.utils import get_completed_table_chain
 
 from letters_source.config.installation import how_to_install, installed_from
@@ -72,6 +75,51 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         return chains if all(chains) else []
 
 
+class ReplacedFromFiles(SqlStagingReplaceFollowupJob):
+    """SQL that replaces tables by the rows in the load package's Parquet files."""
+
+    @classmethod
+    def generate_sql(cls, table_chain: Sequence[PreparedTableSchema], sql_client: SqlClientBase[Any]) -> list[str]:
+        """Return two statements for each table: one deletes its rows, the other inserts those of its files."""
+        package = Container()[LoadPackageStateInjectableContext]
+        names = [str(table["name"]) for table in table_chain]
+        files: dict[str, list[str]] = {name: [] for name in names}
+        for _, job in package.storage.list_all_jobs_with_states(package.load_id):
+            if job.table_name in files and job.file_format == "parquet":
+                # all of them are completed when dlt runs these statements
+                path = package.storage.get_job_file_path(package.load_id, "completed_jobs", job.file_name())
+                files[job.table_name].append(package.storage.storage.make_full_path(path))
+        return [statement for name in names for statement in replace_statements(sql_client, name, files[name])]
+
+
+def replace_statements(sql_client: SqlClientBase[Any], table: str, files: Sequence[str]) -> list[str]:
+    """Return the SQL that replaces a table's rows by those of Parquet files."""
+    name, paths = (
+        sql_client.make_qualified_table_name(table),
+        ", ".join(map(sql_client.capabilities.escape_literal, files)),
+    )
+    return [f"DELETE FROM {name}", f"INSERT INTO {name} BY NAME FROM read_parquet([{paths}], union_by_name = true)"]
+
+
+class WithoutStaging(OneTransaction):
+    """A mixin for dlt's DuckDB client that reads replaced tables from the load package, not from staging tables.
+
+    dlt writes each row twice, which took a fourth of a second load of a million contacts.
+    """
+
+    def create_load_job(self, table: PreparedTableSchema, file_path: str, *rest: Any, **options: Any) -> LoadJob:
+        """Return a finished job for a file that the transaction reads, otherwise dlt's job."""
+        is_replaced = table["write_disposition"] == "replace" and file_path.endswith(".parquet")
+        if is_replaced and self.should_load_data_to_staging_dataset(str(table["name"])):
+            return FinalizedLoadJobWithFollowupJobs(file_path)
+        return super().create_load_job(table, file_path, *rest, **options)
+
+    def _create_replace_followup_jobs(self, table_chain: Sequence[PreparedTableSchema]) -> list[FollowupJobRequest]:
+        if self.should_load_data_to_staging_dataset(str(table_chain[0]["name"])):
+            return [ReplacedFromFiles.from_table_chain(table_chain, self.sql_client)]
+        return super()._create_replace_followup_jobs(table_chain)
+
+
 class FixedCapabilities(Destination[Any, Any]):
     """A mixin for dlt's destinations: dlt would resolve all settings each time it asks, a tenth of a small load.
 
@@ -93,7 +141,7 @@ class DuckDB(FixedCapabilities, duckdb):
     @property
     def client_class(self) -> "type[DuckDbClient]":
         """dlt's client with `OneTransaction`."""
-        return in_one_transaction(super().client_class, "")
+        return in_one_transaction(super().client_class, "", WithoutStaging)
 
 
 class Postgres(FixedCapabilities, postgres):
@@ -109,9 +157,11 @@ class Postgres(FixedCapabilities, postgres):
 
 
 @cache
-def in_one_transaction(client: type[SqlJobClientWithStagingDataset], last_statement: str) -> type[Any]:
-    """Return a dlt SQL client class with `OneTransaction`; created on demand, as it imports the database driver."""
-    return type(client.__name__, (OneTransaction, client), {"last_statement": last_statement})
+def in_one_transaction(
+    client: type[SqlJobClientWithStagingDataset], last_statement: str, mixin: type[OneTransaction] = OneTransaction
+) -> type[Any]:
+    """Return a dlt SQL client class with a mixin; created on demand, as it imports the database driver."""
+    return type(client.__name__, (mixin, client), {"last_statement": last_statement})
 
 
 def check_hook(base: type, name: str) -> None:
@@ -124,5 +174,7 @@ def check_hook(base: type, name: str) -> None:
 
 
 check_hook(SqlJobClientWithStagingDataset, "create_table_chain_completed_followup_jobs")
+check_hook(SqlJobClientWithStagingDataset, "create_load_job")
+check_hook(SqlJobClientWithStagingDataset, "_create_replace_followup_jobs")
 check_hook(duckdb, "client_class")
 check_hook(postgres, "client_class")
