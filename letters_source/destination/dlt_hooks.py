@@ -94,10 +94,9 @@ class ReplacedFromFiles(SqlStagingReplaceFollowupJob):
 
 def replace_statements(sql_client: SqlClientBase[Any], table: str, files: Sequence[str]) -> list[str]:
     """Return the SQL that replaces a table's rows by those of Parquet files."""
-    name, paths = (
-        sql_client.make_qualified_table_name(table),
-        ", ".join(map(sql_client.capabilities.escape_literal, files)),
-    )
+    name, escape = sql_client.make_qualified_table_name(table), sql_client.capabilities.escape_literal
+    # dlt splits SQL at each semicolon
+    paths = ", ".join(str(escape(file)).replace(";", r"\x3B") for file in files)
     return [f"DELETE FROM {name}", f"INSERT INTO {name} BY NAME FROM read_parquet([{paths}], union_by_name = true)"]
 
 

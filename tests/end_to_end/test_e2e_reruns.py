@@ -1,5 +1,6 @@
 """What a second load changes."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def test_loading_twice_gives_the_same_rows(begin: Begin, kind: Kind) -> None:
 
 
 def test_rows_that_dlt_writes_into_several_files_are_all_loaded(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows in several files are all loaded, straight into a new file and then through staging."""
+    """Rows in several files are all loaded, into a new file and then in place of the rows there."""
     monkeypatch.setenv("DATA_WRITER__FILE_MAX_ITEMS", "1")
     world = begin(Emulator(30, 7))
     # each status is requested, and its rows become a file
@@ -46,6 +47,14 @@ def test_rows_that_dlt_writes_into_several_files_are_all_loaded(begin: Begin, mo
         files = [file for part in trace.last_extract_info.metrics[result.load_id] for file in part["job_metrics"]]
         assert sum(file.startswith(f"{table}.") for file in files) == len(set(statuses)) > 1
         assert result.tables[table] == len(statuses)
+
+
+def test_dlts_folder_may_have_any_name(begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second load reads its rows from files in dlt's folder, whose name may have quotes and semicolons."""
+    monkeypatch.setenv("DLT_DATA_DIR", str(tmp_path / "it's; mine"))
+    world = begin(Emulator(30, 7))
+    for _ in range(2):
+        assert world.load().tables["contacts"] == len(world.emulator.contacts.rows())
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "parquet"])
