@@ -97,7 +97,10 @@ def replace_statements(sql_client: SqlClientBase[Any], table: str, files: Sequen
     name, escape = sql_client.make_qualified_table_name(table), sql_client.capabilities.escape_literal
     # dlt splits SQL at each semicolon
     paths = ", ".join(str(escape(file)).replace(";", r"\x3B") for file in files)
-    return [f"DELETE FROM {name}", f"INSERT INTO {name} BY NAME FROM read_parquet([{paths}], union_by_name = true)"]
+    return [
+        f"DELETE FROM {name} WHERE 1=1",
+        f"INSERT INTO {name} BY NAME FROM read_parquet([{paths}], union_by_name = true)",
+    ]
 
 
 class WithoutStaging(OneTransaction):
