@@ -51,8 +51,11 @@ def portable(connection: DuckDBPyConnection, sql: str, catalog: str) -> str:
 
 def query_start(sql: str) -> int:
     """Return where the query begins in DuckDB's own CREATE VIEW statement: after the first keyword AS."""
+    # DuckDB counts bytes, not characters
+    text = sql.encode()
     offsets = (offset for offset, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.keyword)
-    return next(offset for offset in offsets if re.match(r"AS\b", sql[offset:])) + len("AS ")
+    start = next(offset for offset in offsets if re.match(rb"AS\b", text[offset:])) + len("AS ")
+    return len(text[:start].decode())
 
 
 def without_catalog(node: Any, catalog: str) -> Any:

@@ -26,6 +26,7 @@ NAMED_VIEWS = """
     CREATE VIEW analytics."all" ("as", b) AS
     WITH found AS (FROM letters.analytics.stg) SELECT count(*), 'letters' FROM found;
     CREATE VIEW short AS FROM letters.areas;
+    CREATE VIEW größe (größe) AS SELECT size FROM letters.areas;
     COMMENT ON VIEW analytics."all" IS 'it''s';
     COMMENT ON COLUMN analytics.stg.id IS 'how many';
 """
@@ -80,6 +81,7 @@ def test_views_that_name_the_database_work_in_the_copy(
     file.unlink()
     assert query(readers, 'SELECT "as", b FROM analytics."all"') == [(len(before["contacts"]), "letters")]
     assert query(readers, "SELECT count(*) FROM short") == [(2,)]
+    assert query(readers, "SELECT größe FROM größe ORDER BY 1") == [(3,), (4,)]
     assert query(readers, "SELECT comment FROM duckdb_views() WHERE view_name = 'all'") == [("it's",)]
     assert query(readers, "SELECT comment FROM duckdb_columns() WHERE table_name = 'stg'") == [("how many",)]
     assert caplog.messages == []
