@@ -62,7 +62,7 @@ def has_more(look: Look, page_size: int, count: int) -> bool:
     past = look(page)
     if not past or page * page_size + len(past.keys) <= past.count:
         return False
-    return not keys_on(look, page - 1).equals(past.keys)
+    return not page or not keys_on(look, page - 1).equals(past.keys)
 
 
 def shows_end(reading: Reading, page_size: int) -> bool:

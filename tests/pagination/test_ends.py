@@ -170,7 +170,8 @@ def test_a_listing_without_end_is_an_error() -> None:
 
 @pytest.mark.parametrize("past", PAST)
 @pytest.mark.parametrize(
-    ("rows", "count", "more"), [(20, 20, False), (25, 25, False), (10, 10, False), (25, 20, True), (30, 20, True)]
+    ("rows", "count", "more"),
+    [(20, 20, False), (25, 25, False), (10, 10, False), (25, 20, True), (30, 20, True), (10, 3, True), (20, 0, True)],
 )
 def test_a_check_tells_whether_there_are_more_rows_than_counted(
     past: Past, rows: int, count: int, *, more: bool
@@ -179,6 +180,7 @@ def test_a_check_tells_whether_there_are_more_rows_than_counted(
     listing = Listed(rows, count=count, past=past)
     assert has_more(listing.look, 10, count) == more
     assert len(listing.asked) <= 2
+    assert min(listing.asked) >= 0
 
 
 def counted_by(listing: Listed, *responses: Reading, rows: int = 0) -> tuple[list[int], SeenEnd]:
