@@ -21,7 +21,14 @@ LOAD_SECTIONS = {
     "What to load": ("only", "account_id", "facets", "mailings", "mailings_since", *FILTER_NAMES),
     "Where to": ("destination", "to", "dataset", "publish"),
     "How to write": ("history", "sync", "pii"),
-    "When to refuse": ("allow_empty", "max_shrink", "allow_shared_ids", "allow_other_service", "lock_wait"),
+    "When to refuse": (
+        "allow_failed_mailings",
+        "allow_empty",
+        "max_shrink",
+        "allow_shared_ids",
+        "allow_other_service",
+        "lock_wait",
+    ),
     "Requests": ("environment", "requests_per_second", "max_workers", "page_size", "resume"),
 }
 """The sections of the help of `letters load`, each with the names of its options; the others are about output."""

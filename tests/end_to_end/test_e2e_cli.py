@@ -985,8 +985,11 @@ def test_a_new_duckdb_file_has_no_other_ending(letters: Letters, world: World, n
 
 def test_the_help_of_load_has_sections(letters: Letters) -> None:
     """The options of `letters load` are listed by what they are about."""
-    found = re.findall(r"^(\S.*):$", letters("load", "--help").out, re.MULTILINE)
+    shown = letters("load", "--help").out
+    found = re.findall(r"^(\S.*):$", shown, re.MULTILINE)
     assert found == ["What to load", "Where to", "How to write", "When to refuse", "Requests", "Output"]
+    output = re.findall(r"^  (?:-h, )?(--[a-z-]+)", shown.partition("\nOutput:\n")[2], re.MULTILINE)
+    assert output == ["--json", "--on-failure", "--quiet", "--debug", "--help"]
 
 
 @pytest.mark.usefixtures("world")
