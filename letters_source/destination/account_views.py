@@ -7,14 +7,12 @@ from functools import partial
 from letters_source.destination.locking import when_free
 from letters_source.destination.place import Place
 from letters_source.destination.sql import fetch_rows, literal
-from letters_source.tables import LISTING_AUDIT, TABLES
+from letters_source.tables import LISTING_AUDIT, is_ours
 
 FIND_RELATIONS = """
     SELECT table_name FROM information_schema.tables
     WHERE table_schema = %s AND NOT starts_with(table_name, '_dlt') ORDER BY table_name
 """
-OURS = {f"{table.name}{ending}" for table in TABLES for ending in ("", "_current")}
-"""The names of views that a load may create; other views in their schema are the user's."""
 
 
 def create_account_views(places: Mapping[str, Place], schema: str, wait: float) -> None:
@@ -37,7 +35,8 @@ def replace_views(places: Mapping[str, Place], schema: str) -> None:
         for name, queries in parts.items():
             client.execute_sql(f'CREATE OR REPLACE VIEW "{schema}"."{name}" AS {" UNION ALL BY NAME ".join(queries)}')
         for [name] in fetch_rows(client, FIND_RELATIONS, schema):
-            if name in OURS - parts.keys():
+            # other views in this schema are the user's
+            if is_ours(name) and name not in parts:
                 client.execute_sql(f'DROP VIEW "{schema}"."{name}"')
 
 
