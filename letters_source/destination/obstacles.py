@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dlt.common.destination.exceptions import DestinationException
 from dlt.pipeline.exceptions import PipelineStepFailed
 
-from letters_source.destination.place import Place
+from letters_source.destination.place import ObstacleSearch, Place
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import LoadFailed
 from letters_source.tables import TABLES, VALID_FROM
@@ -38,27 +38,30 @@ class Obstacle:
 @contextmanager
 def obstacles_named(place: Place) -> Iterator[None]:
     """Raise `LoadFailed` that also names what may have stopped the load in the block, if there is any such thing."""
+    search = place.kind.obstacles
+    if not search:
+        yield
+        return
     try:
         yield
     except LoadFailed as error:
-        if error.table and (found := [each for each in find_obstacles(place) if each.kind in SILENT]):
+        if error.table and (found := [each for each in find_obstacles(place, search) if each.kind in SILENT]):
             what = error.what.removesuffix("; load again.")
-            raise named(place, what, found, error) from error
+            raise named(search, what, found, error) from error
         raise
     except PipelineStepFailed as error:
         cause = root_cause(error)
         refused = REFUSALS & {base.__name__ for base in type(cause).__mro__}
-        if refused and (found := concerned(find_obstacles(place), cause)):
-            raise named(place, f"{error.step}: {reason(cause)}", found) from error
+        if refused and (found := concerned(find_obstacles(place, search), cause)):
+            raise named(search, f"{error.step}: {reason(cause)}", found) from error
         raise
 
 
-def named(place: Place, what: str, found: list[Obstacle], error: LoadFailed | None = None) -> LoadFailed:
+def named(search: ObstacleSearch, what: str, found: list[Obstacle], error: LoadFailed | None = None) -> LoadFailed:
     """Return the error that names obstacles, with the data of another."""
-    names, query = ", ".join(obstacle.shown for obstacle in found), place.kind.obstacles
     return LoadFailed(
-        f"{what}, probably because of {names}",
-        advice=f"{query.advice if query else 'remove it'}, and load again.",
+        f"{what}, probably because of {', '.join(each.shown for each in found)}",
+        advice=f"{search.advice}, and load again.",
         table=error.table if error else None,
         counts=error.counts if error else None,
     )
@@ -71,13 +74,11 @@ def concerned(found: list[Obstacle], cause: BaseException) -> list[Obstacle]:
     return [each for each in found if each.name in names] or found
 
 
-def find_obstacles(place: Place) -> list[Obstacle]:
+def find_obstacles(place: Place, search: ObstacleSearch) -> list[Obstacle]:
     """Return what is on our tables, in the dataset and its staging, that loads did not make; nothing if unknown."""
-    if not place.kind.obstacles:
-        return []
     found: list[Obstacle] = []
     with suppress(DestinationException), place.pipeline.sql_client() as client:
-        rows = fetch_rows(client, place.kind.obstacles.query, client.dataset_name, client.staging_dataset_name)
+        rows = fetch_rows(client, search.query, client.dataset_name, client.staging_dataset_name)
         found = [Obstacle(*row) for row in rows]
     return [each for each in found if each.table in KEYS and not is_required(place, each)]
 
