@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -87,8 +87,7 @@ def check_status(
         return
     said = service_words(body, tokens, request.private)
     if again := may_pass(response, body, request, earlier):
-        again.said = said
-        raise again
+        raise replace(again, said=said)
     raise refusal(response, said, request, tokens)
 
 
