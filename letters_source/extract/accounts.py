@@ -51,10 +51,13 @@ def effect_of_account(task: Task, client: PageClient, accounts: Sequence[str]) -
     others = accounts if len(accounts) > 1 else (*accounts, NOBODY)
     try:
         found = first_pages(task, client, others)
-        for pair, shared in alike(task, client, found):
-            is_refused = len(accounts) > 1 and not differ_elsewhere(task, client, pair)
-            refusal = SharedIds(task.name, pair, shared, ", and a load is refused")
-            return Effect("no difference", message=str(refusal) if is_refused else "")
+        pairs = dict(alike(task, client, found))
+        refused = (pair for pair in pairs if len(accounts) > 1 and not differ_elsewhere(task, client, pair))
+        if pair := next(refused, None):
+            refusal = SharedIds(task.name, pair, pairs[pair], ", and a load is refused")
+            return Effect("no difference", message=str(refusal))
+        if pairs:
+            return Effect("no difference")
     except ServiceError as error:
         return Effect("failed", error.status, str(error))
     return Effect("honored" if any(page and page.ids for page in found.values()) else "cannot tell")

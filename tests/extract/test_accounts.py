@@ -141,3 +141,10 @@ def test_the_effect_of_the_account_shows_in_first_pages(
     assert effect_of_account(task_from(service), service, accounts) == effect
     others = accounts if len(accounts) > 1 else [*accounts, NOBODY]
     assert service.queries == ([account(name) for name in others] * 2)[:requests]
+
+
+def test_any_pair_of_accounts_without_a_difference_is_told() -> None:
+    """Of several accounts with the same contacts, those with other templates hide no two that a load refuses."""
+    service = RowsInMemory({"": "ab", f"templates?{account('2')}": "xy"})
+    effect = effect_of_account(task_from(service), service, ["1", "2", "3"])
+    assert effect == Effect("no difference", message=SHARED.replace("1 and 2", "1 and 3"))
