@@ -18,6 +18,7 @@ from letters_source.destination.duckdb_copies import (
     find_entries,
     find_tables,
     insert_rows,
+    opened_catalog,
     shown_names,
     works,
     write_comments,
@@ -88,7 +89,7 @@ def copy_dataset(file: Path, to: Path, dataset: str) -> list[Entry]:
     """Copy a dataset of a file into another in one transaction, comments included; return what else the file holds."""
     schemas, broken = (dataset, f"{dataset}_staging"), broken_views(file)
     with duckdb.connect(str(to)) as target:
-        [[name]] = target.execute("SELECT current_database()").fetchall()
+        name = opened_catalog(target)
         target.execute(f"ATTACH {literal(str(file))} AS {ALONE} (READ_ONLY)")
         tables, left_out = find_tables(target, ALONE)
         views = find_entries(target, FIND_VIEWS, ALONE)
@@ -115,7 +116,7 @@ def copy_dataset(file: Path, to: Path, dataset: str) -> list[Entry]:
 def broken_views(file: Path) -> list[Entry]:
     """Return the views of a file that do not work there; in a transaction, creating one could end it."""
     with duckdb.connect(str(file), read_only=True) as connection:
-        views = find_entries(connection, FIND_VIEWS, connection.execute("SELECT current_database()").fetchall()[0][0])
+        views = find_entries(connection, FIND_VIEWS, opened_catalog(connection))
         return [view for view in views if not works(connection, f"DESCRIBE FROM {view.quoted}")]
 
 

@@ -61,6 +61,12 @@ class Entry:
         return f"USE {quoted(catalog)}.{quoted(self.schema)}; {self.sql}"
 
 
+def opened_catalog(connection: DuckDBPyConnection) -> str:
+    """Return DuckDB's name for the file that a connection has opened."""
+    [[name]] = connection.execute("SELECT current_database()").fetchall()
+    return str(name)
+
+
 def find_entries(connection: DuckDBPyConnection, query: str, catalog: str) -> list[Entry]:
     """Return what a query finds in a catalog."""
     return [Entry(*row) for row in connection.execute(query, [catalog]).fetchall()]

@@ -20,6 +20,7 @@ from letters_source.destination.duckdb_copies import (
     find_entries,
     find_tables,
     insert_rows,
+    opened_catalog,
     shown_names,
     write_comments,
 )
@@ -139,7 +140,7 @@ def copy_database(place: Place, copy: Path, *, enlarged: bool = False) -> list[E
             connection.execute("RESET memory_limit")
             [[limit]] = connection.execute("SELECT current_setting('memory_limit')").fetchall()
             connection.execute(f"SET memory_limit = {literal(limit)}")
-        [[name]] = connection.execute("SELECT current_database()").fetchall()
+        name = opened_catalog(connection)
         connection.execute(f"ATTACH {literal(str(copy))} AS {COPY}")
         try:
             left_out = copy_tables(connection, name)
