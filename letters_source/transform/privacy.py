@@ -93,8 +93,10 @@ class Privacy:
 
     def may_be(self, held: Any, listing: str, name: str, value: Any) -> bool:
         """Return whether a recorded filter may be this value, whichever policy it was recorded with."""
+        if (listing, name) not in MATCHED:
+            return bool(held == value)
         hashes = [self._hash_filter(value, kind) for kind in ("", FILTER)] if self.key else []
-        return held in ((value, HIDDEN, *hashes) if (listing, name) in MATCHED else (value,))
+        return held in (value, HIDDEN, *hashes)
 
     def _hash_filter(self, value: Any, kind: str) -> Any:
         texts = value if isinstance(value, list) else [value]
