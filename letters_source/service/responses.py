@@ -76,11 +76,8 @@ class Earlier:
     has_listing: bool = False
 
 
-NOTHING = Earlier()
-
-
 def check_status(
-    response: "requests.Response", body: bytes, request: PageRequest, tokens: Tokens, earlier: Earlier = NOTHING
+    response: "requests.Response", body: bytes, request: PageRequest, tokens: Tokens, earlier: Earlier
 ) -> None:
     """Return for a success with a whole body, otherwise raise what the status means."""
     if response.status_code in WHOLE:
@@ -148,7 +145,7 @@ def refusal(response: "requests.Response", said: str, request: PageRequest, toke
 
 
 def not_a_page(
-    error: MalformedResponse, body: bytes, tokens: Tokens, private: Collection[str] = ()
+    error: MalformedResponse, body: bytes, tokens: Tokens, private: Collection[str]
 ) -> MalformedResponse | Again:
     """Return what a body without a page means: an error that a success carries may pass."""
     said = service_words(body, tokens, private)

@@ -14,6 +14,7 @@ from letters_source.service.responses import (
     LONGEST_BODY,
     LONGEST_MESSAGE,
     Again,
+    Earlier,
     SlowDown,
     check_status,
     may_be_size,
@@ -44,7 +45,7 @@ def answer(status: int, **headers: str) -> requests.Response:
 def meaning(status: int, body: bytes = b"", listing: str = "contacts", **headers: str) -> Exception | None:
     """The error that an answer ends in, if any."""
     try:
-        check_status(answer(status, **headers), body, PageRequest(LISTINGS[listing], 7, 100), TOKENS)
+        check_status(answer(status, **headers), body, PageRequest(LISTINGS[listing], 7, 100), TOKENS, Earlier())
     except (LettersError, Again) as error:
         return error
     return None
@@ -137,7 +138,7 @@ def test_refused_tokens_are_reported_with_their_origins() -> None:
     """The error of refused tokens says where they were set."""
     tokens = Tokens("a", "r", ("ACCESS in the environment", "refresh_token in /a$b/secrets.toml"))
     with pytest.raises(NotAuthorized) as caught:
-        check_status(answer(401), b"", PageRequest(LISTINGS["contacts"], 7, 100), tokens)
+        check_status(answer(401), b"", PageRequest(LISTINGS["contacts"], 7, 100), tokens, Earlier())
     assert str(caught.value) == (
         "contacts page 7: the service refused the tokens (401); "
         "set new sources.letters.access_token and refresh_token. "
@@ -179,7 +180,7 @@ def test_a_refusal_names_the_url_without_its_query(status: int) -> None:
     response = answer(status)
     response.url = "https://user:canary@letters.example.org:8443/api/v1/contacts?search=canary#canary"
     with pytest.raises(LettersError) as caught:
-        check_status(response, b"", PageRequest(LISTINGS["contacts"], 7, 100), TOKENS)
+        check_status(response, b"", PageRequest(LISTINGS["contacts"], 7, 100), TOKENS, Earlier())
     begin = "contacts page 7 (https://letters.example.org:8443/api/v1/contacts): the service refused the request"
     assert str(caught.value).startswith(f"{begin} ({status}).")
     assert "canary" not in str(caught.value)
