@@ -39,9 +39,9 @@ def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> TW
 
 
 def replace_days() -> TWriteDispositionConfig:
-    """Return dlt's write disposition for mailings: those of days that were read replace all that the table has of them.
+    """Return dlt's write disposition for mailings: rows of the days that were read replace the table's rows of them.
 
-    A row without `is_planned` only says which days were read, as a day may list nobody.
+    A row without `is_planned` only marks the days that were read, because a day may list nobody.
     """
     days = "(SELECT min(mailed_on) FROM {staging_table}) AND (SELECT max(mailed_until) FROM {staging_table})"
     return TDeleteInsertStrategyDict(

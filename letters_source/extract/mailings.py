@@ -53,7 +53,7 @@ def plan_date_ranges(start: date, end: date, days: int) -> list[DateRange]:
 
 
 def readable_ranges(planned: Iterable[DateRange], today: date, end: date) -> Iterator[DateRange]:
-    """Yield the ranges without the days from `end` on; one that `today` is in also ends today, and goes on apart."""
+    """Yield the ranges without the days from `end` on; one with later days than `today` is split after it."""
     tomorrow = today + timedelta(days=1)
     for dates in planned:
         past = replace(dates, last=min(dates.last, today))
@@ -64,8 +64,8 @@ def readable_ranges(planned: Iterable[DateRange], today: date, end: date) -> Ite
 def replaced_days(date_ranges: Sequence[DateRange], today: date) -> pa.Table:
     """Return one row, from the first to the last day that a load replaces; no row if it reads no day.
 
-    It is no mailing. A load that reads today also replaces all later days, in which an earlier one may have found
-    planned mailings.
+    The row marks days and is not a mailing. A load that reads today also replaces all later days, because an earlier
+    load may have found planned mailings there.
     """
     if not date_ranges:
         return MAILINGS.schema.empty_table()

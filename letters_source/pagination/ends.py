@@ -106,9 +106,9 @@ class SeenEnd:
         return replace(seen, counted="then") if shows_end(seen, self.page_size) else seen
 
     def _move_end(self, reading: Reading) -> None:
-        """Take the end from a page with rows past it, or with the end and fewer rows than before.
+        """Move the end if a page has rows past it, or shows that it comes earlier.
 
-        If a page past the end is full, there may be more: one row at least is to be looked for.
+        If a page past the end is full, there may be more rows, so at least one more is expected.
         """
         size, rows = reading.size or self.page_size, len(reading.keys)
         begin, end = reading.page * size, reading.page * size + rows

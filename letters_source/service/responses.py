@@ -147,7 +147,7 @@ def refusal(response: "requests.Response", said: str, request: PageRequest, toke
 def not_a_page(
     error: MalformedResponse, body: bytes, tokens: Tokens, private: Collection[str]
 ) -> MalformedResponse | Again:
-    """Return what a body without a page means: an error that a success carries may pass."""
+    """Return what a body without a page means: if it has no data, an error that a retry may end."""
     said = service_words(body, tokens, private)
     if has_no_data(body):
         reason = "the service answered 200 without data"
