@@ -71,7 +71,7 @@ def check_service(
         overrides["account_id"] = accounts[0]
     report_misspelled_sections(present_providers())
     settings = resolve_settings(overrides)
-    context = LoadContext.of(settings, token_source(settings, overrides))
+    context = LoadContext.of(settings, token_source(settings, overrides), progress)
     budget = min(PATIENCE_SECONDS, settings.retry_budget)
     for name, trials in TRIALS.items():
         progress(name, 1, 0, len(trials))
@@ -80,27 +80,32 @@ def check_service(
         ThreadPoolExecutor(context.throttle.limit, "letters-check") as pool,
         Client(settings.base_url, context.tokens, context.throttle, budget, settings.network) as client,
     ):
-        tasks = {name: listing_task(listing, context) for name, listing in LISTINGS.items()}
-        pages = dict(zip(LISTINGS, pool.map(partial(time_page, client), tasks.values()), strict=True))
-        counts = {name: page.count for name, (page, _) in pages.items()}
-        more = {name: pool.submit(lists_more, client, task, pages[name][0]) for name, task in tasks.items()}
-        sizes = {name: pool.submit(find_size, client, task, counts[name]) for name, task in tasks.items() if probe}
-        effects = probe_filters(pool, client, settings, counts, progress)
-        for name, task in tasks.items():
-            if own := task.filters.account_id:
-                effects[name]["account_id"] = effect_of_account(task, client, accounts or [own])
-        largest = {name: size.result() for name, size in sizes.items()}
-        goes_on = {name: look.result() for name, look in more.items()}
-    findings = (
+        found = check_listings(pool, client, context, accounts, probe=probe)
+    return Findings(expiry(context.tokens.current().access), found)
+
+
+def check_listings(
+    pool: Executor, client: Client, context: LoadContext, accounts: Sequence[str], *, probe: bool
+) -> tuple[ListingFindings, ...]:
+    """Return what is found out about each listing; see `check_service`."""
+    tasks = {name: listing_task(listing, context) for name, listing in LISTINGS.items()}
+    pages = dict(zip(LISTINGS, pool.map(partial(time_page, client), tasks.values()), strict=True))
+    counts = {name: page.count for name, (page, _) in pages.items()}
+    more = {name: pool.submit(lists_more, client, task, pages[name][0]) for name, task in tasks.items()}
+    sizes = {name: pool.submit(find_size, client, task, counts[name]) for name, task in tasks.items() if probe}
+    effects = probe_filters(pool, client, context.settings, counts, context.progress)
+    for name, task in tasks.items():
+        if own := task.filters.account_id:
+            effects[name]["account_id"] = effect_of_account(task, client, accounts or [own])
+    return tuple(
         replace(
-            estimate(tasks[name], *pages[name]),
+            estimate(task, *pages[name]),
             filters=effects[name],
-            largest_page=largest.get(name),
-            has_more=goes_on[name],
+            largest_page=sizes[name].result() if probe else None,
+            has_more=more[name].result(),
         )
-        for name in LISTINGS
+        for name, task in tasks.items()
     )
-    return Findings(expiry(context.tokens.current().access), tuple(findings))
 
 
 def time_page(client: Client, task: Task) -> tuple[Page, float]:
