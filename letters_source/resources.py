@@ -98,7 +98,7 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
     found = read_date_ranges(task, date_ranges, today)
     if task.settings.allow_failed_mailings and loads_listings():
         date_ranges, found = read_or_warn(task, date_ranges, found)
-    yield {"item": TableRows(MAILINGS.name, replaced_days(date_ranges, today) if replaces_days() else NOTHING.rows)}
+    yield {"item": TableRows(MAILINGS.name, replaced_days(date_ranges, today) if replace_or_merge() else NOTHING.rows)}
     # dlt takes 8 ms for an item, whatever its size
     while gathered := list(islice(found, MOST_GATHERED)):
         ranges, *tables = zip(*gathered, strict=True)
@@ -108,8 +108,8 @@ def read_mailings(task: Task, days: dlt.sources.incremental[date]) -> Iterator[D
             yield {"day": day, "item": TableRows(same[0].table, pa.concat_tables([each.rows for each in same]))}
 
 
-def replaces_days() -> bool:
-    """Return whether dlt replaces days of mailings; if not, have it merge them by their key."""
+def replace_or_merge() -> bool:
+    """Have dlt merge mailings by their key where it cannot replace days; return whether it replaces them."""
     place = running_place()
     if place and not has_delete_insert(place):
         dlt.current.source().resources[MAILINGS.name].apply_hints(write_disposition="merge")
