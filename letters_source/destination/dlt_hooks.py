@@ -76,20 +76,25 @@ class OneTransaction(SqlJobClientWithStagingDataset):
 
 
 class ReplacedFromFiles(SqlStagingReplaceFollowupJob):
-    """SQL that replaces tables by the rows in the load package's Parquet files."""
+    """SQL that replaces tables by the rows in the load package's Parquet files; others are replaced from staging."""
 
     @classmethod
     def generate_sql(cls, table_chain: Sequence[PreparedTableSchema], sql_client: SqlClientBase[Any]) -> list[str]:
-        """Return two statements for each table: one deletes its rows, the other inserts those of its files."""
+        """Return two statements for each table: one deletes its rows, the other inserts the new ones."""
         package = Container()[LoadPackageStateInjectableContext]
-        names = [str(table["name"]) for table in table_chain]
-        files: dict[str, list[str]] = {name: [] for name in names}
+        files: dict[str, list[str]] = {str(table["name"]): [] for table in table_chain}
         for _, job in package.storage.list_all_jobs_with_states(package.load_id):
             if job.table_name in files and job.file_format == "parquet":
                 # all of them are completed when dlt runs these statements
                 path = package.storage.get_job_file_path(package.load_id, "completed_jobs", job.file_name())
                 files[job.table_name].append(package.storage.storage.make_full_path(path))
-        return [statement for name in names for statement in replace_statements(sql_client, name, files[name])]
+        statements: list[str] = []
+        for table, (name, found) in zip(table_chain, files.items(), strict=True):
+            # other sources may have tables with other files, or without any
+            statements += (
+                replace_statements(sql_client, name, found) if found else super().generate_sql([table], sql_client)
+            )
+        return statements
 
 
 def replace_statements(sql_client: SqlClientBase[Any], table: str, files: Sequence[str]) -> list[str]:

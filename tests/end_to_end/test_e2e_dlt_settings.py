@@ -1,6 +1,7 @@
 """dlt's own settings cannot undo what a load guarantees."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dlt
@@ -10,7 +11,7 @@ from dlt.common.configuration.resolve import inject_section, resolve_configurati
 from dlt.common.configuration.specs import PluggableRunContext
 from dlt.common.configuration.specs.config_section_context import ConfigSectionContext
 from dlt.load.configuration import LoaderConfiguration
-from holdings import DATASET, LISTED, Rows, change
+from holdings import DATASET, LISTED, Rows, change, query
 from row_changes import amend
 from worlds import Begin, World
 
@@ -19,6 +20,7 @@ from letters_source.config.installation import how_to_install, installed_from
 from letters_source.config.settings import Kind
 from letters_source.destination.dlt_hooks import check_hook
 from letters_source.destination.loading import enforced
+from letters_source.destination.pipeline import make_pipeline
 from programmable_emulator import Emulator
 
 TRUNCATE = "truncate-and-insert"
@@ -79,6 +81,16 @@ def test_files_are_loaded_whatever_the_strategy(
     world = begin(Emulator(9, 3), kind)
     for _ in range(loads):
         assert world.load(only=("contacts",)).tables["contacts"] == 9
+
+
+@pytest.mark.usefixtures("project")
+def test_nested_tables_of_others_are_replaced_from_staging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A strategy with staging replaces tables of other sources, also those that no longer have rows."""
+    monkeypatch.setenv("DESTINATION__REPLACE_STRATEGY", "insert-from-staging")
+    pipeline = make_pipeline("duckdb", "mine.duckdb")
+    for lines in ([{"line": 1}, {"line": 2}], [{"line": 3}], []):
+        pipeline.run([{"id": 1, "lines": lines}], table_name="orders", write_disposition="replace")
+        assert query(Path("mine.duckdb"), f"SELECT count(*) FROM {DATASET}.orders__lines") == [(len(lines),)]
 
 
 @pytest.mark.usefixtures("project")
