@@ -34,9 +34,10 @@ def test_advice_names_settings_and_arguments() -> None:
 
 
 def test_no_advice_spells_out_a_setting() -> None:
-    """Only a line of the log, about later loads, and a reason name settings in full."""
+    """Only a line of the log, about later loads, a hint of the check, and a reason name settings in full."""
     spelled = {(file, name) for file, text in texts() for name in re.findall(r"sources\.letters\.(\w+)", text)}
     assert {(file, name) for file, name in spelled if name in SETTINGS} == {
+        ("cli/findings.py", "count"),
         ("extract/listing.py", "page_size"),
         ("pagination/verdicts.py", "proof"),
     }

@@ -37,8 +37,8 @@ OPTIONS = {
         "--mailings", "--mailings-since", "--pii", "--search", "--address-status", "--last-mailed-status",
         "--last-mailed-from", "--last-mailed-to", "--tag", "--with-property-addresses", "--return-addresses",
         "--product-type", "--creator", "--shared", "--page-size", "--max-workers", "--requests-per-second",
-        "--environment", "--allow-empty", "--allow-shared-ids", "--allow-other-service", "--max-shrink", "--lock-wait",
-        "--resume", "--json", "--on-failure", "--quiet", "--debug", "-h, --help",
+        "--environment", "--allow-empty", "--allow-failed-mailings", "--allow-shared-ids", "--allow-other-service",
+        "--max-shrink", "--lock-wait", "--resume", "--json", "--on-failure", "--quiet", "--debug", "-h, --help",
     },
     "runs": {"--to", "--dataset", "--last", "--json", "--debug", "-h, --help"},
     "check": {

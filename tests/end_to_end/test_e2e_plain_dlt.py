@@ -70,7 +70,7 @@ def test_a_plain_pipeline_loads_all_tables(world: World) -> None:
     world.pipeline.run(letters(**world.settings))
     tables = world.tables()
     assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
-    assert [audit["requests"] for audit in tables["listing_audit"]] == [1, 5]
+    assert [audit["requests"] for audit in tables["listing_audit"]] == [1, 6]
     assert len(world.emulator.hits) == 6
 
 
