@@ -70,7 +70,9 @@ def test_whatever_comes_past_the_end_an_honest_listing_is_loaded(begin: Begin, h
     if how in answers:
         world.emulator.canned.always(When("contacts", 3), answers[how])
     assert len(ids_of(world)) == 300
-    assert contact_pages(world) == [0, 2, 1, 0, 2, *[3] * (2 if how in ("failed", "malformed") else 1)]
+    # page 3 comes last; the service may receive two pages that are read again in any order
+    assert contact_pages(world)[5:] == [3] * (2 if how in ("failed", "malformed") else 1)
+    assert sorted(contact_pages(world)[:5]) == [0, 0, 1, 2, 2]
 
 
 @pytest.mark.parametrize(("rows", "requests"), [(0, 1), (1, 1), (99, 1), (100, 2), (101, 4), (250, 5), (300, 6)])

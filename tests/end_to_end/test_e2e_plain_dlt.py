@@ -71,7 +71,7 @@ def test_a_plain_pipeline_loads_all_tables(world: World) -> None:
     tables = world.tables()
     assert {name: tables[name] for name in LISTED} == held_tables(world.emulator)
     assert [audit["requests"] for audit in tables["listing_audit"]] == [1, 6]
-    assert len(world.emulator.hits) == 6
+    assert len(world.emulator.hits) == 7
 
 
 def test_settings_come_from_the_configuration(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
