@@ -9,7 +9,7 @@ from row_changes import set_traits
 from terminals import Letters, Outcome
 from worlds import Begin, World
 
-from letters_source import account_pipelines, run_accounts
+from letters_source import LoadFailed, account_pipelines, run_accounts
 from programmable_emulator import Emulator
 
 OWNERS = {"1": "A", "2": "B", "3": "C"}
@@ -82,6 +82,53 @@ def test_a_view_over_a_dropped_dataset_leaves_the_others_readable(letters: Lette
     words = f"letters: the query failed: templates__shared cannot be read: {why}\n"
     assert letters("query", "FROM templates__shared", *options) == Outcome(2, "", words)
     assert letters("report", "--html", "page.html", "--quiet", *options).code == 0
+
+
+BROKEN = """
+    CREATE TABLE gone (n integer);
+    CREATE VIEW mine_a.broken AS FROM gone;
+    CREATE VIEW mine_a.counted AS SELECT 1 AS number;
+    CREATE VIEW mine_a."a""b" AS SELECT 1 AS number;
+    CREATE TABLE ours.notes (n integer);
+    CREATE TABLE mine_a.notes (n integer);
+    DROP TABLE gone;
+"""
+IN_THE_WAY = "Existing object {} is of type Table, trying to replace with type View"
+
+
+def test_a_broken_view_in_a_dataset_is_named_and_stops_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Someone's view that is broken, or table in the way of a view, is named each time; all others are combined."""
+    load_accounts(world, "mine", "A", "B", views="ours")
+    change(world.place, BROKEN)
+    world.emulator.contacts.delete("2")
+    for _ in range(2):
+        caplog.clear()
+        load_accounts(world, "mine", "A", "B", views="ours", allow_empty=True)
+        assert [line for line in caplog.messages if "the view" in line] == [
+            "the view ours.broken could not be replaced: Table with name gone does not exist!",
+            f"the view ours.notes could not be replaced: {IN_THE_WAY.format('notes')}",
+        ]
+    assert views(world.place)["ours"] == {*COLUMNS, "counted", 'a"b'}
+    assert combined(world.place, "ours") == {("A", "1")}
+    assert query(world.place, "FROM ours.counted") == [("A", 1)]
+
+
+def test_a_table_in_the_way_of_a_view_is_named(world: World) -> None:
+    """A table with the name of a view of ours stops the load, which says what to do; a table in no view's way stays."""
+    load_accounts(world, "mine", "A", views="ours")
+    change(world.place, "CREATE TABLE ours.templates__shared (n integer)")
+    load_accounts(world, "mine", "A", views="ours")
+    change(world.place, "DROP VIEW ours.contacts; CREATE TABLE ours.contacts AS FROM mine_a.contacts")
+    with pytest.raises(LoadFailed) as caught:
+        load_accounts(world, "mine", "A", views="ours")
+    assert str(caught.value) == (
+        f"the view ours.contacts could not be replaced: {IN_THE_WAY.format('contacts')}; "
+        "drop the table or view in its way, and load again."
+    )
+    change(world.place, "DROP TABLE ours.contacts")
+    load_accounts(world, "mine", "A", views="ours")
+    assert combined(world.place, "ours") == {("A", "1")}
+    assert query(world.place, "FROM ours.templates__shared") == []
 
 
 def test_the_command_names_the_views_after_the_dataset(letters: Letters, world: World) -> None:
