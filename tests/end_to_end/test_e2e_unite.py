@@ -93,9 +93,12 @@ def test_what_else_the_dataset_holds_is_copied(begin: Begin, tmp_path: Path) -> 
     """Tables, keys, indexes and views that someone made in the dataset are copied, each time."""
     world, to = begin(Emulator(60, 3)), tmp_path / "accounts.duckdb"
     rows = load(world, "501", to)
-    change(tmp_path / "accounts_501.duckdb", INSIDE)
+    own = tmp_path / "accounts_501.duckdb"
+    change(own, INSIDE)
+    before = own.read_bytes()
     for _ in range(3):
         unite_account(to, "501", ACCOUNTS)
+    assert own.read_bytes() == before
     assert query(to, "SELECT count(*) FROM letters_data_501.named") == [(rows,)]
     assert query(
         to, "SELECT region, twice FROM letters_data_501.places JOIN letters_data_501.regions ON id = region"
