@@ -95,19 +95,22 @@ def test_a_count_of_the_rows_so_far_is_refused(begin: Begin) -> None:
     assert len(ids_of(world, count="at_least")) == 250
 
 
+def statuses(world: World) -> set[tuple[Any, ...]]:
+    """The rows of the facet of address statuses."""
+    return {tuple(row.values()) for row in world.tables()["contacts__address_statuses"]}
+
+
 def test_facets_are_read_to_their_ends(capped: World) -> None:
     """A filter that returns more rows than are counted is refused, or read whole."""
     capped.emulator.behavior = Behavior(count_cap=100)
     with pytest.raises(WrongCount):
         capped.load(facets=True)
     capped.load(facets=True, count="at_least")
-    honest = Emulator(730, 7)
+    at_least = statuses(capped)
     capped.emulator.behavior = Behavior()
-    at_least = capped.tables()["contacts__address_statuses"]
     capped.load(facets=True)
-    assert at_least == capped.tables()["contacts__address_statuses"]
+    assert at_least == statuses(capped)
     assert len(at_least) > 100
-    assert len(honest.contacts.ids()) == 730
 
 
 def test_mailings_are_read_to_their_ends(capped: World) -> None:

@@ -205,7 +205,7 @@ def test_a_short_page_0_shows_the_end_without_a_look() -> None:
 
 
 def test_an_empty_listing_takes_one_request() -> None:
-    """There is nothing to look past."""
+    """An empty listing shows its end on page 0, and nothing is looked for past it."""
     listing = Listed(0)
     assert counted_by(listing, *listing.shown())[0] == [0]
     assert listing.asked == []
@@ -219,7 +219,7 @@ def test_a_count_that_is_higher_than_the_rows_stays() -> None:
 
 
 def test_the_end_moves_with_the_pages_that_show_it() -> None:
-    """It follows a page with rows past it, and the page that had it; a short page before it tells nothing."""
+    """The end follows a page with rows past it, and the page that had it; a short page before it tells nothing."""
     listing = Listed(57, count=20)
     responses = (
         reading(0, ids(0, 10), 20),
