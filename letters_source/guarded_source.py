@@ -106,6 +106,9 @@ class HiddenResource(DltResource):
 class LettersSource(DltSource):
     """A source that loads the tables of a listing together, so that parents and children come from one load."""
 
+    only_changes = False
+    """Whether it yields only rows that the destination does not hold, which all tables must receive at once."""
+
     def with_resources(self, *resource_names: str) -> DltSource:
         """Select resources and all others of their listings: children, rejected rows and the audit."""
         listings = {listing_of(name) for name in resource_names}
@@ -114,7 +117,14 @@ class LettersSource(DltSource):
 
     def clone(self, with_name: Any = None) -> "LettersSource":
         """Return a copy of this class."""
-        return LettersSource(self.schema.clone(with_name=with_name), self.section, list(self.resources.values()))
+        source = LettersSource(self.schema.clone(with_name=with_name), self.section, list(self.resources.values()))
+        source.only_changes = self.only_changes
+        return source
+
+
+def only_changes() -> bool:
+    """Return whether the running load writes only changes."""
+    return bool(getattr(dlt.current.source(), "only_changes", False))
 
 
 def check_selected_resources(listing: str, mode: WriteMode) -> None:

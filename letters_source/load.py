@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -13,6 +14,7 @@ from dlt.extract import DltSource
 from letters_source.config.messages import nearest
 from letters_source.config.resolve import resolve_settings, token_source
 from letters_source.config.settings import Overrides
+from letters_source.destination.dlt_hooks import only_this_load
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import place_of
 from letters_source.destination.ledger import Stopwatch, failures_recorded, finished_load, record
@@ -83,20 +85,23 @@ def load_verified(
 ) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
     chosen = selected_names(only)
-    source: DltSource = letters(progress, **settings)
-    source = source.with_resources(*chosen) if chosen else source
-    wait, kind = resolve_settings(settings).lock_wait, place.kind
+    made, resolved, kind = letters(progress, **settings), resolve_settings(settings), place.kind
+    # `refresh` drops the rows that would be recognized
+    made.only_changes = resolved.only_changes and kind.writes_changes(place) and not place.pipeline.refresh
+    source: DltSource = made.with_resources(*chosen) if chosen else made
+    wait = resolved.lock_wait
     with one_at_a_time(), locked_working_dir(place, wait):
         with ExitStack() as held:
             with span("preflight"):
                 check_space(place.working_dir)
                 patiently(partial(kind.check, place), wait)
-                lock = held.enter_context(kind.lock(place, wait))
+                lock = replace(held.enter_context(kind.lock(place, wait)), only_changes=made.only_changes)
                 kind.clean_up(place)
             if copy:
                 kind.check_copy(place, copy)
             held.enter_context(obstacles_named(place))
             written = write_tables(place, source, lock)
+            written = replace(written, extracted=None) if made.only_changes else written
             with phase("verifying the load", "verify"), kind.open_sql(place, "") as client:
                 audits = kind.verify(client, written)
                 kind.annotate(place, client, written, audits)
@@ -125,7 +130,7 @@ def write_tables(place: Place, source: DltSource, lock: Held) -> Written:
         with span("normalize"):
             extracted = pipeline.normalize().row_counts
         kind.restore(place, names)
-        with phase("writing the tables", "write"):
+        with phase("writing the tables", "write"), only_this_load(pipeline):
             load_id = str(pipeline.load(kind.loading(place, lock)).loads_ids[-1])
     return Written(load_id, [table for table in TABLES if table.name in names], extracted)
 

@@ -13,7 +13,10 @@ from dlt.common.storages.load_package import load_package_state
 
 from letters_source.compatibility import check_new_account, check_selection
 from letters_source.config.messages import unusable
+from letters_source.decode.known import Known
+from letters_source.decode.row_schema import DIGEST
 from letters_source.destination.audits import finished_audits, open_held
+from letters_source.destination.held_digests import held_digests
 from letters_source.destination.kinds import running_place
 from letters_source.destination.modes import check_mode, has_delete_insert
 from letters_source.destination.place import Place
@@ -30,8 +33,8 @@ from letters_source.extract.mailings import (
 )
 from letters_source.extract.parts.joined import planned_parts, read_parts
 from letters_source.extract.probe import report_ignored
-from letters_source.extract.task import ListingRows, TableRows, Task
-from letters_source.guarded_source import check_selected_resources, listing_of
+from letters_source.extract.task import ListingRows, Superseded, TableRows, Task, storage_key
+from letters_source.guarded_source import check_selected_resources, listing_of, only_changes
 from letters_source.results import Audit
 from letters_source.service.listings import LAST_MAILED_STATUSES, LISTINGS, meant, unknown_statuses
 from letters_source.tables import (
@@ -77,7 +80,8 @@ def read_pages(task: Task) -> Iterator[Item]:
     place = running_place()
     folder = place.working_dir if place else None
     planned = planned_parts(task)
-    count = yield from read_parts(*planned, audits) if planned else read_listing(task, folder, audits)
+    known = held_rows(place, task) if place and only_changes() else None
+    count = yield from read_parts(*planned, audits) if planned else read_listing(task, folder, audits, known)
     report_ignored(task, count, is_first=not audits)
     for table in facets_of(task.name) if task.settings.facets else ():
         yield from read_facet(task, table, count, facet_audits(table))
@@ -124,6 +128,12 @@ def loads_listings() -> bool:
     )
 
 
+def held_rows(place: Place, task: Task) -> Known:
+    """Return the rows of a listing that a dataset holds."""
+    with open_held(place) as client:
+        return Known.of(held_digests(client, task.name), storage_key(task))
+
+
 def check_load(task: Task, mode: WriteMode) -> list[Audit]:
     """Check that the listing may be loaded into the running pipeline's dataset, or raise `SettingsError`.
 
@@ -166,18 +176,27 @@ def facet_audits(table: Table) -> list[Audit]:
         return finished_audits(client, table.name)
 
 
-def take_table(
-    item: Yielded, table: Table, mode: Mode = "replace", *, filtered: bool = False
-) -> list[pa.Table] | pa.Table | None:
-    """Return a table's rows from an item; for history with filters, a child also gets markers of the listed rows."""
+def take_table(item: Yielded, table: Table, mode: Mode = "replace") -> list[pa.Table] | pa.Table | None:
+    """Return a table's rows from an item, and markers of the contacts or templates whose rows are superseded."""
     item = unwrapped(item)
     if isinstance(item, ListingRows):
-        own = [] if table.origin == "facet" else [with_hash(to_table(item.rows, table), table, mode)]
-        listed = [listed_rows(accepted(item.rows)["id"], table)] if filtered and table.origin != "row" else []
-        return [stamped(rows, table) for rows in (*own, *listed)] or None
+        ids = superseded_in(table, item.superseded) if item.superseded else ()
+        rows = [listed_rows(ids, table)] if len(ids) else []
+        if table.origin != "facet" and (item.rows.num_rows or not rows):
+            is_digested = table.origin == "row" and DIGEST.name in item.rows.column_names
+            digests = accepted(item.rows)[DIGEST.name] if is_digested else None
+            rows.append(with_hash(to_table(item.rows, table), table, mode, digests))
+        return [stamped(each, table) for each in rows] or None
     if isinstance(item, TableRows) and item.table == table.name:
         return stamped(with_hash(item.rows, table, mode), table)
     return None
+
+
+def superseded_in(table: Table, ids: Superseded) -> pa.StringArray:
+    """Return the ids whose rows in a table are superseded, other than by a row of the same id."""
+    if table.origin == "facet":
+        return ids.listed
+    return ids.gone if table.origin == "row" else pa.concat_arrays([ids.changed, ids.gone])
 
 
 def take_rejected(item: Yielded) -> pa.Table | None:

@@ -92,7 +92,7 @@ def listing_resources(task: Task) -> Iterator[DltResource]:
     for table in (*tables_of(name), *facets):
         how = write_disposition(table, settings.mode, filtered=filtered)
         take = table_transformer(take_table, table, write_disposition=how)
-        yield with_description(pages | take(table, settings.mode, filtered=filtered), table)
+        yield with_description(pages | take(table, settings.mode), table)
     yield shared_resource(pages, REJECTED_ROWS, take_rejected, name)
     yield shared_resource(pages, LISTING_AUDIT, take_audit, name)
 

@@ -200,6 +200,11 @@ class Settings:
         return "history" if self.history else "sync" if self.sync else "replace"
 
     @property
+    def only_changes(self) -> bool:
+        """Whether rows that the destination holds are to be recognized: tasks that read parts do not know it."""
+        return self.mode != "replace" and self.privacy.may_digest and not self.parts
+
+    @property
     def form(self) -> FilterForm:
         """How requests write filters."""
         return FilterForm(self.date_format, self.filter_encoding)

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from letters_source.decode.columns import DEEPEST, DoesNotFit, read_structs, row_type
-from letters_source.decode.row_schema import Notes, to_batch
+from letters_source.decode.known import Digests, Known, Places, to_hex
+from letters_source.decode.row_schema import DIGEST, POSITION, Notes, row_schema, to_batch, to_int64
 from letters_source.decode.undocumented import read_rows
 from letters_source.errors import MalformedResponse
 from letters_source.wording import AROUND, page_title
@@ -34,11 +35,22 @@ _ESCAPES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One decoded page: the service's count, the rows in the listing's row shape, and what decoding noticed."""
+    """One decoded page: the service's count, the rows in the listing's row shape, and what decoding noticed.
+
+    Where rows may be known, `rows` are only those that are not: `places` has a place in `known` for each row of the
+    page, and -1 for those in `rows`.
+    """
 
     count: int
     rows: pa.RecordBatch
     notes: Notes
+    known: Known | None = None
+    places: Places | None = None
+
+    @property
+    def length(self) -> int:
+        """The number of rows of the page."""
+        return self.rows.num_rows if self.places is None else len(self.places)
 
 
 class Data(msgspec.Struct, Generic[T]):
@@ -66,6 +78,7 @@ class Documented(msgspec.Struct, Generic[T], forbid_unknown_fields=True):
 
 
 _RAW_PAGE = msgspec.json.Decoder(Envelope[msgspec.Raw])
+_DOCUMENTED_RAW_PAGE = msgspec.json.Decoder(Documented[msgspec.Raw])
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -81,9 +94,8 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
     if fitting := read_fitting(body, listing):
         count, columns = fitting
         return Page(count, to_batch(columns, listing, number), Notes())
-    body, data, surrogates = read_envelope(body, where)
+    body, data, notes = read_envelope(body, where)
     check_rows(body, data.rows, where)
-    notes = Notes(unknown_fields(body), misfits=surrogates, surrogates=surrogates)
     if notes.kept and (fitting := read_fitting(body, listing, Envelope)):
         _, columns = fitting
         return Page(data.count, to_batch(columns, listing, number), notes)
@@ -92,6 +104,46 @@ def decode_page(body: bytes, listing: str, number: int) -> Page:
     except RecursionError:
         raise too_deep(where) from None
     return Page(data.count, to_batch(columns, listing, number), notes + found)
+
+
+def decode_changes(known: Known, body: bytes, listing: str, number: int) -> Page:
+    """Return a page of which the known rows are not decoded, or raise `MalformedResponse`."""
+    where, body = page_title(listing, number), body.removeprefix(BOM)
+    data, notes = read_documented(body) or read_envelope(body, where)[1:]
+    digests = known.digest(data.rows)
+    places = known.find(digests)
+    fresh = np.flatnonzero(places < 0)
+    if not len(fresh):
+        return Page(data.count, no_rows(listing), notes, known, places)
+    if len(fresh) < len(places):
+        rows = b",".join([data.rows[position] for position in fresh])
+        body = b'{"data":{"count":%d,"rows":[%b]}}' % (data.count, rows)
+    page = decode_page(body, listing, number)
+    notes = page.notes if len(fresh) == len(places) else notes + page.notes
+    return Page(data.count, with_digests(page.rows, digests[fresh], fresh), notes, known, places)
+
+
+@cache
+def no_rows(listing: str) -> pa.RecordBatch:
+    """Return a page of which all rows are known."""
+    return pa.RecordBatch.from_pylist([], row_schema(listing).append(DIGEST))
+
+
+def with_digests(rows: pa.RecordBatch, digests: Digests, positions: Places) -> pa.RecordBatch:
+    """Return rows with their digests, and their positions in the page."""
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    columns |= {POSITION: to_int64(positions), DIGEST.name: pa.array(to_hex(digests), pa.string())}
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema.append(DIGEST))
+
+
+def read_documented(body: bytes) -> tuple[Data[msgspec.Raw], Notes] | None:
+    """Return the count and the rows as bytes of a page whose envelope is as documented, else None."""
+    if not is_utf8(body):
+        return None
+    try:
+        return _DOCUMENTED_RAW_PAGE.decode(body).data, Notes()
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def read_fitting(body: bytes, listing: str, envelope: type = Documented) -> tuple[int, dict[str, pa.Array]] | None:
@@ -117,15 +169,17 @@ def check_rows(body: bytes, rows: list[msgspec.Raw], where: str) -> None:
         raise too_deep(where)
 
 
-def read_envelope(body: bytes, where: str) -> tuple[bytes, Data[msgspec.Raw], int]:
-    """Return the body, its count and rows as bytes, and how many unpaired surrogates were replaced."""
+def read_envelope(body: bytes, where: str) -> tuple[bytes, Data[msgspec.Raw], Notes]:
+    """Return the body without unpaired surrogates, its count and rows as bytes, and what else was noticed."""
+    surrogates = 0
     try:
-        return body, read_data(body, where), 0
+        data = read_data(body, where)
     except MalformedResponse:
-        repaired, surrogates = replace_surrogates(body)
+        body, surrogates = replace_surrogates(body)
         if not surrogates:
             raise
-    return repaired, read_data(repaired, where), surrogates
+        data = read_data(body, where)
+    return body, data, Notes(unknown_fields(body), misfits=surrogates, surrogates=surrogates)
 
 
 def read_data(body: bytes, where: str) -> Data[msgspec.Raw]:

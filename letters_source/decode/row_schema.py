@@ -18,6 +18,8 @@ OTHERS = "other fields"  # the name under which all further fields are counted
 
 # a row without a usable id has a null id, the reason, and its raw text
 PAGE, POSITION, REASON, RAW = "page", "position", "reason", "raw"
+# of the row's bytes in hexadecimal digits, a further column where a load recognizes rows by it
+DIGEST = pa.field("digest", pa.string())
 
 
 @dataclass(frozen=True, slots=True)

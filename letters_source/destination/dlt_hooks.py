@@ -5,7 +5,8 @@ a crash, readers can see new rows of one table next to old rows of another (9 of
 fails if a dlt release has renamed a method on which the transaction depends.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,18 @@ from dlt.destinations.sql_jobs import SqlStagingReplaceFollowupJob
 from dlt.load.utils import get_completed_table_chain
 
 from letters_source.config.installation import how_to_install, installed_from
+from letters_source.destination.modes import merge_conditions
 from letters_source.errors import DestinationError
+from letters_source.service.listings import LISTINGS
+from letters_source.tables import TABLES, VALID_TO
+from letters_source.transform.row_hash import ROW_HASH, VALUES
 
 if TYPE_CHECKING:
     from dlt.destinations.impl.duckdb.duck import DuckDbClient
     from dlt.destinations.impl.postgres.postgres import PostgresClient
+
+
+TABLES_OF_LISTINGS = {table.name: table for table in TABLES if table.origin in ("row", "object", "list")}
 
 
 class OneTransaction(SqlJobClientWithStagingDataset):
@@ -38,6 +46,8 @@ class OneTransaction(SqlJobClientWithStagingDataset):
 
     last_statement = ""
     """SQL that ends the transaction."""
+    only_changes = False
+    """Whether staging lacks the rows of listings that stay as they are."""
 
     def create_table_chain_completed_followup_jobs(
         self,
@@ -51,15 +61,39 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         if not self.should_load_data_to_staging_dataset(str(table_chain[0]["name"])):
             return create(table_chain, completed_table_chain_jobs)
         jobs: list[FollowupJobRequest] = []
-        for chain in self.staged_chains(names):
-            jobs += create([self.prepare_load_table(str(table["name"])) for table in chain], None)
+        chains = self.staged_chains(names)
+        for chain in chains:
+            jobs += create([self.with_conditions(self.prepare_load_table(str(table["name"]))) for table in chain], None)
         files = [Path(job.new_file_path()) for job in jobs]
-        statements = "\n".join([*(file.read_text("utf-8") for file in files), self.last_statement])
+        rewriting = (self.rewrite_hashes(chain[0]) for chain in chains if chain[0]["name"] in LISTINGS)
+        statements = "\n".join([*rewriting, *(file.read_text("utf-8") for file in files), self.last_statement])
         for file in files[:1]:
             file.write_text(statements, "utf-8")
         for file in files[1:]:
             file.unlink()
         return jobs[:1]
+
+    def with_conditions(self, prepared: PreparedTableSchema) -> PreparedTableSchema:
+        """Return a table's schema with the conditions of a merge of changes; facets are always read completely."""
+        table = TABLES_OF_LISTINGS.get(str(prepared["name"]))
+        if not self.only_changes or not table or ROW_HASH.name not in prepared["columns"]:
+            return prepared
+        scope, rows = merge_conditions(table)
+        conditions: Any = {"x-merge-destination-scope": scope, "x-merge-source-filter": rows}
+        return {**prepared, **conditions}
+
+    def rewrite_hashes(self, table: TTableSchema) -> str:
+        """Return SQL that gives rows in the destination the hash of equal rows in staging, so that they stay."""
+        columns = table["columns"]
+        if ROW_HASH.name not in columns:
+            return ""
+        name, staged = self.sql_client.get_qualified_table_names(str(table["name"]))
+        current = f" AND d.{VALID_TO} IS NULL" if VALID_TO in columns else ""
+        return (
+            f"UPDATE {name} AS d SET {ROW_HASH.name} = s.{ROW_HASH.name} FROM {staged} AS s WHERE d.id = s.id{current} "
+            f"AND d.{ROW_HASH.name} <> s.{ROW_HASH.name} "
+            f"AND left(d.{ROW_HASH.name}, {VALUES}) = left(s.{ROW_HASH.name}, {VALUES});"
+        )
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
         """Return the staged tables, each with its children; empty until all, `completed` included, are there."""
@@ -144,11 +178,12 @@ class DuckDB(FixedCapabilities, duckdb):
     """dlt's duckdb destination, with all tables changed in one transaction."""
 
     destination_type = "dlt.destinations.duckdb"
+    only_changes = False
 
     @property
     def client_class(self) -> "type[DuckDbClient]":
         """dlt's client with `OneTransaction`."""
-        return in_one_transaction(super().client_class, "", WithoutStaging)
+        return in_one_transaction(super().client_class, WithoutStaging, only_changes=self.only_changes)
 
 
 class Postgres(FixedCapabilities, postgres):
@@ -156,19 +191,31 @@ class Postgres(FixedCapabilities, postgres):
 
     destination_type = "dlt.destinations.postgres"
     last_statement = ""
+    only_changes = False
 
     @property
     def client_class(self) -> "type[PostgresClient]":
         """dlt's client with `OneTransaction`."""
-        return in_one_transaction(super().client_class, self.last_statement)
+        members: dict[str, str | bool] = {"last_statement": self.last_statement, "only_changes": self.only_changes}
+        return in_one_transaction(super().client_class, **members)
+
+
+@contextmanager
+def only_this_load(pipeline: dlt.Pipeline) -> Iterator[None]:
+    """Have a pipeline's next loads write all rows: dlt keeps the destination that was loaded with in the block."""
+    try:
+        yield
+    finally:
+        if isinstance(pipeline.destination, DuckDB | Postgres):
+            pipeline.destination.only_changes = False
 
 
 @cache
 def in_one_transaction(
-    client: type[SqlJobClientWithStagingDataset], last_statement: str, mixin: type[OneTransaction] = OneTransaction
+    client: type[SqlJobClientWithStagingDataset], mixin: type[OneTransaction] = OneTransaction, **members: str | bool
 ) -> type[Any]:
     """Return a dlt SQL client class with a mixin; created on demand, as it imports the database driver."""
-    return type(client.__name__, (mixin, client), {"last_statement": last_statement})
+    return type(client.__name__, (mixin, client), members)
 
 
 def check_hook(base: type, name: str) -> None:

@@ -133,7 +133,10 @@ def loading(place: Place, held: Held) -> AnyDestination:
         changed["credentials"].global_config = {**DUCKDB_CONFIG, "memory_limit": f"{memory}MB"}
     ours = DuckDB if type(destination) is dlt.destinations.duckdb else None
     # a new file has no old rows to keep, and staging would write every row twice
-    return with_parameters(destination, TRUNCATED if held.is_new else STAGED, ours, **changed)
+    made = with_parameters(destination, TRUNCATED if held.is_new else STAGED, ours, **changed)
+    if isinstance(made, DuckDB):
+        made.only_changes = held.only_changes
+    return made
 
 
 def memory_for(files: Iterable[pq.FileMetaData]) -> int:
@@ -154,6 +157,11 @@ def package_files(place: Place) -> Iterator[pq.FileMetaData]:
         for job in place.pipeline.get_load_package_info(load_id).jobs["new_jobs"]:
             if job.job_file_info.file_format == "parquet":
                 yield pq.read_metadata(job.file_path)
+
+
+def writes_changes(place: Place) -> bool:
+    """Return whether the destination is ours, or dlt's own, which is made ours: it changes all tables at once."""
+    return type(place.pipeline.destination) in (dlt.destinations.duckdb, DuckDB)
 
 
 def verify(client: SqlClientBase[Any], written: Written) -> tuple[Audit, ...]:

@@ -37,6 +37,7 @@ obstacles = other.obstacles
 file_format = other.file_format
 find_audits = other.find_audits
 annotate = other.annotate
+writes_changes = other.writes_changes
 check_copy = other.check_copy
 publish = other.publish
 combine = other.combine

@@ -34,6 +34,7 @@ file_format = other.file_format
 load_settings = files.load_settings
 open_sql = files.open_sql
 find_audits = other.find_audits
+writes_changes = other.writes_changes
 check_copy = other.check_copy
 publish = other.publish
 combine = other.combine

@@ -32,10 +32,14 @@ def write_disposition(table: Table, mode: Mode, *, filtered: bool = False) -> TW
     history = TScd2StrategyDict(disposition="merge", strategy="scd2", row_version_column_name=ROW_HASH.name)
     if filtered:
         # only versions of listed rows end, because the others may just be filtered out
-        key = table.key[0]
-        history["destination_scope"] = f"{key} IN (SELECT {key} FROM {{staging_table}})"
-        history["source_filter"] = f"{ROW_HASH.name} <> '{LISTED}'"
+        history["destination_scope"], history["source_filter"] = merge_conditions(table)
     return history
+
+
+def merge_conditions(table: Table) -> tuple[str, str]:
+    """Return which rows of a table can be deleted or end, if staging lacks some that stay, and which are loaded."""
+    key = table.key[0]
+    return f"{key} IN (SELECT {key} FROM {{staging_table}})", f"{ROW_HASH.name} <> '{LISTED}'"
 
 
 def replace_days() -> TWriteDispositionConfig:

@@ -56,12 +56,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a load learned when it locked its place."""
+    """What a load knows once it has locked its place."""
 
     is_new: bool = False
     """Whether no rows can be there yet."""
     lock_check: str = ""
     """SQL that fails if the lock was lost."""
+    only_changes: bool = False
+    """Whether staging receives only rows that changed, and markers of those that are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,8 @@ class Written:
 
     load_id: str
     tables: Sequence[Table]
-    extracted: Mapping[str, int]
-    """The number of rows extracted for each table."""
+    extracted: Mapping[str, int] | None
+    """The number of rows extracted for each table; None if only changes were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,9 @@ class DestinationKind(Protocol):
 
     def lock(self, place: Place, wait: float, /) -> AbstractContextManager[Held]:
         """Keep other loads out while the block runs, or raise `DestinationInUse` after `wait` seconds."""
+
+    def writes_changes(self, place: Place, /) -> bool:
+        """Return whether a load can write only the rows that changed: all tables must change at once."""
 
     def clean_up(self, place: Place, /) -> None:
         """Remove what killed loads left, before this one reads anything."""

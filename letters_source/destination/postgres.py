@@ -171,8 +171,13 @@ def loading(place: Place, held: Held) -> AnyDestination:
     ours = Postgres if type(destination) is dlt.destinations.postgres else None
     made = with_parameters(destination, STAGED, ours)
     if isinstance(made, Postgres):
-        made.last_statement = held.lock_check
+        made.last_statement, made.only_changes = held.lock_check, held.only_changes
     return made
+
+
+def writes_changes(place: Place) -> bool:
+    """Return whether the destination is ours, or dlt's own, which is made ours: it changes all tables at once."""
+    return type(place.pipeline.destination) in (dlt.destinations.postgres, Postgres)
 
 
 def annotate(place: Place, client: SqlClientBase[Any], written: Written, audits: Sequence[Audit]) -> None:

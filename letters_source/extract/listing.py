@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.decode.page import Page, decode_page
-from letters_source.decode.row_schema import Notes, row_schema
+from letters_source.decode.known import NO_IDS, Known
+from letters_source.decode.page import Page, decode_changes, decode_page
+from letters_source.decode.row_schema import DIGEST, Notes, row_schema
 from letters_source.errors import ListingShrank, ServiceError
 from letters_source.extract.audit import Outcome, audit_row, check_fields, log_fields, log_outcome
 from letters_source.extract.past_end import PAST_END, look_past
 from letters_source.extract.saved import SavedWindows, continue_listing, open_saved, saved_file
-from letters_source.extract.task import ListingRows, TableRows, Task
+from letters_source.extract.task import ListingRows, Superseded, TableRows, Task
 from letters_source.pagination.ends import SeenEnd, Shown, ends_as_counted, full_page
 from letters_source.pagination.reader import PageReader, save_nothing
 from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
@@ -33,7 +34,7 @@ from letters_source.pagination.walk import walk_listing
 from letters_source.results import Audit
 from letters_source.service.listings import given
 from letters_source.service.pacing import FEW_ROWS, MANY_ROWS
-from letters_source.service.page_request import PageClient
+from letters_source.service.page_request import Decode, PageClient
 from letters_source.service.responses import may_be_size
 from letters_source.telemetry import counting, span
 
@@ -44,22 +45,29 @@ PASSING = {"address_status", "last_mailed_status", "last_mailed_from", "last_mai
 
 
 def read_listing(
-    task: Task, folder: Path | None, audits: Sequence[Audit]
+    task: Task, folder: Path | None, audits: Sequence[Audit], known: Known | None = None
 ) -> Generator[ListingRows | TableRows, None, int]:
     """Yield all rows of a complete listing, then its audit; return the service's count. Errors come before any row.
 
-    Rows wait for the verdict in `folder`; `audits` are those of the dataset's earlier loads, newest first.
+    Rows wait for the verdict in `folder`; `audits` are those of the dataset's earlier loads, newest first. Rows that
+    are `known` are not yielded; instead, follow the ids of the rows that they supersede.
     """
     with ExitStack() as stack:
-        spool = stack.enter_context(Spool(row_schema(task.listing.name), folder))
+        schema = row_schema(task.listing.name)
+        spool = stack.enter_context(Spool(schema.append(DIGEST) if known else schema, folder))
         saved = None
         # two passes prove a listing exact, and a gap between them helps nothing
         if folder and task.settings.resume and task.settings.proof != "exact":
-            saved = stack.enter_context(open_saved(task, saved_file(folder, task.name), audits))
-        outcome = read_until_whole(task, spool, saved, expects_change=has_changed(audits))
+            saved = stack.enter_context(open_saved(task, saved_file(folder, task.name), audits, known))
+        outcome = read_until_whole(task, spool, saved, known, expects_change=has_changed(audits))
         loaded = check_outcome(outcome, audits)
+        fresh: list[pa.Array] = [NO_IDS]
         for rows in spool.tables(rows_to_load(outcome.verdict)):
-            yield ListingRows(task.listing.name, rows)
+            fresh += rows["id"].chunks
+            yield ListingRows(task.listing.name, rows, None if known else supersede_listed(task, rows["id"]))
+        if known:
+            superseded = supersede_known(task, known, pa.chunked_array(fresh), outcome.verdict)
+            yield ListingRows(task.listing.name, spool.schema.empty_table(), superseded)
         yield finished(outcome, loaded, audits)
         return outcome.count
 
@@ -74,7 +82,11 @@ def check_outcome(outcome: Outcome, audits: Sequence[Audit]) -> int:
 
 def rows_to_load(verdict: Verdict) -> list[tuple[int, Mask | bool]]:
     """Return the numbers of the responses with rows to load, in the order of the listing, and which rows."""
-    wanted = [(number, rows) for number, rows in enumerate(verdict.keep) if np.any(rows)]
+    spooled = (
+        rows if reading.places is None or isinstance(rows, bool) else rows[reading.places < 0]
+        for reading, rows in zip(verdict.readings, verdict.keep, strict=True)
+    )
+    wanted = [(number, rows) for number, rows in enumerate(spooled) if np.any(rows)]
     return sorted(wanted, key=lambda item: (offset_of(verdict.readings[item[0]]), item[0]))
 
 
@@ -95,10 +107,40 @@ def offset_of(reading: Reading) -> int:
 def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.ChunkedArray]:
     """Read only the ids of a listing; return the outcome, which is logged, and the ids, without rows that have none."""
     outcome = read_until_whole(task)
-    keys = keys_to_load(outcome.verdict)
-    ids = keys.filter(pc.invert(has_no_id(keys)))
+    ids = listed_ids(outcome.verdict)
     log_outcome(outcome, len(ids), "left out", level)
     return outcome, ids
+
+
+def listed_ids(verdict: Verdict) -> pa.ChunkedArray:
+    """Return the ids of the rows to load, known or not."""
+    keys = keys_to_load(verdict)
+    return keys.filter(pc.invert(has_no_id(keys)))
+
+
+def supersede_known(task: Task, known: Known, fresh: pa.ChunkedArray, verdict: Verdict) -> Superseded:
+    """Return the ids of known rows that were read anew, and of those that are gone."""
+    is_changed = pc.is_in(known.ids, fresh).to_numpy(zero_copy_only=False)
+    is_gone = ~is_changed
+    for reading, rows in zip(verdict.readings, verdict.keep, strict=True):
+        if reading.places is not None and np.any(rows):
+            places = reading.places[np.broadcast_to(rows, len(reading.places))]
+            is_gone[places[places >= 0]] = False
+    changed = known.ids.filter(pa.array(is_changed))
+    if keeps_unlisted(task):
+        return Superseded(changed, NO_IDS, listed_ids(verdict).combine_chunks())
+    return Superseded(changed, known.ids.filter(pa.array(is_gone)), NO_IDS)
+
+
+def supersede_listed(task: Task, ids: pa.ChunkedArray) -> Superseded | None:
+    """Return the ids of listed rows, if a load keeps the rows that it does not find."""
+    listed = ids.drop_null().combine_chunks()
+    return Superseded(listed, NO_IDS, listed) if keeps_unlisted(task) else None
+
+
+def keeps_unlisted(task: Task) -> bool:
+    """Return whether a load keeps rows that it does not find: with history, those that filters leave out."""
+    return task.settings.mode == "history" and bool(given(task.filters))
 
 
 def has_changed(audits: Sequence[Audit]) -> bool:
@@ -107,14 +149,19 @@ def has_changed(audits: Sequence[Audit]) -> bool:
 
 
 def read_until_whole(
-    task: Task, spool: Spool | None = None, saved: SavedWindows | None = None, *, expects_change: bool = False
+    task: Task,
+    spool: Spool | None = None,
+    saved: SavedWindows | None = None,
+    known: Known | None = None,
+    *,
+    expects_change: bool = False,
 ) -> Outcome:
     """Read the listing until it is proven complete; write the rows to the spool, or keep only ids if there is none.
 
     Windows in `saved` are used if possible, and new ones are added to it. `expects_change` as in `walk_listing`.
     """
     began, start = datetime.now(UTC), monotonic()
-    with open_reader(task, spool, saved, saved.rows_counted if saved else 0) as (reader, traffic):
+    with open_reader(task, spool, saved, known, saved.rows_counted if saved else 0) as (reader, traffic):
         verdict = continue_listing(task, saved, reader, spool) if saved and spool else None
         verdict = read_to_end(task, reader, verdict, expects_change=expects_change)
     # not before the listing is read: what was saved may have to be read again
@@ -163,7 +210,11 @@ def with_earlier(readings: Sequence[Reading], verdict: Verdict) -> Verdict:
 
 @contextmanager
 def open_reader(
-    task: Task, spool: Spool | None = None, saved: SavedWindows | None = None, rows: int = 0
+    task: Task,
+    spool: Spool | None = None,
+    saved: SavedWindows | None = None,
+    known: Known | None = None,
+    rows: int = 0,
 ) -> Iterator[tuple[PageReader, Counter[str]]]:
     """Yield a reader of the listing's pages, which adds them to `saved`, and what it counts: requests and retries.
 
@@ -180,7 +231,7 @@ def open_reader(
     ):
         reader = PageReader(
             listing=task.title,
-            fetch=partial(fetch_page, task, client),
+            fetch=partial(fetch_page, task, client, decode=partial(decode_changes, known) if known else decode_page),
             look=look,
             spool=spool,
             pool=pool,
@@ -194,26 +245,26 @@ def open_reader(
         yield reader, client.traffic
 
 
-def fetch_page(task: Task, client: PageClient, window: Window) -> Page:
+def fetch_page(task: Task, client: PageClient, window: Window, decode: Decode[Page] = decode_page) -> Page:
     """Return one page of the listing; page 0, which is read first and alone, finds the page size."""
     if window == Window(0) and task.page_size.is_trial:
-        return find_page_size(task, client)
-    return client.get(task.request(window.page, window.size or task.page_size.rows), decode_page)
+        return find_page_size(task, client, decode)
+    return client.get(task.request(window.page, window.size or task.page_size.rows), decode)
 
 
-def find_page_size(task: Task, client: PageClient) -> Page:
+def find_page_size(task: Task, client: PageClient, decode: Decode[Page]) -> Page:
     """Return page 0, a small one if the service cannot serve a large one; the task keeps the size that works."""
     try:
-        page = client.get(task.request(0, task.page_size.rows, is_trial=True), decode_page)
+        page = client.get(task.request(0, task.page_size.rows, is_trial=True), decode)
     except ServiceError as error:
         if not may_be_size(error):
             raise
     else:
         # a page with few rows does not show that full pages work
-        if page.rows.num_rows >= FEW_ROWS:
+        if page.length >= FEW_ROWS:
             task.page_size.settle(works=True)
         return page
-    page = fetch_page(task, client, Window(0, FEW_ROWS))
+    page = fetch_page(task, client, Window(0, FEW_ROWS), decode)
     # only the success of the small page shows that size was the reason
     task.page_size.settle(works=False)
     message = "%s: pages of %d rows fail. Requesting %d; set sources.letters.page_size to %d to save the trial."
@@ -223,9 +274,8 @@ def find_page_size(task: Task, client: PageClient) -> Page:
 
 def rows_before(task: Task, audits: Sequence[Audit]) -> int:
     """Return how many rows with an id the last load had, by its audits, newest first; 0 if they cannot be compared."""
-    chosen = given(task.filters).keys()
     # history with filters keeps rows that the filters no longer return
-    if not audits or PASSING & chosen or (chosen and task.settings.mode == "history"):
+    if not audits or PASSING & given(task.filters).keys() or keeps_unlisted(task):
         return 0
     return int(audits[0]["rows_yielded"])
 

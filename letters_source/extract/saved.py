@@ -11,19 +11,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from struct import Struct
 from typing import BinaryIO
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
-from letters_source.decode.row_schema import Notes, row_schema, to_counter
-from letters_source.extract.task import Task, selection_digest
+from letters_source.decode.known import Known
+from letters_source.decode.row_schema import DIGEST, Notes, row_schema, to_counter
+from letters_source.extract.task import Task, selection_digest, storage_key
 from letters_source.pagination.reader import PageReader
-from letters_source.pagination.readings import Reading, Window
+from letters_source.pagination.readings import Reading, Window, all_keys
 from letters_source.pagination.resumption import EARLIER, ReadAgain, continue_pass
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict
@@ -47,7 +48,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class SavedWindow:
-    """A saved response without its rows, and what decoding noticed."""
+    """A saved response without its decoded rows, and what decoding noticed."""
 
     page: int
     size: int
@@ -55,6 +56,7 @@ class SavedWindow:
     asked: int
     answered: int
     notes: Notes
+    places: list[int] | None  # as in `Reading`
 
 
 @dataclass(slots=True)
@@ -64,6 +66,7 @@ class SavedWindows:
     file: BinaryIO
     schema: pa.Schema
     origin: Origin
+    known: Known | None = None
     readings: dict[Window, Reading] = field(default_factory=dict)
     places: dict[Window, tuple[int, int, Notes]] = field(default_factory=dict)
 
@@ -74,8 +77,11 @@ class SavedWindows:
             ids = pa.ipc.read_record_batch(pa.py_buffer(rows), self.schema)["id"]
             # a copy, as Arrow would keep all rows in memory for the sake of their ids
             keys = pa.array(ids.to_pylist(), pa.string())
+            places = None if figures.places is None else np.array(figures.places, np.int64)
+            if self.known and places is not None:
+                keys = all_keys(self.known.ids, places, keys)
             times = figures.asked, figures.answered
-            reading = Reading(figures.page, EARLIER, figures.count, keys, 0, *times, figures.size)
+            reading = Reading(figures.page, EARLIER, figures.count, keys, 0, *times, figures.size, places=places)
             self.readings.setdefault(reading.window, reading)
             self.places.setdefault(reading.window, (start, len(rows), figures.notes))
 
@@ -83,7 +89,8 @@ class SavedWindows:
         """Add a window of the first pass; the text of a row without an id may be personal, so such windows are not."""
         if reading.walk == 1 and reading.size and not reading.rejected:
             place = reading.page, reading.size, reading.count
-            self._write(SavedWindow(*place, reading.asked, reading.answered, notes), rows)
+            places = None if reading.places is None else reading.places.tolist()
+            self._write(SavedWindow(*place, reading.asked, reading.answered, notes, places), rows)
 
     @property
     def rows_counted(self) -> int:
@@ -132,8 +139,9 @@ class Reused:
     def shows(self, again: Reading) -> bool:
         """Return whether a saved window has the rows and the count of the newest response."""
         batch = pa.ipc.read_record_batch(self.saved.rows(again.window), self.saved.schema)
-        same_count = self.readings[again.window].count == again.count
-        return same_count and batch.equals(self.spool.read(len(self.reader.readings) - 1))
+        saved = self.readings[again.window]
+        is_same = saved.count == again.count and saved.keys.equals(again.keys)
+        return is_same and batch.equals(self.spool.read(len(self.reader.readings) - 1))
 
     def reuse(self, window: Window) -> Reading:
         """Add a saved window to what was read."""
@@ -146,10 +154,11 @@ def saved_file(working_dir: Path, listing: str) -> Path:
 
 
 @contextmanager
-def open_saved(task: Task, path: Path, audits: Sequence[Audit]) -> Iterator[SavedWindows]:
+def open_saved(task: Task, path: Path, audits: Sequence[Audit], known: Known | None = None) -> Iterator[SavedWindows]:
     """Open a listing's file, with the windows of an earlier load if this load can use them; log why if it cannot."""
     with open(path, "a+b", opener=private) as file:
-        saved = SavedWindows(file, row_schema(task.listing.name), Origin(datetime.now(UTC), state_of(task)))
+        schema, origin = row_schema(task.listing.name), Origin(datetime.now(UTC), state_of(task, known))
+        saved = SavedWindows(file, schema.append(DIGEST) if known else schema, origin, known)
         records = read_records(file)
         first, *_ = next(records, (b"",))
         reason = why_unusable(first, saved.origin, task, audits) if first else ""
@@ -192,10 +201,10 @@ def digest_of(figures: bytes, rows: bytes | pa.Buffer) -> bytes:
     return digest.digest()
 
 
-def state_of(task: Task) -> str:
+def state_of(task: Task, known: Known | None = None) -> str:
     """Return a digest of what saved rows depend on."""
-    settings, schema = task.settings, row_schema(task.listing.name)
-    return selection_digest(task, version("letters-source"), str(schema), settings.form, settings.page_size)
+    settings, state = task.settings, known.state if known else ""
+    return selection_digest(task, storage_key(task), settings.form, settings.page_size, state)
 
 
 def why_unusable(first: bytes, now: Origin, task: Task, audits: Sequence[Audit]) -> str:

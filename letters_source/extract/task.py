@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
 
 from letters_source.config.settings import Settings
+from letters_source.decode.row_schema import row_schema
 from letters_source.errors import SettingsError
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.service.listings import LISTINGS, Filters, FilterValue, Listing, given, refined
@@ -100,6 +102,14 @@ def selection_digest(task: Task, *others: object) -> str:
     return blake2b(repr((selection, others)).encode(), key=key, digest_size=16).hexdigest()
 
 
+def storage_key(task: Task) -> bytes:
+    """Return a digest of what decides how a row is stored, with the key of hashes, which cannot be found from it."""
+    settings, privacy = task.settings, task.settings.privacy
+    policies = privacy.recorded, privacy.undocumented, settings.on_undocumented, sorted(settings.known_fields)
+    parts = version("letters-source"), str(row_schema(task.listing.name)), settings.mode, policies
+    return blake2b(repr(parts).encode(), key=blake2b(privacy.key).digest()).digest()
+
+
 def listing_named(name: str) -> Listing:
     """Return a listing by its name, or raise `SettingsError`."""
     if name not in LISTINGS:
@@ -113,6 +123,16 @@ class ListingRows:
 
     listing: str
     rows: pa.Table
+    superseded: "Superseded | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """The ids whose rows in the destination are compared with those of a listing, and deleted if they are not there."""
+
+    changed: pa.StringArray  # rows that were read anew: their child rows are written again
+    gone: pa.StringArray  # rows that are no longer listed
+    listed: pa.StringArray  # for facets, which are compared with those of these rows alone
 
 
 @dataclass(frozen=True, slots=True)

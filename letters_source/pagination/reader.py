@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from letters_source.decode.page import Page
 from letters_source.decode.row_schema import RAW, Notes
 from letters_source.pagination.ends import Look, SeenEnd
-from letters_source.pagination.readings import NUL, Reading, Window
+from letters_source.pagination.readings import NUL, Reading, Window, all_keys
 from letters_source.pagination.spool import Spool
 from letters_source.service.throttle import Throttle
 
@@ -101,12 +101,19 @@ def to_reading(page: Page, window: Window, walk: int, *, asked: int, answered: i
         page=window.page,
         walk=walk,
         count=page.count,
-        keys=row_keys(page.rows),
+        keys=page_keys(page),
         rejected=page.rows["id"].null_count,
         asked=asked,
         answered=answered,
         size=window.size,
+        places=page.places,
     )
+
+
+def page_keys(page: Page) -> pa.Array:
+    """Return what identifies each row of a page, known or not."""
+    keys = row_keys(page.rows)
+    return keys if page.known is None or page.places is None else all_keys(page.known.ids, page.places, keys)
 
 
 def row_keys(rows: pa.RecordBatch | pa.Table) -> pa.Array:

@@ -48,6 +48,7 @@ class Reading:
     answered: int
     size: int | None = None  # as in `Window`
     counted: When = "then"
+    places: Codes | None = None  # of known rows among those known, -1 for decoded rows; None if all were decoded
 
     @property
     def window(self) -> Window:
@@ -77,6 +78,13 @@ class Recorder:
 def has_no_id(keys: pa.Array) -> pa.BooleanArray:
     """Return which keys are those of rows without a usable id."""
     return pc.starts_with(keys, NUL)
+
+
+def all_keys(known: pa.Array, places: Codes, decoded: pa.Array) -> pa.Array:
+    """Return the keys of a page: of known rows by their places, and between them those of decoded rows."""
+    is_known = places >= 0
+    keys = known.take(pa.array(places, mask=~is_known))
+    return pc.replace_with_mask(keys, pa.array(~is_known), decoded) if len(decoded) else keys
 
 
 def distinct_rows(readings: Sequence[Reading]) -> int:

@@ -56,6 +56,12 @@ class Privacy:
         keeps_all = all(self.policies.get(name, "keep") == "keep" for name in PERSONAL)
         return self.policies.get(UNDOCUMENTED.name, "keep" if keeps_all else "drop")
 
+    @property
+    def may_digest(self) -> bool:
+        """Whether digests of rows reveal nothing: without a key, values that are not loaded could be guessed."""
+        keeps_all = all(policy == "keep" for policy in self.policies.values())
+        return keeps_all or len(self.key) >= MIN_KEY_BYTES
+
     def policy_of(self, column: Column) -> Policy:
         """Return a column's policy."""
         if column.name == UNDOCUMENTED.name:

@@ -8,19 +8,24 @@ import pyarrow.compute as pc
 
 from letters_source.tables import UNDOCUMENTED, Column, ColumnKind, Mode, Table
 
-ROW_HASH = Column("row_hash", "", "Hash of the row's values, which tells whether it changed.", required=True)
+ROW_HASH = Column("row_hash", "", "Hash of the row, which tells whether it changed.", required=True)
 """A column of tables that are loaded in mode history or sync."""
 
 LISTED = "listed"
-"""A marker instead of a hash: such a row only says that its contact or template was listed, and is not loaded."""
+"""A marker instead of a hash: such a row only says whose rows in the destination are superseded, and is not loaded."""
+VALUES = 16
+"""How many digits of the hash of its values begin the hash of a contact or template; the digest of its bytes follows.
+
+By these, two versions of one row are compared; they are the first digits of hashes that have no digest.
+"""
 
 # bytes that never occur in UTF-8
 _SEPARATOR, _NULL = b"\xff", b"\xfe"
 _FILLINGS: dict[ColumnKind, Any] = {"text": "", "bigint": -1, "bool": False}
 
 
-def listed_rows(ids: pa.ChunkedArray, table: Table) -> pa.Table:
-    """Return a marker row in a child's table for each listed contact or template, which may have no children left."""
+def listed_rows(ids: pa.Array, table: Table) -> pa.Table:
+    """Return a marker row in a table for each of these contacts or templates, of which no rows may be left."""
     key, *others = table.columns
     columns = [*others, ROW_HASH]
     fillings = {column.name: None if column.nullable else _FILLINGS[column.kind] for column in columns}
@@ -29,12 +34,17 @@ def listed_rows(ids: pa.ChunkedArray, table: Table) -> pa.Table:
     return pa.Table.from_arrays([ids, *values], schema=pa.schema([column.field for column in (key, *columns)]))
 
 
-def with_hash(rows: pa.Table, table: Table, mode: Mode) -> pa.Table:
-    """Return the rows with their hash: of all columns for sync, of the documented columns for history."""
+def with_hash(rows: pa.Table, table: Table, mode: Mode, digests: pa.ChunkedArray | None = None) -> pa.Table:
+    """Return the rows with their hash: of all columns for sync, of the documented columns for history.
+
+    The hash of a row with a digest is shorter, and the digest of its bytes follows.
+    """
     if mode == "replace":
         return rows
     names = [name for name in table.schema.names if mode == "sync" or name != UNDOCUMENTED.name]
     hashes = pa.array(map(hash_text, row_texts(rows.select(names))), pa.string())
+    if digests is not None:
+        hashes = pc.binary_join_element_wise(pc.utf8_slice_codeunits(hashes, 0, VALUES), digests, "")
     return rows.append_column(pa.field(ROW_HASH.name, pa.string(), nullable=False), hashes)
 
 

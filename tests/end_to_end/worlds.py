@@ -134,6 +134,7 @@ def verify(pipeline: dlt.Pipeline, load_id: str, tables: Sequence[Table]) -> tup
     assert trace
     assert trace.last_normalize_info
     place = place_of(pipeline)
-    written = Written(load_id, tables, trace.last_normalize_info.row_counts)
+    is_partial = "row_hash" in pipeline.default_schema.get_table_columns("contacts")
+    written = Written(load_id, tables, None if is_partial else trace.last_normalize_info.row_counts)
     with place.kind.open_sql(place, "") as client:
         return verify_load(client, written, keys=place.name in ("parquet", "delta", "iceberg"))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from letters_source.decode.row_schema import RAW, Notes, row_schema
 from letters_source.errors import ServiceRejected, UnusableFile
 from letters_source.extract.audit import Outcome
-from letters_source.extract.listing import check_outcome, finished
+from letters_source.extract.listing import check_outcome, finished, supersede_listed
 from letters_source.extract.parts.reading import check_proof, read_into
 from letters_source.extract.parts.storage import Part, Parts, Plan, part_in, unreadable
 from letters_source.extract.past_end import check_linked
@@ -100,7 +100,7 @@ def read_parts(parts: Parts, plan: Plan, audits: Sequence[Audit]) -> Generator[L
     outcome, files = judge_parts(parts, plan)
     loaded = check_outcome(outcome, audits)
     for rows in tables_of_parts(parts, outcome, files):
-        yield ListingRows(parts.task.listing.name, rows)
+        yield ListingRows(parts.task.listing.name, rows, supersede_listed(parts.task, rows["id"]))
     yield finished(outcome, loaded, audits)
     return outcome.count
 
