@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ from letters_source.extract.task import Task
 from letters_source.results import Audit
 from letters_source.service.listings import DAYS, SECTION, given
 from letters_source.service.network import service_of
-from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, Selection, tables_of
+from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, Selection, Table, tables_of
 from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
 from letters_source.transform.row_hash import ROW_HASH
 
@@ -149,14 +149,7 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
 
 def check_tables(client: SqlClient | None, dataset: str, task: Task) -> None:
     """Raise `SettingsError` if a table without a finished load is not from a load, or from one in another mode."""
-    held = {table: read_columns(client, table.name) for table in TABLES}
-    for table, columns in held.items():
-        if columns and LOAD_ID.name not in columns:
-            raise SettingsError(
-                f"the dataset {dataset} holds a table {table.name} that is not from a load",
-                advice="choose another $dataset.",
-                key="dataset",
-            )
+    held = check_ours(client, dataset, TABLES)
     is_versioned = task.settings.mode != "replace"
     if any(held[table] and (ROW_HASH.name in held[table]) != is_versioned for table in tables_of(task.name)):
         raise SettingsError(
@@ -165,6 +158,19 @@ def check_tables(client: SqlClient | None, dataset: str, task: Task) -> None:
             advice="load in that mode, or choose another $dataset.",
             key="dataset",
         )
+
+
+def check_ours(client: SqlClient | None, dataset: str, tables: Iterable[Table]) -> dict[Table, set[str]]:
+    """Return the columns that tables have, empty for those that do not exist, or raise if one is not from a load."""
+    held = {table: read_columns(client, table.name) for table in tables}
+    for table, columns in held.items():
+        if columns and LOAD_ID.name not in columns:
+            raise SettingsError(
+                f"the dataset {dataset} holds a table {table.name} that is not from a load",
+                advice="choose another $dataset.",
+                key="dataset",
+            )
+    return held
 
 
 def selection_of(task: Task) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Runs a load, of one account or of several, from settings to a verified destination."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -99,8 +99,9 @@ def load_verified(
                 kind.clean_up(place)
             if copy:
                 kind.check_copy(place, copy)
-            held.enter_context(obstacles_named(place))
-            written = write_tables(place, source, lock)
+            names = {str(resource.table_name) for resource in source.selected_resources.values()}
+            held.enter_context(obstacles_named(place, names))
+            written = write_tables(place, source, lock, names)
             written = replace(written, extracted=None) if made.only_changes else written
             with phase("verifying the load", "verify"), kind.open_sql(place, "") as client:
                 audits = kind.verify(client, written)
@@ -117,10 +118,9 @@ def load_verified(
     return written.load_id, counts, audits
 
 
-def write_tables(place: Place, source: DltSource, lock: Held) -> Written:
-    """Extract, normalize and load the source, as `pipeline.run` does."""
+def write_tables(place: Place, source: DltSource, lock: Held, names: Collection[str]) -> Written:
+    """Extract, normalize and load the source's tables with these names, as `pipeline.run` does."""
     pipeline, kind = place.pipeline, place.kind
-    names = {str(resource.table_name) for resource in source.selected_resources.values()}
     with enforced(load_config(place), str(pipeline.pipeline_name)):
         pipeline.activate()
         if pipeline.config.restore_from_destination and not pipeline.dev_mode:

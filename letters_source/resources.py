@@ -11,7 +11,7 @@ import pyarrow as pa
 from dlt.common.storages.exceptions import CurrentLoadPackageStateNotAvailable
 from dlt.common.storages.load_package import load_package_state
 
-from letters_source.compatibility import check_new_account, check_selection
+from letters_source.compatibility import check_new_account, check_ours, check_selection
 from letters_source.config.messages import unusable
 from letters_source.decode.known import Known
 from letters_source.decode.row_schema import DIGEST
@@ -162,6 +162,7 @@ def check_dataset(place: Place, task: Task, mode: WriteMode) -> list[Audit]:
     with open_held(place) as client:
         audits = finished_audits(client, task.name)
         check_selection(client, place.dataset, task, audits)
+        check_ours(client, place.dataset, facets_of(task.name) if task.settings.facets else ())
     if not audits:
         check_new_account(place, task)
     return audits

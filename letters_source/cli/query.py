@@ -61,7 +61,7 @@ def why_missing(connection: duckdb.DuckDBPyConnection, error: duckdb.Error) -> s
 
 def what_loads(table: Table) -> str:
     """Return the command that loads a table."""
-    options = {"facet": " --facets", "dates": " --mailings"}
+    options = {"facet": " --facets", "dates": " --mailings --mailings-since DAY"}
     usual = f" --only {table.listing}" if table.listing else ""
     return f"`letters load{options.get(table.origin, usual)}`"
 

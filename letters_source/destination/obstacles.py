@@ -1,6 +1,6 @@
 """Names keys, triggers and the like that someone made on our tables, when they may have stopped a load."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -36,8 +36,8 @@ class Obstacle:
 
 
 @contextmanager
-def obstacles_named(place: Place) -> Iterator[None]:
-    """Raise `LoadFailed` that also names what may have stopped the load in the block, if there is any such thing."""
+def obstacles_named(place: Place, tables: Collection[str]) -> Iterator[None]:
+    """Raise `LoadFailed` that also names what may have stopped the load of tables in the block, if there is such."""
     search = place.kind.obstacles
     if not search:
         yield
@@ -45,14 +45,14 @@ def obstacles_named(place: Place) -> Iterator[None]:
     try:
         yield
     except LoadFailed as error:
-        if error.table and (found := [each for each in find_obstacles(place, search) if each.kind in SILENT]):
+        if error.table and (found := [each for each in find_obstacles(place, search, tables) if each.kind in SILENT]):
             what = error.what.removesuffix("; load again.")
             raise named(search, what, found, error) from error
         raise
     except PipelineStepFailed as error:
         cause = root_cause(error)
         refused = REFUSALS & {base.__name__ for base in type(cause).__mro__}
-        if refused and (found := concerned(find_obstacles(place, search), cause)):
+        if refused and (found := concerned(find_obstacles(place, search, tables), cause)):
             raise named(search, f"{error.step}: {reason(cause)}", found) from error
         raise
 
@@ -74,17 +74,19 @@ def concerned(found: list[Obstacle], cause: BaseException) -> list[Obstacle]:
     return [each for each in found if each.name in names] or found
 
 
-def find_obstacles(place: Place, search: ObstacleSearch) -> list[Obstacle]:
-    """Return what is on our tables, in the dataset and its staging, that loads did not make; nothing if unknown."""
+def find_obstacles(place: Place, search: ObstacleSearch, tables: Collection[str]) -> list[Obstacle]:
+    """Return what is on the tables, in the dataset and its staging, that loads did not make; nothing if unknown."""
     found: list[Obstacle] = []
     with suppress(DestinationException), place.pipeline.sql_client() as client:
         rows = fetch_rows(client, search.query, client.dataset_name, client.staging_dataset_name)
         found = [Obstacle(*row) for row in rows]
-    return [each for each in found if each.table in KEYS and not is_required(place, each)]
+    return [each for each in found if each.table in tables and not is_required(place, each)]
 
 
 def is_required(place: Place, obstacle: Obstacle) -> bool:
     """Return whether an obstacle is a column that loads always fill."""
-    columns = place.pipeline.default_schema.get_table_columns(obstacle.table, include_incomplete=True)
-    filled = obstacle.name in KEYS[obstacle.table] or not columns.get(obstacle.name, {}).get("nullable", True)
-    return obstacle.kind == "NOT NULL column" and filled
+    if obstacle.kind != "NOT NULL column":
+        return False
+    # a table that was never loaded has no columns there
+    columns = place.pipeline.default_schema.tables.get(obstacle.table, {}).get("columns", {})
+    return obstacle.name in KEYS[obstacle.table] or not columns.get(obstacle.name, {}).get("nullable", True)

@@ -33,12 +33,12 @@ def look_past(task: Task, client: PageClient, page: int) -> Reading | None:
     try:
         found = get_past(client, task.request(page, task.page_size.rows, purpose="past the end", is_trial=True))
     except (ServiceRejected, MalformedResponse) as error:
-        logger.info(NO_ANSWER, task.title, error)
+        logger.info(NO_ANSWER, task.title, error.what)
         return None
     except ServiceUnreachable as error:
         if not error.may_be_size:
             raise
-        logger.warning(NO_ANSWER, task.title, error)
+        logger.warning(NO_ANSWER, task.title, error.what)
         return None
     return to_reading(found, Window(page), 0, asked=-1, answered=-1)
 

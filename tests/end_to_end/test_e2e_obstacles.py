@@ -7,7 +7,7 @@ from holdings import change, query
 from row_changes import amend
 from worlds import Begin
 
-from letters_source import LoadFailed
+from letters_source import LoadFailed, SettingsError
 from programmable_emulator import Emulator
 
 FOREIGN_KEY = """
@@ -60,3 +60,26 @@ def test_what_stops_no_load_stays(begin: Begin) -> None:
     world.load(**settings)
     assert query(world.place, "SELECT count(*), count(mine) FROM letters_data.cities") == [(10, 0)]
     assert query(world.place, "FROM letters_data.notes") == [(1,)]
+
+
+def test_what_is_on_other_tables_is_not_named(begin: Begin) -> None:
+    """An error names neither what is on tables that the load leaves out, nor on tables that were never loaded."""
+    world = begin(Emulator(9, 3))
+    world.start_loaded()
+    change(
+        world.place,
+        "CREATE UNIQUE INDEX theirs ON letters_data.contacts (id); "
+        "CREATE UNIQUE INDEX mine ON letters_data.templates (id); CREATE VIEW letters_data.mailings AS SELECT 1 AS a",
+    )
+    with pytest.raises(LoadFailed, match=r"because of the unique index mine on letters_data\.templates; drop it"):
+        world.load(only=("templates",))
+
+
+def test_a_table_in_the_place_of_a_facet_is_refused_before_the_load(begin: Begin) -> None:
+    """A table of someone else with the name of a facet's table is refused before anything is written."""
+    world = begin(Emulator(9, 3))
+    world.start_loaded()
+    change(world.place, "CREATE TABLE letters_data.contacts__address_statuses AS SELECT 1 AS a")
+    with pytest.raises(SettingsError, match="holds a table contacts__address_statuses that is not from a load"):
+        world.load(facets=True)
+    assert world.load().tables["contacts"] == 9

@@ -112,7 +112,7 @@ def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
 
 NEVER_MAILED = "SELECT count(*) FROM contacts WHERE NOT EXISTS (FROM mailings WHERE contact_id = contacts.id)"
 NOT_LOADED = {
-    NEVER_MAILED: ("mailings", "--mailings"),
+    NEVER_MAILED: ("mailings", "--mailings --mailings-since DAY"),
     "FROM letters_data.contacts__address_statuses": ("contacts__address_statuses", "--facets"),
     "FROM Templates__Shared": ("templates__shared", "--facets"),
 }
