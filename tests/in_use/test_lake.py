@@ -247,15 +247,15 @@ def test_mailings_are_merged_and_those_of_earlier_days_stay(begin: Begin, form: 
 
 @in_both
 def test_nights_of_planned_postponed_and_canceled_letters(begin: Begin, form: Form) -> None:
-    """After each of eight nights, mailings are what the service lists for every day that was read again."""
+    """After each of four nights, mailings are what the service lists for every day that was read again."""
     world = begin(Emulator(0, 0), form)
     gone = load_each_night(
         world.emulator.contacts,
         lambda: world.load(only=("mailings",), mailings=True),
         lambda: {row[:2] for row in keys(world.place, form)},
-        nights=8,
+        nights=4,
     )
-    assert gone > 8
+    assert gone > 0
 
 
 @in_both

@@ -20,7 +20,7 @@ from letters_source.destination.kinds import place_of
 from letters_source.destination.sql import fetch_rows
 from programmable_emulator import ChangingListing, Emulator, Row
 
-NIGHTS = 6
+NIGHTS = 4
 LABELS = [{"id": str(number), "title": title} for number, title in enumerate(("notes", "green", "blue"))]
 POLICIES = ("keep", "hash", "mask", "drop")
 KEYS_OF_HASHES = ("a key of 16 bytes", "another key, longer")

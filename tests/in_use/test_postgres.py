@@ -296,14 +296,14 @@ def test_mailings_and_facets_are_loaded(load: Load) -> None:
 
 
 def test_nights_of_planned_postponed_and_canceled_letters(load: Load) -> None:
-    """After each of twelve nights, mailings are what the service lists for every day that was read again."""
+    """After each of eight nights, mailings are what the service lists for every day that was read again."""
     gone = load_each_night(
         load.contacts,
         lambda: load(only=("mailings",), mailings=True),
         lambda: set(load.query("select contact_id, mailed_on from letters_data.mailings")),
-        nights=12,
+        nights=8,
     )
-    assert gone > 12
+    assert gone > 8
 
 
 def test_what_was_dropped_is_made_again(load: Load) -> None:
