@@ -58,10 +58,11 @@ class TimedResponse(HTTPResponse):
 
     def _read_status(self) -> tuple[str, int, str]:
         """Read the status, after any interim responses (RFC 9110, 15.2), of which http.client skips only a 100."""
-        line: tuple[str, int, str] = super()._read_status()  # type: ignore[misc] # typeshed has no private methods
+        read: Callable[[], tuple[str, int, str]] = super()._read_status  # type: ignore[misc] # private, not in typeshed
+        line = read()
         while 100 <= line[1] < 200 and line[1] != HTTPStatus.SWITCHING_PROTOCOLS:
             parse_headers(self.fp)
-            line = super()._read_status()  # type: ignore[misc]
+            line = read()
         return line
 
 
