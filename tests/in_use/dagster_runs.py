@@ -62,8 +62,9 @@ def requested(defs: dg.Definitions, schedule: str, accounts: Sequence[str]) -> d
     # unlike others, schedules refuse a Dagster that is only in memory
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("letters_accounts", accounts)
-        context = dg.build_schedule_context(instance=instance, repository_def=defs.get_repository_def())
-        tick = defs.resolve_schedule_def(schedule).evaluate_tick(context)
+        # a context that is not closed would make this instance the current one again when it is collected as garbage
+        with dg.build_schedule_context(instance=instance, repository_def=defs.get_repository_def()) as context:
+            tick = defs.resolve_schedule_def(schedule).evaluate_tick(context)
     return {request.run_key: request.partition_key for request in tick.run_requests or ()}
 
 
