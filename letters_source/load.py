@@ -1,7 +1,7 @@
 """Runs a load, of one account or of several, from settings to a verified destination."""
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -30,6 +30,7 @@ from letters_source.errors import SettingsError
 from letters_source.extract.accounts import check_apart
 from letters_source.extract.saved import saved_file
 from letters_source.extract.task import LoadContext, listing_task
+from letters_source.guarded_source import LettersSource
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Audit, Result
 from letters_source.service.listings import LISTINGS
@@ -38,6 +39,7 @@ from letters_source.tables import MAILINGS, TABLES
 from letters_source.telemetry import count, phase, shared, span
 
 LOADABLE = (*LISTINGS, MAILINGS.name)
+MakeSource = Callable[..., LettersSource]
 
 
 def run(
@@ -70,10 +72,20 @@ def run(
     if not isinstance(pipeline, dlt.Pipeline | None):
         example, kind = 'make_pipeline(to="letters.duckdb")', type(pipeline).__name__
         raise SettingsError.about("pipeline", f"must be a dlt pipeline, such as {example}, got {kind}")
-    place, clock = place_of(pipeline or make_pipeline()), Stopwatch()
-    attributes = {"dataset": place.dataset, "destination": place.name}
+    return load_recorded(place_of(pipeline or make_pipeline()), only, publish, partial(letters, progress), settings)
+
+
+def load_recorded(
+    place: Place,
+    only: Sequence[str],
+    publish: Path | str | None,
+    make_source: MakeSource,
+    settings: Overrides,
+) -> Result:
+    """Load as `run` does; the ledger, spans and counters tell of it."""
+    clock, attributes = Stopwatch(), {"dataset": place.dataset, "destination": place.name}
     with failures_recorded(place, clock), shared(**attributes), span("load"):
-        load_id, counts, audits = load_verified(place, only, place_of_copy(publish), progress, settings)
+        load_id, counts, audits = load_verified(place, only, place_of_copy(publish), make_source, settings)
     result = Result(load_id, counts, audits, clock.seconds)
     record(finished_load(place, result), clock.started_at)
     return result
@@ -81,11 +93,11 @@ def run(
 
 @plain_errors
 def load_verified(
-    place: Place, only: Sequence[str], copy: Path | None, progress: ProgressCallback, settings: Overrides
+    place: Place, only: Sequence[str], copy: Path | None, make_source: MakeSource, settings: Overrides
 ) -> tuple[str, Mapping[str, int], tuple[Audit, ...]]:
     """Load, verify and publish; return the load's id, the rows in each table, and the load's audits."""
     chosen = selected_names(only)
-    made, resolved, kind = letters(progress, **settings), resolve_settings(settings), place.kind
+    made, resolved, kind = make_source(**settings), resolve_settings(settings), place.kind
     # `refresh` drops the rows that would be recognized
     made.only_changes = resolved.only_changes and kind.writes_changes(place) and not place.pipeline.refresh
     source: DltSource = made.with_resources(*chosen) if chosen else made
@@ -184,6 +196,7 @@ def each_account(
     if not pipelines:
         raise SettingsError("run_accounts needs the pipeline of at least one account.", key="pipelines")
     copy, clock = place_of_copy(publish), Stopwatch()
+    shared_ids: Mapping[str, Mapping[str, int]] = {}
     places = {account: place_of(pipeline) for account, pipeline in pipelines.items()}
     recorded = partial(failures_recorded, next(iter(places.values())), clock, dataset=views)
     if copy:
@@ -192,12 +205,13 @@ def each_account(
                 place.kind.check_copy(place, copy)
     if len(pipelines) > 1:
         with recorded():
-            check_accounts([*pipelines], only, **settings)
+            shared_ids = check_accounts([*pipelines], only, **settings)
         # each is compared with the others, and needs no comparison of its own
         settings["allow_shared_ids"] = True
-    for account, pipeline in pipelines.items():
+    for account, place in places.items():
         settings["account_id"] = account
-        yield account, run(pipeline, only=only, progress=progress, **settings)
+        shared_here = {listing: shared[account] for listing, shared in shared_ids.items() if account in shared}
+        yield account, load_recorded(place, only, None, partial(letters, progress, shared_here), settings)
     with recorded():
         combine_accounts(places, views, copy, resolve_settings(settings).lock_wait)
 
@@ -213,14 +227,22 @@ def combine_accounts(places: Mapping[str, Place], views: str, copy: Path | None,
 
 
 @plain_errors
-def check_accounts(accounts: Sequence[str], only: Sequence[str] = (), **settings: Unpack[Overrides]) -> None:
-    """Raise `SharedIds` if the first pages of two accounts are the same, unless `allow_shared_ids` is set."""
+def check_accounts(
+    accounts: Sequence[str], only: Sequence[str] = (), **settings: Unpack[Overrides]
+) -> dict[str, dict[str, int]]:
+    """Raise `SharedIds` if the first pages of two accounts are the same, unless `allow_shared_ids` is set.
+
+    Returns:
+        For each listing and account, how many ids on its first page are on another account's, too.
+    """
     names = selected_names(only)
     resolved = resolve_settings({**settings, "account_id": accounts[0]})
     if resolved.allow_shared_ids:
-        return
+        return {}
     context = LoadContext.of(resolved, token_source(resolved, settings))
     wanted = {MAILINGS.listing if name == MAILINGS.name else name for name in names} or {*LISTINGS}
-    for name, listing in LISTINGS.items():
-        if name in wanted:
-            check_apart(listing_task(listing, context), accounts)
+    return {
+        name: check_apart(listing_task(listing, context), accounts)
+        for name, listing in LISTINGS.items()
+        if name in wanted
+    }

@@ -1,7 +1,7 @@
 """Defines the dlt source: its settings, its resources, and their hints."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from typing import Annotated, Any, Concatenate, ParamSpec, Unpack
@@ -33,7 +33,9 @@ P = ParamSpec("P")
 
 @dlt.source(name="letters", section="letters", _impl_cls=LettersSource)
 def letters(
-    progress: Annotated[ProgressCallback, NotResolved()] = no_progress, **settings: Unpack[Overrides]
+    progress: Annotated[ProgressCallback, NotResolved()] = no_progress,
+    shared_ids: Annotated[Mapping[str, int] | None, NotResolved()] = None,
+    **settings: Unpack[Overrides],
 ) -> list[DltResource]:
     """Return a dlt source with templates and contacts of the letter mailing service, complete or an error.
 
@@ -45,6 +47,7 @@ def letters(
     Args:
         progress: a callback, called for each response with the listing, the number of the pass, the rows in it, and
             the service's count; for mailings, with the days of a window, and of all windows.
+        shared_ids: for the audit: by listing, how many ids on its first page other accounts list on theirs, too.
         **settings: as in `Settings`; the rest comes from dlt's configuration, `[sources.letters]`.
 
     Raises:
@@ -54,7 +57,7 @@ def letters(
     report_misspelled_sections(present_providers())
     resolved = resolve_settings(settings)
     declare_tables(dlt.current.source_schema(), resolved)
-    context = LoadContext.of(resolved, token_source(resolved, settings), progress)
+    context = replace(LoadContext.of(resolved, token_source(resolved, settings), progress), shared_ids=shared_ids or {})
     tasks = {name: listing_task(listing, context) for name, listing in LISTINGS.items()}
     resources = [resource for task in tasks.values() for resource in listing_resources(task)]
     return [*resources, *mailings_resources(replace(tasks[MAILINGS.listing], name=MAILINGS.name))]

@@ -360,6 +360,12 @@ class AuditColumns(Selection):
     service: NotRequired[
         Annotated[str | None, "The service that was read: scheme, host and path; null in loads of version 0.1.0."]
     ]
+    shared_ids: NotRequired[
+        Annotated[
+            int | None,
+            "Ids on the first page that another account of the same load lists on its own; null if not compared.",
+        ]
+    ]
 
 
 AUDIT_KINDS: dict[Any, ColumnKind] = {

@@ -31,8 +31,12 @@ FirstPages = Mapping[str, FirstPage | None]
 """The first page of each account; None for an account that the service refuses."""
 
 
-def check_apart(task: Task, accounts: Iterable[str]) -> None:
-    """Raise `SharedIds` if two accounts list the same rows, as far as their first pages show; warn of shared ids."""
+def check_apart(task: Task, accounts: Iterable[str]) -> dict[str, int]:
+    """Raise `SharedIds` if two accounts list the same rows, as far as their first pages show; warn of shared ids.
+
+    Returns:
+        For each account that the service does not refuse, how many ids on its first page are on another one's, too.
+    """
     with task.context.client() as client:
         found = first_pages(task, client, accounts)
         for account, page in found.items():
@@ -41,9 +45,11 @@ def check_apart(task: Task, accounts: Iterable[str]) -> None:
         for pair, shared in alike(task, client, found):
             if not differ_elsewhere(task, client, pair):
                 raise SharedIds(task.name, pair, shared)
-    if shared := ids_of_several(found):
+    repeated = ids_of_several(found)
+    if repeated:
         message = "%s: accounts share %s on their first pages; join on account_id as well as on the id"
-        logger.warning(message, task.title, counted(shared, "id"))
+        logger.warning(message, task.title, counted(len(repeated), "id"))
+    return {account: len(page.ids & repeated) for account, page in found.items() if page}
 
 
 def effect_of_account(task: Task, client: PageClient, accounts: Sequence[str]) -> Effect:
@@ -93,10 +99,10 @@ def differ_elsewhere(task: Task, client: PageClient, accounts: Sequence[str]) ->
     return False
 
 
-def ids_of_several(found: FirstPages) -> int:
-    """Return how many ids are on the first pages of more than one account."""
+def ids_of_several(found: FirstPages) -> set[str]:
+    """Return the ids that are on the first pages of more than one account."""
     times = Counter(key for page in found.values() if page for key in page.ids)
-    return sum(number > 1 for number in times.values())
+    return {key for key, number in times.items() if number > 1}
 
 
 def first_pages(task: Task, client: PageClient, accounts: Iterable[str]) -> FirstPages:

@@ -129,6 +129,7 @@ def audit_row(outcome: Outcome, rows: int, *, adds_up: bool | None = None) -> Ta
         "overlap": verdict.overlap,
         "converted_fields": as_json(by_plain_name(notes.numbers)),
         "service": service_of(settings.base_url),
+        "shared_ids": task.context.shared_ids.get(task.name),
     }
     return TableRows(LISTING_AUDIT.name, pa.Table.from_pylist([row], LISTING_AUDIT.schema))
 

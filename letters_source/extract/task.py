@@ -1,6 +1,7 @@
 """What to read, and the items that reading yields."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from importlib.metadata import version
 from typing import Any
@@ -27,6 +28,7 @@ class LoadContext:
     tokens: TokenSource
     throttle: Throttle
     progress: ProgressCallback = no_progress
+    shared_ids: Mapping[str, int] = field(default_factory=dict)  # ids on several accounts' first pages, by listing
 
     @classmethod
     def of(cls, settings: Settings, tokens: TokenSource, progress: ProgressCallback = no_progress) -> "LoadContext":

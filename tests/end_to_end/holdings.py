@@ -33,7 +33,8 @@ COLUMNS = {
         "rows_received:BIGINT rows_yielded:BIGINT duplicates_dropped:BIGINT rows_rejected:BIGINT adds_up:BOOLEAN "
         "misfit_values:BIGINT undocumented_fields:JSON walks:BIGINT pages:BIGINT page_size_asked:BIGINT "
         "page_size_given:BIGINT requests:BIGINT retries:BIGINT throttled:BIGINT started_at:TIMESTAMP_WITH_TIME_ZONE "
-        "seconds:DOUBLE count_changes:BIGINT links_mended:BIGINT overlap:BIGINT converted_fields:JSON service"
+        "seconds:DOUBLE count_changes:BIGINT links_mended:BIGINT overlap:BIGINT converted_fields:JSON "
+        "service shared_ids:BIGINT"
     ),
 }
 KEYS = {

@@ -273,6 +273,9 @@ def test_accounts_may_share_templates(letters: Letters, world: World, own: str |
     assert (done.code, done.out, done.err.count(message)) == (0, "", 1)
     held = query(Path("letters.duckdb"), "select account_id, id from letters_data_all.templates order by all")
     assert held == [("A", "1"), ("B", "1"), *([("B", own)] if own else [])]
+    audits = query(Path("letters.duckdb"), "select listing, account_id, shared_ids from letters_data_all.listing_audit")
+    listings = {"templates": 1} if only else {"templates": 1, "contacts": 0}
+    assert set(audits) == {(name, account, number) for name, number in listings.items() for account in DATASETS}
 
 
 def test_shared_ids_that_are_allowed_are_counted_by_account(letters: Letters, world: World) -> None:

@@ -155,7 +155,7 @@ def test_each_listing_has_its_row_of_the_audit(loaded: Loaded) -> None:
         "adds_up": None, "misfit_values": 0, "undocumented_fields": None, "walks": 1, "page_size_asked": 100,
         "retries": 0, "throttled": 0, "count_changes": 0, "links_mended": None, "overlap": None,
         "converted_fields": None,
-        "service": loaded.world.settings["base_url"],
+        "service": loaded.world.settings["base_url"], "shared_ids": None,
     }  # fmt: skip
     templates = {
         "listing": "templates", "verdict": "exact", "count_first": 40, "count_last": 40, "rows_received": 40,

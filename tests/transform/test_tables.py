@@ -128,7 +128,7 @@ def test_only_what_is_not_text_has_another_type() -> None:
     assert figures == [
         "count_first", "count_last", "rows_received", "rows_yielded", "duplicates_dropped", "rows_rejected",
         "misfit_values", "walks", "pages", "page_size_asked", "page_size_given", "requests", "retries", "throttled",
-        "count_changes", "links_mended", "overlap",
+        "count_changes", "links_mended", "overlap", "shared_ids",
     ]  # fmt: skip
     # what free contents are is read from nested objects, not from lists of them
     assert [column.name for t in TABLES if t.origin == "list" for column in t.documented if column.kind == "json"] == []
