@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any
 import dlt
 from dlt.common.configuration.container import Container
 from dlt.common.destination import Destination, DestinationCapabilitiesContext, PreparedTableSchema
-from dlt.common.destination.client import DestinationClientConfiguration, FollowupJobRequest, LoadJob
+from dlt.common.destination.client import (
+    DestinationClientConfiguration,
+    FollowupJobRequest,
+    HasFollowupJobs,
+    LoadJob,
+    RunnableLoadJob,
+)
 from dlt.common.normalizers.naming import NamingConvention
 from dlt.common.schema.typing import TTableSchema
 from dlt.common.schema.utils import get_root_table
 from dlt.common.storages.load_package import LoadJobInfo, LoadPackageStateInjectableContext
 from dlt.destinations import duckdb, postgres
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
-from dlt.destinations.job_impl import FinalizedLoadJobWithFollowupJobs
 from dlt.destinations.sql_client import SqlClientBase
 from dlt.destinations.sql_jobs import SqlStagingReplaceFollowupJob
 from dlt.load.utils import get_completed_table_chain
@@ -142,6 +147,13 @@ def replace_statements(sql_client: SqlClientBase[Any], table: str, files: Sequen
     ]
 
 
+class ReadLater(RunnableLoadJob, HasFollowupJobs):
+    """A job for a file that the transaction reads; dlt waits a second for a job that is finished without running."""
+
+    def run(self) -> None:
+        """Do nothing: the file stays in the load package."""
+
+
 class WithoutStaging(OneTransaction):
     """A mixin for dlt's DuckDB client that reads replaced tables from the load package, not from staging tables.
 
@@ -149,10 +161,10 @@ class WithoutStaging(OneTransaction):
     """
 
     def create_load_job(self, table: PreparedTableSchema, file_path: str, *rest: Any, **options: Any) -> LoadJob:
-        """Return a finished job for a file that the transaction reads, otherwise dlt's job."""
+        """Return a job that does nothing for a file that the transaction reads, otherwise dlt's job."""
         is_replaced = table["write_disposition"] == "replace" and file_path.endswith(".parquet")
         if is_replaced and self.should_load_data_to_staging_dataset(str(table["name"])):
-            return FinalizedLoadJobWithFollowupJobs(file_path)
+            return ReadLater(file_path)
         return super().create_load_job(table, file_path, *rest, **options)
 
     def _create_replace_followup_jobs(self, table_chain: Sequence[PreparedTableSchema]) -> list[FollowupJobRequest]:
