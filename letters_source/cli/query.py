@@ -5,8 +5,9 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import duckdb
 from click import echo
@@ -33,7 +34,7 @@ def print_rows(query: str, source: Path, dataset: str, form: QueryForm) -> None:
             check_reads_only(query)
             rows = connection.sql(query)
             if rows is not None:
-                {"table": show_table, "csv": write_csv, "json": write_json}[form](rows)
+                {"table": show_table, "csv": write_csv, "json": write_json}[form](connection, rows)
         except duckdb.Error as error:
             why = why_missing(connection, error) or f"{reason(error)}{suggestion(error)}"
             raise SettingsError(f"the query failed: {why}", key="sql") from None
@@ -72,18 +73,28 @@ def suggestion(error: duckdb.Error) -> str:
     return "".join(f" {line}" for line in lines if line.startswith(("Did you mean", "Candidate bindings")))
 
 
-def show_table(rows: duckdb.DuckDBPyRelation) -> None:
+def show_table(_connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation) -> None:
     """Print the first rows as DuckDB draws them, within the terminal's width."""
     rows.show(max_width=shutil.get_terminal_size((120, 24)).columns, max_rows=MOST_ROWS_SHOWN)
 
 
-def write_csv(rows: duckdb.DuckDBPyRelation) -> None:
+def write_csv(connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation) -> None:
     """Print all rows as CSV, quoted as in RFC 4180, with a header line; lines end in LF, nulls are empty."""
-    names, texts = rows.columns, rows.project("COLUMNS(*)::VARCHAR")
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(names)
-    while batch := texts.fetchmany(BATCH_ROWS):
+    writer.writerow(rows.columns)
+    for batch in batches(connection, rows, "COLUMNS(*)::VARCHAR"):
         writer.writerows(batch)
+
+
+def batches(
+    connection: duckdb.DuckDBPyConnection,
+    letters_query_row: duckdb.DuckDBPyRelation,  # noqa: ARG001 -- DuckDB's SQL finds variables by their names
+    columns: str,
+) -> Iterator[list[Any]]:
+    """Yield columns of rows in batches; relations cannot do so in DuckDB 2."""
+    found = connection.execute(f"SELECT {columns} FROM letters_query_row")
+    while batch := found.fetchmany(BATCH_ROWS):
+        yield batch
 
 
 def without_nan(text: str) -> str:
@@ -93,11 +104,10 @@ def without_nan(text: str) -> str:
     return json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=False, separators=(",", ":"))
 
 
-def write_json(rows: duckdb.DuckDBPyRelation) -> None:
+def write_json(connection: duckdb.DuckDBPyConnection, rows: duckdb.DuckDBPyRelation) -> None:
     """Print all rows as a JSON array with one object a line."""
-    texts = rows.query("letters_query_row", "SELECT to_json(letters_query_row) FROM letters_query_row")
     before = "["
-    while batch := texts.fetchmany(BATCH_ROWS):
+    for batch in batches(connection, rows, "to_json(letters_query_row)"):
         for [text] in batch:
             echo(f"{before}\n{without_nan(text)}", nl=False)
             before = ","

@@ -22,9 +22,10 @@ from letters_source.destination.duckdb_copies import (
     shown_names,
     works,
     write_comments,
+    written_columns,
 )
-from letters_source.destination.duckdb_file import check_duckdb
-from letters_source.destination.duckdb_views import FIND_VIEWS, create_views
+from letters_source.destination.duckdb_file import STORAGE, check_duckdb
+from letters_source.destination.duckdb_views import FIND_VIEWS, create_views, moved
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import place_of
 from letters_source.destination.locking import one_at_a_time
@@ -42,6 +43,7 @@ from letters_source.wording import reason
 
 logger = logging.getLogger("letters_source")
 
+TRIAL = "trial"
 ALONE = "account_alone"
 """DuckDB's name for the attached file of one account."""
 NOT_COPIED = "only the dataset %s is copied, with what needs nothing else."
@@ -88,29 +90,50 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
 def copy_dataset(file: Path, to: Path, dataset: str) -> list[Entry]:
     """Copy a dataset of a file into another in one transaction, comments included; return what else the file holds."""
     schemas, broken = (dataset, f"{dataset}_staging"), broken_views(file)
-    with duckdb.connect(str(to)) as target:
+    with duckdb.connect(str(to), config=STORAGE) as target:
         name = opened_catalog(target)
         target.execute(f"ATTACH {literal(str(file))} AS {ALONE} (READ_ONLY)")
         tables, left_out = find_tables(target, ALONE)
         views = find_entries(target, FIND_VIEWS, ALONE)
         indexes = find_entries(target, FIND_INDEXES, ALONE)
-        copied = [table for table in tables if table.schema in schemas]
-        shown = [view for view in views if view.schema in schemas and view not in broken]
+        others = find_entries(target, FIND_OTHERS, ALONE)
+        tables_here, indexes_here, views_here = (
+            [entry for entry in found if entry.schema in schemas and entry not in broken]
+            for found in (tables, indexes, views)
+        )
+        columns, creations = creatable(tables_here, indexes_here, views_here, catalog_of(file), name)
+        comments = find_comments(target, ALONE)
         target.execute("BEGIN")
         drop_former(target, name, schemas, {(entry.schema, entry.name) for entry in (*tables, *views)})
-        for schema in {table.schema for table in copied}:
+        for schema in {entry.schema for entry in columns}:
             target.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name)}.{quoted(schema)}")
-        copied = [table for table in copied if binds(target, table.creation(name))]
-        for table in copied:
-            insert_rows(target, table, ALONE, name)
-        copied += [index for index in indexes if index.schema in schemas and binds(target, index.creation(name))]
-        failed = create_views(target, shown, catalog_of(file), name)
-        copied += [view for view in shown if view not in failed]
+        for creation in creations.values():
+            target.execute(creation)
+        for table, names in columns.items():
+            insert_rows(target, table, names, ALONE, name)
         target.execute(f"USE {quoted(name)}")
-        write_comments(target, find_comments(target, ALONE), {(entry.schema, entry.name) for entry in copied})
+        write_comments(target, comments, {(entry.schema, entry.name) for entry in creations})
         target.execute("COMMIT")
-        others = find_entries(target, FIND_OTHERS, ALONE)
-    return [entry for entry in (*tables, *left_out, *views, *indexes, *others) if entry not in copied]
+    return [entry for entry in (*tables, *left_out, *views, *indexes, *others) if entry not in creations]
+
+
+def creatable(
+    tables: Sequence[Entry], indexes: Sequence[Entry], views: Sequence[Entry], source: str, target: str
+) -> tuple[dict[Entry, str], dict[Entry, str]]:
+    """Return the columns of each table, and the SQL that creates each table, index and view that can be created.
+
+    They are created in a database of their own first, because an error would end a transaction.
+    """
+    with duckdb.connect() as trial:
+        trial.execute(f"ATTACH ':memory:' AS {TRIAL}")
+        for schema in {table.schema for table in tables}:
+            trial.execute(f"CREATE SCHEMA IF NOT EXISTS {TRIAL}.{quoted(schema)}")
+        created = [entry for entry in (*tables, *indexes) if binds(trial, entry.creation(TRIAL))]
+        columns = {table: written_columns(trial, table, TRIAL) for table in created if table in tables}
+        creations = {entry: entry.creation(target) for entry in created}
+        for view in create_views(trial, views, source, TRIAL):
+            creations[view] = moved(trial, view, source, target)
+    return columns, creations
 
 
 def broken_views(file: Path) -> list[Entry]:

@@ -20,7 +20,7 @@ from letters_source.destination.annotate import adopt_and_describe
 from letters_source.destination.audits import audited_schemas
 from letters_source.destination.cleanup import drop_empty_staging, restore_tables
 from letters_source.destination.dlt_hooks import DuckDB
-from letters_source.destination.duckdb_file import check_duckdb, discard_duckdb
+from letters_source.destination.duckdb_file import check_duckdb, create_duckdb, discard_duckdb
 from letters_source.destination.loading import STAGED, TRUNCATED, with_parameters
 from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import DUCKDB_CONFIG, MEMORY_MB
@@ -94,6 +94,8 @@ def lock(place: Place, wait: float) -> Iterator[Held]:
     # DuckDB imports pytz for its first zoned timestamp; an interrupt there would be reported as a missing pytz
     import_module("pytz")
     client = place.pipeline.sql_client()
+    if is_new:
+        create_duckdb(file)
     # do not wait for a file that another load has just created: it would be taken for a new one
     when_free(client.open_connection, 0 if is_new else wait)
     try:

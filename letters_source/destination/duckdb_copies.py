@@ -91,16 +91,21 @@ def find_tables(connection: DuckDBPyConnection, catalog: str) -> tuple[list[Entr
     return [tables[key] for key in ordered if key not in left_out], [tables[key] for key in ordered if key in left_out]
 
 
-def insert_rows(connection: DuckDBPyConnection, table: Entry, source: str, target: str) -> None:
-    """Insert a table's rows into its empty copy in another catalog."""
-    copy = f"{quoted(target)}.{table.quoted}"
-    found = connection.execute(FIND_COLUMNS, [source, table.schema, table.name]).fetchall()
+def written_columns(connection: DuckDBPyConnection, table: Entry, catalog: str) -> str:
+    """Return the columns of a table, without generated ones, as in a list of SQL."""
+    found = connection.execute(FIND_COLUMNS, [catalog, table.schema, table.name]).fetchall()
     names = [quoted(name) for [name] in found]
     if "GENERATED ALWAYS" in table.sql:
         # DuckDB lists no column as generated, but refuses to write one
-        names = [name for name in names if binds(connection, f"EXPLAIN UPDATE {copy} SET {name} = NULL")]
-    columns = ", ".join(names)
-    connection.execute(f"INSERT INTO {copy} ({columns}) SELECT {columns} FROM {quoted(source)}.{table.quoted}")
+        update = f"EXPLAIN UPDATE {quoted(catalog)}.{table.quoted} SET"
+        names = [name for name in names if binds(connection, f"{update} {name} = NULL")]
+    return ", ".join(names)
+
+
+def insert_rows(connection: DuckDBPyConnection, table: Entry, columns: str, source: str, target: str) -> None:
+    """Insert a table's rows into its empty copy in another catalog."""
+    rows = f"SELECT {columns} FROM {quoted(source)}.{table.quoted}"
+    connection.execute(f"INSERT INTO {quoted(target)}.{table.quoted} ({columns}) {rows}")
 
 
 def works(connection: DuckDBPyConnection, statement: str) -> bool:

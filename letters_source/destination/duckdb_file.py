@@ -1,9 +1,10 @@
-"""DuckDB files: whether a load can use one, and the logs beside it. Imports no dlt."""
+"""DuckDB files: which storage new ones have, whether a load can use one, and the logs beside it. Imports no dlt."""
 
 import os
 from pathlib import Path
 
 import duckdb
+from duckdb import DuckDBPyConnection
 
 from letters_source.destination.local_files import ANOTHER_PATH, check_space, check_writable
 from letters_source.errors import DestinationError, DestinationInUse
@@ -24,6 +25,25 @@ OTHER_FORMATS = {
     ".zip",
 }
 """The endings of files that are no DuckDB files."""
+# of new files; existing ones keep theirs. Every DuckDB since 0.10 reads it, while DuckDB 1 cannot read the default of 2
+STORAGE: dict[str, str | bool | int | float | list[str]] = {"storage_compatibility_version": "v1.0.0"}
+# where the file's header has the release that wrote it, and in how many bytes
+RELEASE_AT, RELEASE_BYTES = 52, 32
+
+
+def create_duckdb(file: Path) -> None:
+    """Create an empty DuckDB file, whose storage stays as it is when other releases of DuckDB write to it."""
+    try:
+        duckdb.connect(str(file), config=STORAGE).close()
+    except duckdb.Error as error:
+        raise unusable(file, error) from None
+
+
+def storage_of(connection: DuckDBPyConnection) -> str:
+    """Return the storage version of the open database, such as v1.0.0."""
+    query = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = current_database()"
+    [[version]] = connection.execute(query).fetchall()
+    return str(version).rstrip("+")
 
 
 def check_duckdb(file: Path) -> None:
@@ -50,10 +70,22 @@ def check_duckdb(file: Path) -> None:
     try:
         duckdb.connect(str(file)).close()
     except duckdb.Error as error:
-        what = f"{file} cannot be opened for writing: {reason(error)}"
-        if is_held(error):
-            raise DestinationInUse(what) from None
-        raise DestinationError(what, advice=ANOTHER_PATH, key="to") from None
+        raise unusable(file, error) from None
+
+
+def unusable(file: Path, error: duckdb.Error) -> DestinationError | DestinationInUse:
+    """Return the error of a file that DuckDB cannot open for writing."""
+    what = f"{file} cannot be opened for writing: {why_closed(file, error)}"
+    return DestinationInUse(what) if is_held(error) else DestinationError(what, advice=ANOTHER_PATH, key="to")
+
+
+def why_closed(file: Path, error: duckdb.Error) -> str:
+    """Return why DuckDB cannot open a file; if its release is too old for it, with both releases."""
+    if "database file with version number" not in str(error):
+        return reason(error)
+    with file.open("rb") as opened:
+        release = opened.read(RELEASE_AT + RELEASE_BYTES)[RELEASE_AT:].rstrip(b"\0").decode(errors="replace")
+    return f"DuckDB {release} wrote it, and DuckDB {duckdb.__version__} here cannot read its storage; upgrade duckdb"
 
 
 def is_held(error: duckdb.Error) -> bool:

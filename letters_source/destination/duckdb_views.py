@@ -23,13 +23,15 @@ def mentions(view: Entry, catalog: str) -> bool:
 
 
 def create_views(connection: DuckDBPyConnection, views: Sequence[Entry], source: str, target: str) -> list[Entry]:
-    """Create or replace views of one catalog in another; return those that do not work there."""
-    waiting, tried = list(views), 0
+    """Create or replace views of one catalog in another; return those that work there, as they were created."""
+    created: list[Entry] = []
+    found: list[Entry] | None = None
     # one view may query another
-    while waiting and len(waiting) != tried:
-        tried = len(waiting)
-        waiting = [view for view in waiting if not works(connection, moved(connection, view, source, target))]
-    return waiting
+    while found is None or found:
+        waiting = (view for view in views if view not in created)
+        found = [view for view in waiting if works(connection, moved(connection, view, source, target))]
+        created += found
+    return created
 
 
 def moved(connection: DuckDBPyConnection, view: Entry, source: str, target: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
 
 from letters_source.destination.audits import read_columns
 from letters_source.destination.sql import SqlClient
@@ -22,9 +23,20 @@ def held_digests(client: SqlClient | None, name: str) -> Iterator[tuple[pa.Array
         return
     current = f" WHERE {VALID_TO} IS NULL" if VALID_TO in columns else ""
     query = f"SELECT id, {ROW_HASH.name} FROM {client.make_qualified_table_name(name)}{current}"
+    for rows in arrow_batches(client, query):
+        ids, hashes = (column.cast(pa.string()) for column in rows.columns)
+        digests = pc.utf8_slice_codeunits(hashes, VALUES, VALUES + 32)
+        yield ids, pc.if_else(pc.equal(pc.utf8_length(digests), 32), digests, None)
+
+
+def arrow_batches(client: SqlClient, query: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a query as Arrow."""
+    connection = getattr(client, "native_connection", None)
+    if isinstance(connection, DuckDBPyConnection):
+        # through dlt's cursor, DuckDB 2 copies all rows, and warns
+        yield from connection.sql(query).to_arrow_reader(MOST_ROWS)
+        return
     with client.execute_query(query) as cursor:
         found: Any = cursor
         for rows in found.iter_arrow(MOST_ROWS):
-            ids, hashes = (column.cast(pa.string()).combine_chunks() for column in rows.columns)
-            digests = pc.utf8_slice_codeunits(hashes, VALUES, VALUES + 32)
-            yield ids, pc.if_else(pc.equal(pc.utf8_length(digests), 32), digests, None)
+            yield from rows.combine_chunks().to_batches()

@@ -23,8 +23,9 @@ from letters_source.destination.duckdb_copies import (
     opened_catalog,
     shown_names,
     write_comments,
+    written_columns,
 )
-from letters_source.destination.duckdb_file import discard_duckdb, is_duckdb_file, logs_of
+from letters_source.destination.duckdb_file import discard_duckdb, is_duckdb_file, logs_of, storage_of
 from letters_source.destination.duckdb_views import FIND_VIEWS, create_views, mentions
 from letters_source.destination.local_files import check_writable
 from letters_source.destination.locking import when_free
@@ -141,7 +142,8 @@ def copy_database(place: Place, copy: Path, *, enlarged: bool = False) -> list[E
             [[limit]] = connection.execute("SELECT current_setting('memory_limit')").fetchall()
             connection.execute(f"SET memory_limit = {literal(limit)}")
         name = opened_catalog(connection)
-        connection.execute(f"ATTACH {literal(str(copy))} AS {COPY}")
+        storage = literal(storage_of(connection))
+        connection.execute(f"ATTACH {literal(str(copy))} AS {COPY} (STORAGE_VERSION {storage})")
         try:
             left_out = copy_tables(connection, name)
         finally:
@@ -166,7 +168,7 @@ def copy_tables(connection: DuckDBPyConnection, source: str) -> list[Entry]:
 def is_copied(connection: DuckDBPyConnection, table: Entry, source: str) -> bool:
     """Insert a table's rows into its copy; return whether DuckDB accepts them."""
     try:
-        insert_rows(connection, table, source, COPY)
+        insert_rows(connection, table, written_columns(connection, table, COPY), source, COPY)
     except (duckdb.ConstraintException, duckdb.TransactionException):
         # a default that names a sequence of its database would change both files
         return False
@@ -180,7 +182,8 @@ def replace_views(copy: Path, views: Sequence[Entry], source: str, comments: Seq
     # a connection of its own, which does not know the name of the loaded file
     with duckdb.connect() as connection:
         connection.execute(f"ATTACH {literal(str(copy))} AS {COPY}")
-        left_out = create_views(connection, views, source, COPY)
+        created = create_views(connection, views, source, COPY)
+        left_out = [view for view in views if view not in created]
         for view in left_out:
             connection.execute(f"DROP VIEW {COPY}.{view.quoted}")
         connection.execute(f"USE {COPY}")

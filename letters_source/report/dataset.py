@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from letters_source.destination.duckdb_file import is_held
+from letters_source.destination.duckdb_file import is_held, why_closed
 from letters_source.destination.local_files import LAKE_FOLDERS, format_of, listed_loads
 from letters_source.destination.sql import literal
 from letters_source.errors import DestinationInUse, SettingsError, UnusableFile
@@ -58,7 +58,8 @@ def open_tables(path: Path | str, dataset: str = DATASET, *, every_table: bool =
         if is_held(error):
             later = "read it again when that program has ended, or read the copy that a load with publish makes."
             raise DestinationInUse(f"{place} is in use: {reason(error)}", advice=later) from None
-        raise UnusableFile(f"{place} cannot be read: {reason(error)}", advice=LOAD_AGAIN, file=str(place)) from None
+        why = why_closed(place, error)
+        raise UnusableFile(f"{place} cannot be read: {why}", advice=LOAD_AGAIN, file=str(place)) from None
     return connection
 
 

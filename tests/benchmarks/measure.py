@@ -33,7 +33,7 @@ COUNT_ROWS = """
 import json, sys, duckdb
 tables = {"contacts": "contacts", "labels": "contacts__contact_labels", "templates": "templates"}
 with duckdb.connect(sys.argv[1], read_only=True) as database:
-    count = lambda table: database.sql(f"select count(*) from letters_data.{table}").fetchone()[0]
+    count = lambda table: database.execute(f"select count(*) from letters_data.{table}").fetchone()[0]
     print(json.dumps({name: count(table) for name, table in tables.items()}))
 """
 

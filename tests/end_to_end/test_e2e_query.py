@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -72,17 +73,15 @@ def test_no_rows_are_an_empty_array_and_a_header_alone(letters: Letters) -> None
 @pytest.mark.usefixtures("emulator")
 def test_a_table_is_drawn_by_duckdb(letters: Letters) -> None:
     """Without a format, DuckDB draws a table with names, types and rows, and with times in UTC."""
-    done = letters("query", "SELECT TIMESTAMPTZ '2024-01-31 12:00:00+01' AS moment, NULL AS nothing")
-    assert done == Outcome(
-        0,
-        "┌──────────────────────────┬─────────┐\n"
-        "│          moment          │ nothing │\n"
-        "│ timestamp with time zone │  int32  │\n"
-        "├──────────────────────────┼─────────┤\n"
-        "│ 2024-01-31 11:00:00+00   │    NULL │\n"
-        "└──────────────────────────┴─────────┘\n\n",
-        "",
-    )
+    done = letters("query", "SELECT TIMESTAMPTZ '2024-01-31 12:00:00+01' AS moment, NULL::INTEGER AS nothing")
+    # releases of DuckDB differ in lines and corners
+    cells = [re.findall(r"[\w:+ -]*\w", line) for line in done.out.splitlines()]
+    assert [[cell.strip() for cell in line] for line in cells if line] == [
+        ["moment", "nothing"],
+        ["timestamp with time zone", "int32"],
+        ["2024-01-31 11:00:00+00", "NULL"],
+    ]
+    assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.usefixtures("emulator")

@@ -34,7 +34,7 @@ seen = '''
 '''
 while not select.select([sys.stdin], [], [], 0)[0]:
     with duckdb.connect(sys.argv[1], read_only=True) as connection:
-        print(json.dumps(connection.sql(seen).fetchone()), flush=True)
+        print(json.dumps(connection.execute(seen).fetchone()), flush=True)
 """
 """Reads without pause until its standard input ends."""
 
