@@ -1,7 +1,7 @@
 """Plain Parquet files in a folder or a bucket: a folder per table, which one load at a time on a machine can write."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
@@ -10,7 +10,8 @@ from dlt.common.destination import AnyDestination
 
 from letters_source.destination import other
 from letters_source.destination.cleanup import remove_truncated_files
-from letters_source.destination.file_tables import FilesSql, open_files
+from letters_source.destination.file_schemas import unify_files
+from letters_source.destination.file_tables import GROWING, FilesSql, open_files
 from letters_source.destination.loading import TRUNCATED, with_parameters
 from letters_source.destination.local_files import (
     ANOTHER_PATH,
@@ -36,7 +37,6 @@ restore = other.restore
 obstacles = other.obstacles
 file_format = other.file_format
 find_audits = other.find_audits
-annotate = other.annotate
 writes_changes = other.writes_changes
 check_copy = other.check_copy
 publish = other.publish
@@ -129,6 +129,14 @@ def open_sql(place: Place, dataset: str) -> Iterator[FilesSql]:
 def verify(client: FilesSql, written: Written) -> tuple[Audit, ...]:
     """Verify the load, and that keys are unique: two machines can load into one bucket at once."""
     return verify_load(client, written, keys=True)
+
+
+def annotate(place: Place, _client: FilesSql, written: Written, _audits: Sequence[Audit]) -> None:
+    """Give older files of the tables that grow the columns of the newest."""
+    client = files_client(place)
+    for table in written.tables:
+        if table.name in GROWING:
+            unify_files(client, table.name)
 
 
 def example_code(place: Place, contacts: str, query: str) -> str:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 from holdings import COLUMNS, KEYS, LISTED, held_tables, typed_columns
 from worlds import Begin, World, serve_world
@@ -145,3 +146,37 @@ def test_a_file_of_another_program_is_not_changed(loaded: tuple[World, Result], 
         assert file.read_bytes() == damaged
     finally:
         file.unlink()
+
+
+def test_older_files_of_a_table_get_the_columns_of_the_newest(begin: Begin) -> None:
+    """After loads of releases with other columns, readers that look at one file find all columns and rows."""
+    world = begin(Emulator(3, 2), "parquet")
+    loads = [world.load().load_id for _ in range(4)]
+    folder = world.place / "letters_data/listing_audit"
+    first, second, third, _ = sorted(folder.glob("*.parquet"))
+    # the columns of an earlier release, in another order, with another type
+    pq.write_table(pq.read_table(first).drop_columns(["shared_ids", "service"]), first)
+    rows = pq.read_table(second)
+    pq.write_table(rows.select(rows.column_names[::-1]), second)
+    rows = pq.read_table(third)
+    pages = rows.column_names.index("pages")
+    pq.write_table(rows.set_column(pages, "pages", rows["pages"].cast("int32")), third)
+    loads.append(world.load().load_id)
+    files = sorted(folder.glob("*.parquet"))
+    [schema] = {str(pq.read_schema(file).remove_metadata()) for file in files}
+    assert "shared_ids: int64" in schema
+    assert sorted(path.name for path in folder.iterdir()) == [file.name for file in files]
+    found = duckdb.sql(f"select _dlt_load_id, listing, pages from '{folder}/*.parquet' order by all").fetchall()
+    assert found == [(load_id, listing, 1) for load_id in loads for listing in ("contacts", "templates")]
+
+
+def test_a_file_with_a_column_of_its_own_keeps_it(begin: Begin, caplog: pytest.LogCaptureFixture) -> None:
+    """A file whose columns the newest file lacks is left as it is, with a warning."""
+    world = begin(Emulator(3, 2), "parquet")
+    world.load()
+    [file] = (world.place / "letters_data/listing_audit").glob("*.parquet")
+    rows = pq.read_table(file)
+    pq.write_table(rows.append_column("mine", [["x"] * len(rows)]), file)
+    world.load()
+    assert "it alone has mine" in caplog.text
+    assert "mine" in pq.read_schema(file).names
