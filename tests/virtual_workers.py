@@ -13,10 +13,11 @@ from itertools import repeat
 
 from letters_source.config.settings import Settings
 from letters_source.pagination.chain import Chain, evidence_of
+from letters_source.pagination.coding import count_displaced, distinct_keys
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import plan_ranges, read_linked
-from letters_source.pagination.readings import Reading, Window, count_displaced, distinct_keys
-from letters_source.pagination.windows import LEAST_OVERLAP, NotContinuous, next_window
+from letters_source.pagination.readings import Reading, Window
+from letters_source.pagination.windows import LEAST_OVERLAP, NotContinuous, moved_row, next_window
 from letters_source.service.pacing import ConcurrencyLimit, RequestRate
 from simulated_service import Scenario, SimulatedService
 from virtual_service import (
@@ -193,7 +194,7 @@ class Simulation:
         readers = self.readers[:1] if self.shown else self.readers
         chains = [Chain(part) for part in ranges]
         self.work(readers, chains)
-        evidence = [evidence_of(chain) for chain in chains]
+        evidence = [evidence_of(chain, moved_row(chain.readings())) for chain in chains]
         self.shown.update(zip(evidence, (chain.readings() for chain in chains), strict=True))
         return evidence
 

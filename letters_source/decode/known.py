@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 DIGEST_SIZE = 16
 Digests = npt.NDArray[np.uint64]
 """Digests of 128 bits, as two columns of 64."""
 Halves = npt.NDArray[np.uint64]
-Places = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
 NO_IDS = pa.array([], pa.string())
 
 
@@ -21,13 +22,14 @@ NO_IDS = pa.array([], pa.string())
 class Known:
     """The rows that a destination holds: their ids, and the digests by which they are recognized.
 
-    `digests` are in the order of their first halves, and belong to the first `ids`; rows without a digest follow.
+    The digests, in halves, are in the order of their first ones, and belong to the first `ids`; rows without a digest
+    follow.
     """
 
     key: bytes  # of the digests: it stands for all that decides what is stored of a row
     ids: pa.StringArray
-    digests: Digests
-    halves: Halves
+    firsts: Halves
+    seconds: Halves
 
     @classmethod
     def of(cls, held: Iterable[tuple[pa.Array, pa.Array]], key: bytes) -> "Known":
@@ -36,12 +38,16 @@ class Known:
         for names, texts in held:
             ids.append(names.filter(texts.is_valid()))
             others.append(names.filter(texts.is_null()))
-            digests.append(to_digests(bytes.fromhex("".join(texts.drop_null().to_pylist()))))
+            digests.append(from_hex(texts.drop_null()))
         found = np.concatenate(digests)
+        digests.clear()
         order = np.argsort(found[:, 0])
-        found = found[order]
-        ordered = pa.concat_arrays(ids).take(pa.array(order))
-        return cls(key, pa.concat_arrays([ordered, *others]), found, np.ascontiguousarray(found[:, 0]))
+        firsts, seconds = found[order, 0], found[order, 1]
+        del found
+        joined = pa.concat_arrays(ids)
+        ids.clear()
+        others.insert(0, joined.take(pa.array(order)))
+        return cls(key, pa.concat_arrays(others), firsts, seconds)
 
     def digest(self, rows: Sequence[Any]) -> Digests:
         """Return the digests of rows as the service sent them."""
@@ -50,16 +56,19 @@ class Known:
 
     def find(self, digests: Digests) -> Places:
         """Return the place in `ids` of each row with such a digest, -1 where it is not known."""
-        if not len(self.halves):
-            return np.full(len(digests), -1)
+        if not len(self.firsts):
+            return np.full(len(digests), -1, np.int32)
         # half a digest finds the place; should two rows share it, one of them is read as if it had changed
-        places = np.searchsorted(self.halves, digests[:, 0]).clip(max=len(self.halves) - 1)
-        return np.where((self.digests[places] == digests).all(axis=1), places, -1)
+        places = np.searchsorted(self.firsts, digests[:, 0]).clip(max=len(self.firsts) - 1)
+        is_known = (self.firsts[places] == digests[:, 0]) & (self.seconds[places] == digests[:, 1])
+        return np.where(is_known, places, -1).astype(np.int32)
 
     @property
     def state(self) -> str:
         """A digest of what is known."""
-        return blake2b(self.digests.tobytes(), key=self.key, digest_size=DIGEST_SIZE).hexdigest()
+        digest = blake2b(self.firsts.tobytes(), key=self.key, digest_size=DIGEST_SIZE)
+        digest.update(self.seconds.tobytes())
+        return digest.hexdigest()
 
 
 def to_digests(joined: bytes) -> Digests:
@@ -67,7 +76,14 @@ def to_digests(joined: bytes) -> Digests:
     return np.frombuffer(joined, ">u8").astype(np.uint64).reshape(-1, 2)
 
 
-def to_hex(digests: Digests) -> list[str]:
+def to_hex(digests: Digests) -> pa.StringArray:
     """Return each digest in hexadecimal digits."""
-    digits, width = digests.astype(">u8").tobytes().hex(), 2 * DIGEST_SIZE
-    return [digits[start : start + width] for start in range(0, len(digits), width)]
+    ends = np.arange(len(digests) + 1, dtype=np.int32) * (2 * DIGEST_SIZE)
+    text = digests.astype(">u8").tobytes().hex().encode()
+    return pa.StringArray.from_buffers(len(digests), pa.py_buffer(ends), pa.py_buffer(text))
+
+
+def from_hex(texts: pa.StringArray) -> Digests:
+    """Return digests that are written in hexadecimal digits, none of them null."""
+    text = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "")[0].as_py()
+    return to_digests(bytes.fromhex(text))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from letters_source.decode.columns import DEEPEST, DoesNotFit, read_structs, row_type
@@ -129,10 +130,10 @@ def no_rows(listing: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], row_schema(listing).append(DIGEST))
 
 
-def with_digests(rows: pa.RecordBatch, digests: Digests, positions: Places) -> pa.RecordBatch:
+def with_digests(rows: pa.RecordBatch, digests: Digests, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """Return rows with their digests, and their positions in the page."""
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    columns |= {POSITION: to_int64(positions), DIGEST.name: pa.array(to_hex(digests), pa.string())}
+    columns |= {POSITION: to_int64(positions), DIGEST.name: to_hex(digests)}
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema.append(DIGEST))
 
 

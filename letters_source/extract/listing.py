@@ -27,7 +27,7 @@ from letters_source.extract.saved import SavedWindows, continue_listing, open_sa
 from letters_source.extract.task import ListingRows, Superseded, TableRows, Task
 from letters_source.pagination.ends import SeenEnd, Shown, ends_as_counted, full_page
 from letters_source.pagination.reader import PageReader, save_nothing
-from letters_source.pagination.readings import Mask, Reading, Window, has_no_id
+from letters_source.pagination.readings import Mask, Reading, Window, has_no_id, wanted_keys
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import Verdict, incomplete
 from letters_source.pagination.walk import walk_listing
@@ -61,12 +61,10 @@ def read_listing(
             saved = stack.enter_context(open_saved(task, saved_file(folder, task.name), audits, known))
         outcome = read_until_whole(task, spool, saved, known, expects_change=has_changed(audits))
         loaded = check_outcome(outcome, audits)
-        fresh: list[pa.Array] = [NO_IDS]
         for rows in spool.tables(rows_to_load(outcome.verdict)):
-            fresh += rows["id"].chunks
             yield ListingRows(task.listing.name, rows, None if known else supersede_listed(task, rows["id"]))
         if known:
-            superseded = supersede_known(task, known, pa.chunked_array(fresh), outcome.verdict)
+            superseded = supersede_known(task, known, outcome.verdict)
             yield ListingRows(task.listing.name, spool.schema.empty_table(), superseded)
         yield finished(outcome, loaded, audits)
         return outcome.count
@@ -114,18 +112,20 @@ def read_ids(task: Task, level: int = logging.INFO) -> tuple[Outcome, pa.Chunked
 
 def listed_ids(verdict: Verdict) -> pa.ChunkedArray:
     """Return the ids of the rows to load, known or not."""
-    keys = keys_to_load(verdict)
+    keys = wanted_keys(verdict.readings, verdict.keep)
     return keys.filter(pc.invert(has_no_id(keys)))
 
 
-def supersede_known(task: Task, known: Known, fresh: pa.ChunkedArray, verdict: Verdict) -> Superseded:
+def supersede_known(task: Task, known: Known, verdict: Verdict) -> Superseded:
     """Return the ids of known rows that were read anew, and of those that are gone."""
-    is_changed = pc.is_in(known.ids, fresh).to_numpy(zero_copy_only=False)
-    is_gone = ~is_changed
+    is_gone, fresh = np.ones(len(known.ids), np.bool_), [NO_IDS]
     for reading, rows in zip(verdict.readings, verdict.keep, strict=True):
         if reading.places is not None and np.any(rows):
-            places = reading.places[np.broadcast_to(rows, len(reading.places))]
-            is_gone[places[places >= 0]] = False
+            is_known = reading.places >= 0
+            is_gone[reading.places[is_known & rows]] = False
+            fresh.append(reading.keys.filter(pa.array(~is_known & rows)))
+    is_changed = pc.is_in(known.ids, pa.chunked_array(fresh)).to_numpy(zero_copy_only=False)
+    is_gone &= ~is_changed
     changed = known.ids.filter(pa.array(is_changed))
     if keeps_unlisted(task):
         return Superseded(changed, NO_IDS, listed_ids(verdict).combine_chunks())
@@ -190,16 +190,7 @@ def shown_by(task: Task, verdict: Verdict) -> Shown:
     """Return what was read for a verdict."""
     first = next(reading for reading in reversed(verdict.readings) if reading.window == Window(0))
     page_size = full_page(len(first.keys), first.count, task.page_size.rows)
-    return Shown(verdict.readings, keys_to_load(verdict), page_size)
-
-
-def keys_to_load(verdict: Verdict) -> pa.ChunkedArray:
-    """Return the keys of the rows to load."""
-    wanted = (
-        reading.keys.filter(pa.array(np.broadcast_to(rows, len(reading.keys))))
-        for reading, rows in zip(verdict.readings, verdict.keep, strict=True)
-    )
-    return pa.chunked_array(wanted, pa.string())
+    return Shown(verdict.readings, verdict.keep, page_size)
 
 
 def with_earlier(readings: Sequence[Reading], verdict: Verdict) -> Verdict:

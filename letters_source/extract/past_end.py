@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-import pyarrow as pa
-
 from letters_source.decode.page import Page, decode_page
 from letters_source.errors import MalformedResponse, ServiceRejected, ServiceUnreachable
 from letters_source.extract.task import Task
@@ -57,7 +55,7 @@ def check_linked(task: Task, linked: Sequence[Evidence]) -> Counter[str]:
     """Raise IncompleteListing if linked parts do not reach the end of the listing; return the requests this took."""
     page_size, last = linked[0].range.page_size, linked[-1]
     edges = [edge.reading for edge in (*last.head, *last.tail)]
-    shown = Shown(edges, pa.chunked_array([edge.keys for edge in edges], pa.string()), page_size)
+    shown = Shown(edges, [True] * len(edges), page_size)
     with task.context.client() as client:
         look, is_exact = partial(look_as_edge, task, client), task.settings.count == "exact"
         # the only page of a listing that is not full has all rows

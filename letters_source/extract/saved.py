@@ -77,7 +77,7 @@ class SavedWindows:
             ids = pa.ipc.read_record_batch(pa.py_buffer(rows), self.schema)["id"]
             # a copy, as Arrow would keep all rows in memory for the sake of their ids
             keys = pa.array(ids.to_pylist(), pa.string())
-            places = None if figures.places is None else np.array(figures.places, np.int64)
+            places = None if figures.places is None else np.array(figures.places, np.int32)
             if self.known and places is not None:
                 keys = all_keys(self.known.ids, places, keys)
             times = figures.asked, figures.answered

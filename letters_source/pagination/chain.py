@@ -25,7 +25,6 @@ from letters_source.pagination.windows import (
     compare,
     growth,
     largest_overlap,
-    moved_row,
     next_window,
     previous_window,
 )
@@ -187,17 +186,17 @@ class Chain:
         self.overlap = max(self.overlap, min(rows, largest_overlap(self.size)))
 
 
-def read_range(read: Read, wanted: Range, number: int) -> tuple[Evidence, list[Reading]]:
+def read_range(read: Read, wanted: Range, number: int) -> Chain:
     """Read a range in linked windows, for the pass with the given number; raise `NotContinuous` if they cannot be."""
     chain = Chain(wanted)
     while not chain.reach_end():
         for reading in read(chain.windows(), number):
             chain.add(reading)
-    return evidence_of(chain), chain.readings()
+    return chain
 
 
-def evidence_of(chain: Chain) -> Evidence:
-    """Return the evidence of a range that was read."""
+def evidence_of(chain: Chain, displaced: str | None) -> Evidence:
+    """Return the evidence of a range that was read; `displaced` is what `moved_row` says about its windows."""
     readings = chain.readings()
     return Evidence(
         range=chain.range,
@@ -209,7 +208,7 @@ def evidence_of(chain: Chain) -> Evidence:
         has_moved=chain.has_moved,
         mended=chain.mended,
         overlap=chain.overlap,
-        displaced=moved_row(readings) or chain.displaced,
+        displaced=displaced or chain.displaced,
     )
 
 

@@ -6,20 +6,16 @@ from typing import cast
 
 import numpy as np
 
-from letters_source.pagination.readings import (
-    Codes,
-    Mask,
-    Reading,
-    code_keys,
-    count_codes,
-    distinct_rows,
-    newest_rows,
-    repeats_rejected,
-    shows_same_pages,
-)
+from letters_source.pagination.coding import Coded, distinct_rows, newest_rows
+from letters_source.pagination.readings import Codes, Mask, Reading, repeats_rejected, shows_same_pages
 
 
-def is_stable(walk: Sequence[Reading], recheck: Sequence[Reading], before: Sequence[Reading] = ()) -> bool:
+def is_stable(
+    walk: Sequence[Reading],
+    recheck: Sequence[Reading],
+    before: Sequence[Reading] = (),
+    coded: Coded | None = None,
+) -> bool:
     """Return whether one pass is complete: one count throughout, as many distinct keys, first and last page unchanged.
 
     This proof holds if rows are added at one end of the listing. If rows are added anywhere while as many are deleted,
@@ -34,7 +30,7 @@ def is_stable(walk: Sequence[Reading], recheck: Sequence[Reading], before: Seque
     if repeats_rejected(walk) and not shows_same_pages(walk, before):
         return False
     rows = sum(len(reading.keys) for reading in walk)
-    return rows == walk[0].count == distinct_rows(walk)
+    return rows == walk[0].count == distinct_rows(walk, coded)
 
 
 def is_settled(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
@@ -42,10 +38,10 @@ def is_settled(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
     return len({reading.count for reading in (*walk, *before)}) == 1 and shows_same_pages(walk, before)
 
 
-def repeats_ids(walk: Sequence[Reading], before: Sequence[Reading]) -> bool:
+def repeats_ids(walk: Sequence[Reading], before: Sequence[Reading], coded: Coded | None = None) -> bool:
     """Return whether two equal passes show as many rows as the service counts, and some ids more than once."""
     rows = sum(len(reading.keys) for reading in walk)
-    return is_settled(walk, before) and rows == walk[0].count > distinct_rows(walk)
+    return is_settled(walk, before) and rows == walk[0].count > distinct_rows(walk, coded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +52,14 @@ class Certificate:
     keep: tuple[Mask, ...]
 
 
-def certify(readings: Sequence[Reading]) -> Certificate | None:
+def certify(readings: Sequence[Reading], coded: Coded | None = None) -> Certificate | None:
     """Return proof from the newest response whose count is the number of keys shown both before and after it, if any.
 
     A key that was shown before a response was requested, and again by a request sent after it was answered, existed at
     that response; so did the keys in it. These keys are a subset of the service's rows at that time; if they are as
     many as its count, they are all of them. This assumes that keys are not re-created and that counts are exact.
     """
-    coded = code_keys(readings)
-    spans = Spans.of(readings, coded)
+    spans = Spans.of(readings, coded or Coded.of(readings))
     for at in spans.candidates():
         members = spans.members(at)
         if members.sum() == readings[at].count:
@@ -77,16 +72,16 @@ class Spans:
     """The first response and the last request that showed each key, as ticks."""
 
     readings: Sequence[Reading]
-    coded: list[Codes]
+    coded: Coded
     first: Codes
     last: Codes
 
     @classmethod
-    def of(cls, readings: Sequence[Reading], coded: list[Codes]) -> "Spans":
+    def of(cls, readings: Sequence[Reading], coded: Coded) -> "Spans":
         """Return the spans of all keys of the readings."""
-        size = count_codes(coded)
-        first, last = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
-        for reading, codes in zip(readings, coded, strict=True):
+        first, last = np.full(coded.size, np.iinfo(np.int32).max, np.int32), np.full(coded.size, -1, np.int32)
+        for reading in readings:
+            codes = coded.codes(reading)
             first[codes] = np.minimum(first[codes], reading.answered)
             last[codes] = np.maximum(last[codes], reading.asked)
         return cls(readings, coded, first, last)
@@ -98,7 +93,7 @@ class Spans:
             # its own rows may have left since
             return (self.first <= response.answered) & (self.last > response.answered)
         present = (self.first <= response.asked) & (self.last >= response.answered)
-        present[self.coded[at]] = True
+        present[self.coded.codes(response)] = True
         return present
 
     def candidates(self) -> list[int]:
@@ -110,7 +105,7 @@ class Spans:
         asked, answered, count = (
             np.array([getattr(reading, name) for reading in self.readings]) for name in ("asked", "answered", "count")
         )
-        rows = np.array([len(codes) for codes in self.coded])
+        rows = np.array([len(reading.keys) for reading in self.readings])
         late = len(self.first) - np.searchsorted(np.sort(self.first), asked, side="right")
         early = np.searchsorted(np.sort(self.last), answered, side="left")
         fewest = len(self.first) - late - early
@@ -122,8 +117,8 @@ class Spans:
     def last_readings(self, wanted: Mask) -> tuple[Mask, ...]:
         """Return for each reading which of its rows are the last reading of a wanted key."""
         return tuple(
-            wanted[codes] & newest
-            for codes, newest in zip(self.coded, newest_rows(self.readings, self.coded), strict=True)
+            wanted[self.coded.codes(reading)] & newest
+            for reading, newest in zip(self.readings, newest_rows(self.readings, self.coded), strict=True)
         )
 
 

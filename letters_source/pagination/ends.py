@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.errors import ServiceError, WrongCount
-from letters_source.pagination.readings import Reading, When, Window
+from letters_source.pagination.readings import Keep, Reading, When, Window, wanted_keys
 from letters_source.pagination.verdicts import incomplete
 from letters_source.service.pacing import PageSize
 from letters_source.wording import counted
@@ -26,10 +26,10 @@ def full_page(rows: int, count: int, asked: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What was read of a listing that is complete by its counts: responses, and the keys of the rows to load."""
+    """What was read of a listing that is complete by its counts: responses, and which of their rows to load."""
 
     readings: Sequence[Reading]
-    keys: pa.ChunkedArray
+    keep: Keep
     page_size: int
 
 
@@ -46,7 +46,7 @@ def ends_as_counted(listing: str, shown: Shown, look: Look, *, is_exact: bool) -
         return True
     page = newest.count // page_size
     past, confirmed = look(page), False
-    while past and (new := new_rows(past, shown.keys)):
+    while past and (new := new_rows(past, wanted_keys(shown.readings, shown.keep))):
         if not is_exact or page * page_size + len(past.keys) <= past.count:
             return False
         if confirmed:

@@ -1,7 +1,7 @@
 """A response as the proof of completeness sees it: its place, its count, its keys, and when it came. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 NUL = "\x00"
-Codes = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+Places = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
+Keep = Sequence[Mask | bool]
+"""Which rows of each reading to load."""
 
 
 class Window(NamedTuple):
@@ -48,7 +51,7 @@ class Reading:
     answered: int
     size: int | None = None  # as in `Window`
     counted: When = "then"
-    places: Codes | None = None  # of known rows among those known, -1 for decoded rows; None if all were decoded
+    places: Places | None = None  # of known rows among those known, -1 for decoded rows; None if all were decoded
 
     @property
     def window(self) -> Window:
@@ -61,44 +64,25 @@ Read = Callable[[Iterable[Window], int], Iterator[Reading]]
 response as it arrives."""
 
 
-@dataclass(slots=True, eq=False)
-class Recorder:
-    """Reads windows, and keeps every response in the order of arrival."""
-
-    pages: Read
-    readings: list[Reading] = field(default_factory=list)
-
-    def read(self, windows: Iterable[Window], number: int) -> Iterator[Reading]:
-        """Read windows; see `Read`."""
-        for reading in self.pages(windows, number):
-            self.readings.append(reading)
-            yield reading
-
-
 def has_no_id(keys: pa.Array) -> pa.BooleanArray:
     """Return which keys are those of rows without a usable id."""
     return pc.starts_with(keys, NUL)
 
 
-def all_keys(known: pa.Array, places: Codes, decoded: pa.Array) -> pa.Array:
+def all_keys(known: pa.Array, places: Places, decoded: pa.Array) -> pa.Array:
     """Return the keys of a page: of known rows by their places, and between them those of decoded rows."""
     is_known = places >= 0
     keys = known.take(pa.array(places, mask=~is_known))
     return pc.replace_with_mask(keys, pa.array(~is_known), decoded) if len(decoded) else keys
 
 
-def distinct_rows(readings: Sequence[Reading]) -> int:
-    """Return the number of different ids, plus one for each row without an id."""
-    keys = pa.chunked_array([reading.keys for reading in readings], pa.string())
-    rejected = sum(reading.rejected for reading in readings)
-    if rejected:
-        keys = keys.filter(pc.invert(has_no_id(keys)))
-    return rejected + len(pc.unique(keys))
-
-
-def distinct_keys(readings: Sequence[Reading]) -> int:
-    """Return the number of different keys; equal rows without an id count as one."""
-    return len(pc.unique(pa.chunked_array([reading.keys for reading in readings], pa.string())))
+def wanted_keys(readings: Sequence[Reading], keep: Keep) -> pa.ChunkedArray:
+    """Return the keys of the rows to load."""
+    wanted = (
+        reading.keys.filter(pa.array(np.broadcast_to(rows, len(reading.keys))))
+        for reading, rows in zip(readings, keep, strict=True)
+    )
+    return pa.chunked_array(wanted, pa.string())
 
 
 def repeats_rejected(walk: Sequence[Reading]) -> bool:
@@ -111,41 +95,3 @@ def shows_same_pages(walk: Sequence[Reading], before: Sequence[Reading]) -> bool
     """Return whether two passes read the same pages with the same rows."""
     shown, earlier = ({reading.page: reading.keys for reading in readings} for readings in (walk, before))
     return shown.keys() == earlier.keys() and all(keys.equals(earlier[page]) for page, keys in shown.items())
-
-
-def code_keys(readings: Sequence[Reading]) -> list[Codes]:
-    """Return each reading's keys as numbers, equal for equal keys."""
-    keys = pa.chunked_array([reading.keys for reading in readings], pa.string()).combine_chunks()
-    codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
-    ends = np.cumsum([len(reading.keys) for reading in readings])
-    return np.split(codes, ends[:-1])
-
-
-def count_codes(coded: Sequence[Codes]) -> int:
-    """Return how many different keys the numbers of `code_keys` stand for."""
-    return max((int(codes.max(initial=-1)) for codes in coded), default=-1) + 1
-
-
-def newest_rows(readings: Sequence[Reading], coded: Sequence[Codes]) -> list[Mask]:
-    """Return for each reading which of its rows are the last reading of their key."""
-    size = count_codes(coded)
-    source, place = np.full(size, -1), np.full(size, -1)
-    for index in sorted(range(len(readings)), key=lambda index: readings[index].answered):
-        source[coded[index]] = index
-        place[coded[index]] = np.arange(len(coded[index]))
-    return [(source[codes] == index) & (place[codes] == np.arange(len(codes))) for index, codes in enumerate(coded)]
-
-
-def count_displaced(ranges: Sequence[Sequence[Reading]]) -> int:
-    """Return how many ids are in two ranges of a listing and not in each between them."""
-    if len(ranges) < 3:
-        return 0
-    ids = [
-        pc.unique(pa.chunked_array([one.keys.filter(pc.invert(has_no_id(one.keys))) for one in readings], pa.string()))
-        for readings in ranges
-    ]
-    places = np.repeat(np.arange(len(ids)), [len(each) for each in ids])
-    table = pa.table({"id": pa.chunked_array(ids, pa.string()), "place": places})
-    spans = table.group_by("id").aggregate([("place", "min"), ("place", "max"), ("place", "count")])
-    length = pc.subtract(spans["place_max"], spans["place_min"])
-    return int(pc.sum(pc.not_equal(pc.add(length, 1), spans["place_count"])).as_py() or 0)

@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import Protocol
 
 from letters_source.errors import ServiceRejected
+from letters_source.pagination.coding import Recorder, distinct_keys
 from letters_source.pagination.evidence import is_still
-from letters_source.pagination.readings import Read, Reading, Recorder, Window, distinct_keys
+from letters_source.pagination.readings import Read, Reading, Window
 from letters_source.pagination.verdicts import Verdict, continuous
 from letters_source.pagination.walk import begin_walk, read_overlapping
 from letters_source.pagination.windows import compare
@@ -50,11 +51,11 @@ def continue_pass(read: Read, listing: str, saved: Saved) -> Verdict:
     # windows are saved only if they overlap
     if not walk.overlaps_at_once(expects_change=True):
         raise ReadAgain("its pages no longer overlap")
-    replayed = Recorder(Replay(read, saved).read)
-    linked = read_overlapping(replayed.read, walk, 1)
-    verdict = continuous([*walk.readings, *replayed.readings], linked)
+    replayed = Recorder(Replay(read, saved).read, [*walk.readings])
+    linked = read_overlapping(replayed, walk, 1)
+    verdict = continuous(replayed.coded, linked)
     # what changes now can hide what moved since the windows were saved
-    if linked.fault or not verdict or not is_still(linked.evidence, distinct_keys(linked.readings)):
+    if linked.fault or not verdict or not is_still(linked.evidence, distinct_keys(linked.readings, replayed.coded)):
         raise ReadAgain("the listing changed while the rest was read")
     return verdict
 

@@ -9,28 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.errors import IncompleteListing, RepeatedIds, WrongCount
+from letters_source.pagination.coding import Coded, count_displaced, distinct_keys, distinct_rows, newest_rows
 from letters_source.pagination.completeness import certify, is_settled, repeats_ids
 from letters_source.pagination.evidence import Evidence, Listed, find_displaced, find_fault, have_moved
 from letters_source.pagination.passes import Walk
-from letters_source.pagination.readings import (
-    Mask,
-    Reading,
-    code_keys,
-    count_displaced,
-    distinct_keys,
-    distinct_rows,
-    has_no_id,
-    newest_rows,
-    repeats_rejected,
-)
+from letters_source.pagination.readings import Keep, Reading, has_no_id, repeats_rejected
 from letters_source.pagination.windows import example, show_all
 
 VerdictName = Literal["stable", "continuous", "exact"]
 """What a listing was proven to be: unchanged while it was read; changed, but no row that stayed was missed; or equal to
 the service's at one moment."""
-
-Keep = tuple[Mask | bool, ...]
-"""Which rows of each reading to load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +49,10 @@ class Verdict:
         )
 
 
-def exact(readings: Sequence[Reading]) -> Verdict | None:
+def exact(coded: Coded) -> Verdict | None:
     """Return the verdict of the certificate over all readings so far, if there is one."""
-    certificate = certify(readings)
-    return Verdict("exact", tuple(readings), certificate.keep) if certificate else None
+    certificate = certify(coded.readings, coded)
+    return Verdict("exact", tuple(coded.readings), certificate.keep) if certificate else None
 
 
 def stable(readings: Sequence[Reading], walk: Walk) -> Verdict:
@@ -80,6 +68,7 @@ class Linked:
     """The ranges of a listing, the front as the first, with their readings; or why they could not be linked."""
 
     ranges: tuple[tuple[Evidence, Sequence[Reading]], ...] = ()
+    coded: Coded | None = None
     failure: str | None = None
 
     @property
@@ -97,30 +86,30 @@ class Linked:
         """Why windows alone do not prove that no row that stayed was missed; None if they do."""
         if self.failure:
             return self.failure
-        displaced = count_displaced([readings for _, readings in self.ranges[1:]])
-        return find_fault(self.evidence, Listed(distinct_keys(self.readings), displaced))
+        displaced = count_displaced([readings for _, readings in self.ranges[1:]], self.coded)
+        return find_fault(self.evidence, Listed(distinct_keys(self.readings, self.coded), displaced))
 
 
-def continuous(readings: Sequence[Reading], linked: Linked) -> Verdict | None:
+def continuous(coded: Coded, linked: Linked) -> Verdict | None:
     """Return the verdict of linked windows; None if neither they nor all readings together hold every row that stayed.
 
     Links prove it if no row moves. A row that moves from a part not yet read to one already read looks like a row that
     comes while another leaves: the windows lack a row that is counted. If other passes show enough rows to make up for
     it, the rows of all passes are loaded, each once.
     """
-    evidence = linked.evidence
-    windows = linked.readings
+    evidence, windows, readings = linked.evidence, linked.readings, coded.readings
     shown: Sequence[Reading] = windows
     if linked.fault:
         # where nothing moved, the count is wrong or ids are listed twice
         if linked.failure or not have_moved(evidence):
             return None
-        if not show_all(readings, has_displaced=find_displaced(evidence) is not None):
+        if not show_all(readings, coded, has_displaced=find_displaced(evidence) is not None):
             return None
         shown = readings
     is_first = shown is windows and {one.walk for one in windows} == {1}
-    is_still = is_first and not have_moved(evidence) and {one.count for one in readings} == {distinct_keys(readings)}
-    return linked_verdict(evidence, 1, readings, keep_once(readings, shown), is_still=is_still)
+    counts = {one.count for one in readings}
+    is_still = is_first and not have_moved(evidence) and counts == {distinct_keys(readings, coded)}
+    return linked_verdict(evidence, 1, readings, keep_once(coded, shown), is_still=is_still)
 
 
 def linked_verdict(
@@ -132,23 +121,22 @@ def linked_verdict(
     return Verdict("stable" if is_still else "continuous", tuple(readings), keep, mended, overlap)
 
 
-def each_once(readings: Sequence[Reading], walk: Walk) -> Verdict:
+def each_once(coded: Coded, walk: Walk) -> Verdict:
     """Return the verdict of a pass that shows ids more than once: each of them is loaded once."""
-    keep = keep_once(readings, walk.readings)
+    keep = keep_once(coded, walk.readings)
     # equal rows without an id are different rows
     keep = tuple(
         rows if isinstance(rows, bool) else rows | has_no_id(reading.keys).to_numpy(zero_copy_only=False)
-        for reading, rows in zip(readings, keep, strict=True)
+        for reading, rows in zip(coded.readings, keep, strict=True)
     )
-    return Verdict("stable", tuple(readings), keep)
+    return Verdict("stable", tuple(coded.readings), keep)
 
 
-def keep_once(readings: Sequence[Reading], wanted: Iterable[Reading]) -> Keep:
+def keep_once(coded: Coded, wanted: Iterable[Reading]) -> Keep:
     """Return which rows of all readings to load: for each key in the wanted readings, the row that was read last."""
     numbers = {id(reading) for reading in wanted}
-    chosen = [reading for reading in readings if id(reading) in numbers]
-    newest = iter(newest_rows(chosen, code_keys(chosen)))
-    return tuple(next(newest) if id(reading) in numbers else False for reading in readings)
+    newest = iter(newest_rows([reading for reading in coded.readings if id(reading) in numbers], coded))
+    return tuple(next(newest) if id(reading) in numbers else False for reading in coded.readings)
 
 
 def refusal(

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.pagination.readings import Reading, Window, code_keys, count_codes, distinct_keys, has_no_id
+from letters_source.pagination.coding import Coded, distinct_keys, find_gaps, places_in
+from letters_source.pagination.readings import Reading, Window, has_no_id
 
 # smaller pages leave no room for sizes that overlap
 SMALLEST_PAGE = 30
@@ -117,26 +118,24 @@ def compare(left: Reading, right: Reading, *, apart: bool = False) -> Overlap:
     return Overlap(share_most(left, right, here, there, apart=apart), has_moved, shift, displaced)
 
 
-def moved_row(readings: Sequence[Reading]) -> str | None:
+def moved_row(readings: Sequence[Reading], coded: Coded | None = None) -> str | None:
     """Return an id that is twice in one window, or missing from a window between two that have it; None if none is."""
-    coded = code_keys(readings)
-    size = count_codes(coded)
-    first, last, times = np.full(size, len(coded)), np.full(size, -1), np.zeros(size, np.int64)
-    for number, (codes, reading) in enumerate(zip(coded, readings, strict=True)):
-        ids = codes[~has_no_id(reading.keys).to_numpy(zero_copy_only=False)] if reading.rejected else codes
-        once, here = np.unique(ids, return_counts=True)
-        times[once] += np.where(here > 1, len(coded) + 1, 1)
-        first[once] = np.minimum(first[once], number)
-        last[once] = number
-    displaced = np.flatnonzero((times > 0) & (last - first + 1 != times))
-    if not len(displaced):
+    coded = coded or Coded.of(readings)
+    ids = [coded.ids(reading) for reading in readings]
+    repeated = coded.repeated(ids)
+    groups = [places_in(repeated, each)[1] for each in ids]
+    displaced = find_gaps(groups, len(repeated))
+    for group in groups:
+        once, times = np.unique(group, return_counts=True)
+        displaced[once[times > 1]] = True
+    moved = repeated[displaced]
+    if not len(moved):
         return None
-    number = int(first[displaced[0]])
-    place = int(np.flatnonzero(coded[number] == displaced[0])[0])
-    return str(readings[number].keys[place])
+    reading = next(reading for reading in readings if moved[0] in coded.codes(reading))
+    return str(reading.keys[int(np.flatnonzero(coded.codes(reading) == moved[0])[0])])
 
 
-def show_all(readings: Sequence[Reading], *, has_displaced: bool) -> bool:
+def show_all(readings: Sequence[Reading], coded: Coded | None = None, *, has_displaced: bool) -> bool:
     """Return whether the readings show every row that the listing ever had, and each of them twice on average.
 
     The listing never had more rows than its first count and the growth since, if each added or deleted row changed the
@@ -145,7 +144,7 @@ def show_all(readings: Sequence[Reading], *, has_displaced: bool) -> bool:
     moved (`has_displaced`). Two readings are needed because in one pass an added row can hide a missing one.
     """
     counts, grown = growth(readings)
-    shown, ever = distinct_keys(readings), counts[0] + grown
+    shown, ever = distinct_keys(readings, coded), counts[0] + grown
     is_read_twice = sum(len(reading.keys) for reading in readings) >= 2 * ever
     return is_read_twice and (shown == ever or (shown > ever and not has_displaced))
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from letters_source.pagination.coding import Coded, distinct_rows
 from letters_source.pagination.completeness import Certificate, Spans, certify, is_stable
-from letters_source.pagination.readings import NUL, Reading, code_keys, distinct_rows
+from letters_source.pagination.readings import NUL, Reading
 
 
 def reading(keys: Sequence[str], count: int, asked: int, answered: int | None = None, page: int = 0) -> Reading:
@@ -204,7 +205,7 @@ def last_shown(readings: list[Reading], key: str) -> tuple[int, int, str]:
 @given(histories())
 def test_no_response_that_proves_a_set_is_left_out(readings: list[Reading]) -> None:
     """The fast choice of candidates finds every certificate that trying all responses finds."""
-    candidates = Spans.of(readings, code_keys(readings)).candidates()
+    candidates = Spans.of(readings, Coded.of(readings)).candidates()
     assert proofs(readings) <= set(candidates)
     assert candidates == sorted(set(candidates), key=lambda index: -readings[index].answered)
 

@@ -29,8 +29,7 @@ def ids(start: int, stop: int) -> list[str]:
 
 def ends(readings: Sequence[Reading], look: Look, *, is_exact: bool = True) -> bool:
     """Whether a listing of which these rows are loaded ends as it counts."""
-    keys = pa.chunked_array([one.keys for one in readings], pa.string())
-    return ends_as_counted("contacts", Shown(readings, keys, 10), look, is_exact=is_exact)
+    return ends_as_counted("contacts", Shown(readings, [True] * len(readings), 10), look, is_exact=is_exact)
 
 
 @dataclass(slots=True)

@@ -7,10 +7,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from letters_source.pagination.chain import read_range
+from letters_source.pagination.chain import evidence_of, read_range
+from letters_source.pagination.coding import count_displaced
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import mend, plan_ranges
-from letters_source.pagination.readings import NUL, Reading, Window, count_displaced
+from letters_source.pagination.readings import NUL, Reading, Window
 from letters_source.pagination.windows import NotContinuous
 from simulated_service import ConcurrentReader, Drift, Scenario, SimulatedService
 
@@ -41,7 +42,7 @@ def test_plans_and_evidence_are_json() -> None:
     reader = ConcurrentReader(service, 4, rng)
     plan = plan_ranges(scenario.rows, 50, 3)
     assert msgspec.json.decode(msgspec.json.encode(plan), type=list[Range]) == plan
-    evidence, _ = read_range(reader.read, plan[1], 1)
+    evidence = evidence_of(read_range(reader.read, plan[1], 1), None)
     assert msgspec.json.decode(msgspec.json.encode(evidence), type=Evidence) == evidence
 
 
@@ -53,7 +54,7 @@ def test_evidence_does_not_hold_the_texts_of_rows_without_an_id() -> None:
         for window in windows:
             yield Reading(window.page, number, 2, pa.array(["1", text]), 1, 0, 1, window.size)
 
-    evidence, _ = read_range(read, Range(0, None, 50, 2), 1)
+    evidence = evidence_of(read_range(read, Range(0, None, 50, 2), 1), None)
     assert b"Ada" not in msgspec.json.encode(evidence)
     assert [key[:1] for key in evidence.first.keys] == ["1", NUL]
 
@@ -71,7 +72,7 @@ def one(keys: str, page: int = 0, size: int = 4, *, total: int = 6) -> Evidence:
             yield Reading(page, number, total, pa.array(list(keys), pa.string()), 0, 0, 1, size)
 
     part = Range(page * size, page * size + 1, size, total, 0)
-    return read_range(read, part, 1)[0]
+    return evidence_of(read_range(read, part, 1), None)
 
 
 MISSING = "it counts 1 row that no page returned, and its count grew by only 0"

@@ -11,14 +11,15 @@ from typing import get_args
 import pytest
 
 from letters_source.errors import IncompleteListing, ServiceRejected, WrongCount
-from letters_source.pagination.chain import read_range
+from letters_source.pagination.chain import evidence_of, read_range
+from letters_source.pagination.coding import count_displaced, distinct_keys
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import plan_ranges, read_linked
-from letters_source.pagination.readings import Reading, Window, count_displaced, distinct_keys
+from letters_source.pagination.readings import Reading, Window
 from letters_source.pagination.verdicts import Verdict
 from letters_source.pagination.walk import walk_listing
 from letters_source.pagination.wanted import Proof, Wanted
-from letters_source.pagination.windows import NotContinuous
+from letters_source.pagination.windows import NotContinuous, moved_row
 from simulated_service import (
     ConcurrentReader,
     Drift,
@@ -311,7 +312,8 @@ class Apart:
         for place in self.rng.sample(range(len(ranges)), len(ranges)):
             clock = count(self.rng.randrange(10**6))
             reader = ConcurrentReader(self.service, 4, self.rng, clock)
-            evidence, readings = read_range(reader.read, ranges[place], 1)
+            readings = (chain := read_range(reader.read, ranges[place], 1)).readings()
+            evidence = evidence_of(chain, moved_row(readings))
             self.shown[evidence] = readings
             found[place] = evidence
         return [found[place] for place in range(len(ranges))]

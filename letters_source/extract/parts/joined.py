@@ -18,10 +18,11 @@ from letters_source.extract.parts.reading import check_proof, read_into
 from letters_source.extract.parts.storage import Part, Parts, Plan, part_in, unreadable
 from letters_source.extract.past_end import check_linked
 from letters_source.extract.task import ListingRows, TableRows, Task
+from letters_source.pagination.coding import Coded, count_displaced, distinct_keys
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.reader import row_keys
-from letters_source.pagination.readings import Reading, count_displaced, distinct_keys
+from letters_source.pagination.readings import Reading
 from letters_source.pagination.verdicts import incomplete, keep_once, linked_verdict
 from letters_source.pagination.windows import NotContinuous
 from letters_source.results import Audit
@@ -122,12 +123,13 @@ def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
     # the readers' clocks only decide which version of a row is loaded if two parts show it
     order = sorted(range(len(read)), key=lambda place: (read[place].started_at, place))
     readings = [reading_of(parts, *each) for each in zip(files, linked, np.argsort(order).tolist(), strict=True)]
-    rows = distinct_keys(readings)
-    fault = fault or find_fault(linked, Listed(rows, count_displaced([[reading] for reading in readings[1:]])))
+    coded = Coded.of(readings)
+    rows = distinct_keys(readings, coded)
+    fault = fault or find_fault(linked, Listed(rows, count_displaced([[reading] for reading in readings[1:]], coded)))
     if fault:
         raise incomplete(task.title, fault, readings)
     looked = check_linked(task, linked)
-    keep = keep_once(readings, readings)
+    keep = keep_once(coded, readings)
     verdict = linked_verdict(linked, len(plan.ranges), readings, keep, is_still=is_still(linked, rows))
     traffic = sum((part.traffic for part in read), looked)
     notes = sum((part.notes for part in read), Notes())

@@ -18,13 +18,14 @@ from letters_source.extract.listing import open_reader
 from letters_source.extract.one_table import rows_of
 from letters_source.extract.parts.storage import METADATA, Part, Parts, Plan
 from letters_source.extract.task import ListingRows, Task, selection_digest
-from letters_source.pagination.chain import read_range
+from letters_source.pagination.chain import evidence_of, read_range
+from letters_source.pagination.coding import Coded
 from letters_source.pagination.evidence import Range
 from letters_source.pagination.ranges import plan_ranges
 from letters_source.pagination.spool import Spool
 from letters_source.pagination.verdicts import incomplete, keep_once
 from letters_source.pagination.walk import begin_walk
-from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous, PastCount
+from letters_source.pagination.windows import SMALLEST_PAGE, NotContinuous, PastCount, moved_row
 from letters_source.service.listings import SECTION
 from letters_source.tables import REJECTED_ROWS, tables_of
 
@@ -82,13 +83,14 @@ def read_into(parts: Parts, path: str, part: Range) -> Part:
     schema = row_schema(parts.task.listing.name)
     with Spool(schema) as spool, open_reader(parts.task, spool, rows=part.count) as (reader, traffic):
         try:
-            evidence, shown = read_range(reader.read, part, 1)
+            chain = read_range(reader.read, part, 1)
         except PastCount as error:
             count = reader.readings[-1].count
             raise WrongCount(parts.task.title, str(error), count=count, received=error.rows, walks=1) from None
         except NotContinuous as error:
             raise incomplete(parts.task.title, str(error), reader.readings) from None
-        keep = keep_once(reader.readings, shown)
+        shown, coded = chain.readings(), Coded.of(reader.readings)
+        evidence, keep = evidence_of(chain, moved_row(shown, coded)), keep_once(coded, shown)
         wanted = [(number, rows) for number, rows in enumerate(keep) if np.any(rows)]
         notes = sum((reader.notes[number] for number, _ in wanted), Notes())
         rows_in = sum(int(np.sum(np.broadcast_to(rows, len(reader.readings[number].keys)))) for number, rows in wanted)
