@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from letters_source.destination.local_files import take_access
+from letters_source.errors import LoadFailed
 from letters_source.wording import reason
 
 if TYPE_CHECKING:
@@ -68,7 +70,12 @@ def rewrite(client: "FilesystemClient", path: str, rows: pa.Table) -> None:
     # readers take no hidden file for a part of the table
     file = Path(path)
     part = file.with_name(f".{file.name}.part")
-    with part.open("wb") as written:
-        written.write(content.getbuffer())
-        os.fsync(written.fileno())
-    part.replace(file)
+    try:
+        with part.open("wb") as written:
+            written.write(content.getbuffer())
+            os.fsync(written.fileno())
+        take_access(file, part)
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise LoadFailed(f"{file} cannot be rewritten: {reason(error)}; load again.") from error

@@ -1,7 +1,8 @@
-"""Local folders to load into: whether a load can use them, and what is in them. Imports no dlt."""
+"""Local folders to load into: whether a load can use them, what is in them, and who has access. Imports no dlt."""
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Literal
@@ -84,6 +85,17 @@ def check_space(folder: Path) -> None:
             f"{folder} has {free / 2**20:.0f} MiB of free disk space, but a load needs at least "
             f"{LEAST_ROOM // 2**20} MiB; free some space."
         )
+
+
+def take_access(old: Path, new: Path) -> None:
+    """Give a new file the owner, group, mode and access lists of an old one, as far as this user may."""
+    there = old.stat()
+    for owner, group in ((-1, there.st_gid), (there.st_uid, -1)):
+        with suppress(PermissionError):
+            os.chown(new, owner, group)
+    shutil.copystat(old, new)
+    # when it was written stays its own
+    os.utime(new)
 
 
 def unusable_directory(error: OSError) -> DestinationError:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from shutil import copystat
 
 import duckdb
 from dlt.common.destination.exceptions import DestinationException
@@ -27,7 +26,7 @@ from letters_source.destination.duckdb_copies import (
 )
 from letters_source.destination.duckdb_file import discard_duckdb, is_duckdb_file, logs_of, storage_of
 from letters_source.destination.duckdb_views import FIND_VIEWS, create_views, mentions
-from letters_source.destination.local_files import check_writable
+from letters_source.destination.local_files import check_writable, take_access
 from letters_source.destination.locking import when_free
 from letters_source.destination.pipeline import RESERVED, catalog_of
 from letters_source.destination.place import Place
@@ -102,17 +101,6 @@ def replace_copy(place: Place, file: Path) -> None:
         raise LoadFailed(
             f"{file} was not published, but the load is verified: {reason(error)}", advice="load again to publish it."
         ) from error
-
-
-def take_access(old: Path, new: Path) -> None:
-    """Give a new file the owner, group, mode and access lists of an old one, as far as this user may."""
-    there = old.stat()
-    for owner, group in ((-1, there.st_gid), (there.st_uid, -1)):
-        with suppress(PermissionError):
-            os.chown(new, owner, group)
-    copystat(old, new)
-    # when it was written stays its own
-    os.utime(new)
 
 
 def write_copy(place: Place, copy: Path, file: Path) -> None:

@@ -156,6 +156,7 @@ def test_older_files_of_a_table_get_the_columns_of_the_newest(begin: Begin) -> N
     first, second, third, _ = sorted(folder.glob("*.parquet"))
     # the columns of an earlier release, in another order, with another type
     pq.write_table(pq.read_table(first).drop_columns(["shared_ids", "service"]), first)
+    first.chmod(0o640)
     rows = pq.read_table(second)
     pq.write_table(rows.select(rows.column_names[::-1]), second)
     rows = pq.read_table(third)
@@ -165,6 +166,7 @@ def test_older_files_of_a_table_get_the_columns_of_the_newest(begin: Begin) -> N
     files = sorted(folder.glob("*.parquet"))
     [schema] = {str(pq.read_schema(file).remove_metadata()) for file in files}
     assert "shared_ids: int64" in schema
+    assert first.stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in folder.iterdir()) == [file.name for file in files]
     found = duckdb.sql(f"select _dlt_load_id, listing, pages from '{folder}/*.parquet' order by all").fetchall()
     assert found == [(load_id, listing, 1) for load_id in loads for listing in ("contacts", "templates")]
