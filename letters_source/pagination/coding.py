@@ -98,15 +98,15 @@ def part_of(keys: pa.Array, number: int) -> npt.NDArray[np.uint8]:
 def newest_rows(readings: Sequence[Reading], coded: Coded) -> list[Mask]:
     """Return for each reading which of its rows are the last reading of their key."""
     repeated = coded.repeated(map(coded.codes, readings))
-    newest = np.full((len(repeated), 2), -1)
-    found = [places_in(repeated, coded.codes(reading)) for reading in readings]
-    for index in sorted(range(len(readings)), key=lambda index: readings[index].answered):
-        rows, keys = found[index]
-        newest[keys] = np.stack((np.full(len(rows), index), rows), axis=1)
+    newest = np.full(len(repeated), -1)
+    for number in sorted(range(len(readings)), key=lambda number: readings[number].answered):
+        rows, keys = places_in(repeated, coded.codes(readings[number]))
+        newest[keys] = (number << 32) + rows
     masks = []
-    for index, (rows, keys) in enumerate(found):
-        mask = np.ones(len(readings[index].keys), np.bool_)
-        mask[rows] = (newest[keys] == np.stack((np.full(len(rows), index), rows), axis=1)).all(axis=1)
+    for number, reading in enumerate(readings):
+        rows, keys = places_in(repeated, coded.codes(reading))
+        mask = np.ones(len(reading.keys), np.bool_)
+        mask[rows] = newest[keys] == (number << 32) + rows
         masks.append(mask)
     return masks
 
