@@ -17,7 +17,8 @@ with sqlite.connect() as connection, connection.cursor() as cursor:
     cursor.execute("INSERT INTO orders VALUES (1, 'a', 1.5, x'00')")
     cursor.execute("SELECT * FROM orders")
     after = cursor.fetch_arrow_table()
-print("adbc-driver-sqlite", version("adbc-driver-sqlite"), [str(kind) for kind in before.schema.types], [str(kind) for kind in after.schema.types])
+print("adbc-driver-sqlite", version("adbc-driver-sqlite"))
+print(*(", ".join(map(str, result.schema.types)) for result in (before, after)), sep="\n")
 assert before.schema.types == [pa.int64()] * 4
 assert after.schema.types == [pa.int64(), pa.string(), pa.float64(), pa.binary()]
 try:
