@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# connectorx 0.4.5 (2026-11-28) reads a query in parts with partition_on and partition_num. Guess: that changes how fast it is, and not
+# connectorx 0.4.6 (2026-11-28) reads a query in parts with partition_on and partition_num. Guess: that changes how fast it is, and not
 # what it returns. Seen: rows whose partition column is null are in no part, and are missing without a word.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
-uv run --quiet --isolated --no-project --with connectorx==0.4.5 --with pyarrow==26.0.0 python - <<'PYTHON'
+uv run --quiet --isolated --no-project --with connectorx==0.4.6 --with pyarrow==26.0.0 python - <<'PYTHON'
 import sqlite3
 from importlib.metadata import version
 
