@@ -24,7 +24,7 @@ from letters_source.destination.duckdb_copies import (
     write_comments,
     written_columns,
 )
-from letters_source.destination.duckdb_file import STORAGE, check_duckdb
+from letters_source.destination.duckdb_file import STORAGE, check_duckdb, why_closed
 from letters_source.destination.duckdb_views import FIND_VIEWS, create_views, moved
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import place_of
@@ -39,7 +39,6 @@ from letters_source.destination.pipeline import (
 from letters_source.destination.sql import literal, quoted
 from letters_source.errors import LoadFailed
 from letters_source.tables import DATASET, is_ours
-from letters_source.wording import reason
 
 logger = logging.getLogger("letters_source")
 
@@ -81,7 +80,8 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
         try:
             left_out = copy_dataset(own, place, dataset)
         except duckdb.Error as error:
-            raise LoadFailed(f"{account} could not be copied into {to}: {reason(error)}; run it again.") from None
+            why = why_closed(own, error)
+            raise LoadFailed(f"{account} could not be copied into {to}: {why}; run it again.") from None
         if left_out:
             logger.warning("%s lacks %s of %s: %s", to, shown_names(left_out), own, NOT_COPIED % dataset)
         replace_views({name: place_of(pipeline) for name, pipeline in pipelines.items()}, schema_of_views())
