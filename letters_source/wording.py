@@ -34,6 +34,13 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an error stands for Ctrl-C: DuckDB raises its own, in release 2 without the interrupt as cause."""
+    return isinstance(error, KeyboardInterrupt) or (
+        isinstance(error, RuntimeError) and str(error) == "Query interrupted"
+    )
+
+
 def root_cause(error: BaseException) -> BaseException:
     """Return the error that came first."""
     return list(causes(error))[-1]

@@ -11,6 +11,7 @@ import click
 from letters_source.cli.main import cli
 from letters_source.cli.output import end_output
 from letters_source.errors import INTERRUPTED, INTERRUPTION, LettersError
+from letters_source.wording import is_interrupt
 
 
 def set_up(*, debug: bool) -> None:
@@ -45,7 +46,9 @@ def main() -> NoReturn:
     except click.ClickException as error:
         tell(error.message)
         code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt, RuntimeError) as error:
+        if not isinstance(error, click.Abort) and not is_interrupt(error):
+            raise
         tell(INTERRUPTION)
         code = INTERRUPTED
     except LettersError as error:

@@ -11,7 +11,7 @@ from dlt.common.destination.exceptions import DestinationException
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.errors import LettersError, LoadFailed
-from letters_source.wording import causes, reason, root_cause
+from letters_source.wording import causes, is_interrupt, reason, root_cause
 
 FOREIGN = (PipelineStepFailed, DestinationException, ConfigurationException, duckdb.Error, pa.ArrowException)
 """Errors of dlt and of the engines that read tables."""
@@ -41,9 +41,11 @@ def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
 
 def plain_error(failure: Exception) -> BaseException:
     """Return our error, or the interrupt, that caused a failure; `LoadFailed` for other errors of dlt and engines."""
-    ours = next((cause for cause in causes(failure) if isinstance(cause, LettersError | KeyboardInterrupt)), None)
-    if ours or not isinstance(failure, FOREIGN):
-        return ours or failure
+    found = next((cause for cause in causes(failure) if isinstance(cause, LettersError) or is_interrupt(cause)), None)
+    if found:
+        return found if isinstance(found, LettersError) else KeyboardInterrupt()
+    if not isinstance(failure, FOREIGN):
+        return failure
     step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
     translated = LoadFailed(f"{step}{reason(root_cause(failure))}", advice=ADVICE)
     translated.__cause__ = failure

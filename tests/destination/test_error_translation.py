@@ -64,6 +64,17 @@ def test_an_interrupt_that_duckdb_calls_an_error_is_one() -> None:
         connection.interrupt()
 
 
+def fail_without_the_interrupt() -> None:
+    """Raise what DuckDB 2 raises for an interrupt."""
+    raise RuntimeError("Query interrupted")
+
+
+def test_an_interrupt_that_duckdb_2_calls_an_error_is_one() -> None:
+    """Ctrl-C raises KeyboardInterrupt with DuckDB 2, too, which does not name it as the cause of its error."""
+    with pytest.raises(KeyboardInterrupt):
+        plain_errors(fail_without_the_interrupt)()
+
+
 def fail_hiding_why() -> None:
     """Raise an error that hides its cause."""
     try:
