@@ -39,7 +39,7 @@ def unify_files(client: "FilesystemClient", table: str) -> None:
         if not rows.schema.equals(wanted):
             try:
                 rewrite(client, path, with_schema(rows, wanted))
-            except pa.ArrowInvalid as error:
+            except pa.ArrowException as error:
                 logger.warning("%s keeps its columns, which differ from those of %s: %s", path, newest, reason(error))
 
 
