@@ -66,7 +66,7 @@ class Client:
         self.network = network
         self.traffic: Counter[str] = Counter()
         self._counting = Lock()
-        self._listed: set[tuple[str, Hashable]] = set()
+        self._listed: set[Hashable] = set()
         self._warned: set[str] = set()
         self.session = OneAddress()
         # no proxies, netrc or certificates from the environment: tokens go to base_url and nowhere else
@@ -110,9 +110,13 @@ class Client:
         self.throttle.succeeded()
         try:
             with ONE_AT_A_TIME:
-                return decode(body, request.listing.name, request.page)
+                page = decode(body, request.listing.name, request.page)
         except MalformedResponse as error:
-            found = not_a_page(error, body, self.tokens.current(), request.private)
+            has_listing = self._has_listing(request)
+            found = not_a_page(error, body, self.tokens.current(), request.private, has_listing=has_listing)
+        else:
+            self._listed.add(listed(request))
+            return page
         if isinstance(found, Again):
             self._slow_down(found, began)
         raise found
@@ -157,12 +161,14 @@ class Client:
             raise failed(error, self.base_url, self.network) from None
         if response.status_code == PROXY_AUTHENTICATION and self.network.proxy:
             raise refused_by_proxy(response.status_code, self.network)
-        listed = request.listing.name, frozenset(request.filters.items())
-        has_listing = listed in self._listed and not request.is_trial
-        check_status(response, body, request, tokens, Earlier(self.tokens.are_accepted(tokens), has_listing))
+        earlier = Earlier(self.tokens.are_accepted(tokens), self._has_listing(request))
+        check_status(response, body, request, tokens, earlier)
         self.tokens.accept(tokens)
-        self._listed.add(listed)
         return body
+
+    def _has_listing(self, request: PageRequest) -> bool:
+        """Return whether the service has answered a page of the listing, and the page size is not on trial."""
+        return listed(request) in self._listed and not request.is_trial
 
     @cached_property
     def _prepared(self) -> requests.PreparedRequest:
@@ -210,6 +216,11 @@ class Client:
     def _where(self, request: PageRequest) -> str:
         """Return what was requested where, without the query, whose filters may hold personal data."""
         return f"{request.title} ({self.base_url}{request.listing.path})"
+
+
+def listed(request: PageRequest) -> Hashable:
+    """Return what is the same for all pages of a listing."""
+    return request.listing.name, frozenset(request.filters.items())
 
 
 def read_body(response: requests.Response, request: PageRequest) -> bytes:

@@ -41,7 +41,8 @@ HIDDEN = "***"
 # what a token may look like in any shape, and what an e-mail address looks like
 SECRETS = re.compile(r"[\w.~+/=-]{24,}|\S+@\S+")
 LIMIT_WORDS = re.compile(
-    rb"(?:rate|requests?|calls?|api|usage)[\s_-]*limit|too many (?:requests|calls)|throttl|rate exceeded|quota",
+    rb"(?:rate|requests?|calls?|api|usage)[\s_-]*limit|too many (?:requests|calls|attempts)|throttl|quota"
+    rb"|slow[\s_-]*down|request rate|rate exceeded|(?:number of|requests|calls)\W*(?:requests|calls|per\b|/|exceeded)",
     re.IGNORECASE,
 )
 
@@ -145,22 +146,26 @@ def refusal(response: "requests.Response", said: str, request: PageRequest, toke
 
 
 def not_a_page(
-    error: MalformedResponse, body: bytes, tokens: Tokens, private: Collection[str]
+    error: MalformedResponse, body: bytes, tokens: Tokens, private: Collection[str], *, has_listing: bool
 ) -> MalformedResponse | Again:
-    """Return what a body without a page means: if it has no data, an error that a retry may end."""
-    said = service_words(body, tokens, private)
-    if has_no_data(body):
-        reason = "the service answered 200 without data"
+    """Return what a body without a page means.
+
+    A retry may end the error if the body has no data, or if other pages of the listing were answered as documented.
+    """
+    said, document = service_words(body, tokens, private), read_document(body)
+    is_empty = isinstance(document, dict) and not document.get("data")
+    if is_empty or (has_listing and document is not NOT_JSON and not is_page(document)):
+        reason = f"the service answered 200 without {'data' if is_empty else 'a page'}"
         kind = SlowDown if LIMIT_WORDS.search(body) else Again
         return kind(reason, may_be_size=kind is Again, status=200, said=said)
     words = said and f" The service says{said}."
     return MalformedResponse(f"{error}{words}", transient=error.transient)
 
 
-def has_no_data(body: bytes) -> bool:
-    """Return whether a body is a JSON object without data, such as the document of an error."""
-    document = read_document(body)
-    return isinstance(document, dict) and not document.get("data")
+def is_page(document: Any) -> bool:
+    """Return whether a JSON document has the form of a page, whatever its rows are."""
+    data = document.get("data") if isinstance(document, dict) else None
+    return isinstance(data, dict) and "count" in data and isinstance(data.get("rows"), list)
 
 
 def redirect_host(location: str) -> str:

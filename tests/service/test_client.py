@@ -611,6 +611,19 @@ def test_an_error_in_the_envelope_is_retried(client: Client, emulator: Emulator,
     assert statuses(emulator) == [200] * 5
 
 
+@pytest.mark.parametrize(
+    "document", [{"data": "oops"}, {"data": {"error": "oops"}}, {"data": {"count": 0, "rows": None}}, [], None, "oops"]
+)
+def test_what_is_no_page_is_retried_once_others_were_answered(
+    client: Client, emulator: Emulator, document: object
+) -> None:
+    """A 200 of another form is an error of the moment if an earlier page had the documented one."""
+    get(client)
+    emulator.canned.once(When(), *[Reply.of(document)] * 4)
+    assert get(client).count == 25
+    assert statuses(emulator) == [200] * 6
+
+
 @pytest.mark.parametrize("document", ERRORS)
 def test_an_error_that_stays_in_the_envelope_is_quoted(emulator: Emulator, document: Any) -> None:
     """The error at the end of the budget has the service's own words."""
@@ -625,6 +638,10 @@ LIMITED = [
     Reply(403, b"Rate limit exceeded"),
     Reply(403, b"<html><h1>Error 1015</h1>You are being rate limited</html>"),
     Reply(403, b'{"message": "userRateLimitExceeded", "data": null}'),
+    Reply(403, b"Request rate is too high"),
+    Reply(403, b"You have exceeded 100 requests per minute"),
+    Reply(403, b"Maximum number of requests reached, slow down"),
+    Reply(403, b"API calls exceeded: 10 calls/second"),
     Reply(403, b"", {"X-RateLimit-Remaining": "0"}),
     Reply(403, b"", AT_ONCE),
     Reply(401, b"", AT_ONCE),
