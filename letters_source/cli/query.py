@@ -41,10 +41,11 @@ def print_rows(query: str, source: Path, dataset: str, form: QueryForm) -> None:
 
 
 def check_reads_only(query: str) -> None:
-    """Raise `SettingsError` if the query contains a statement that changes tables."""
-    for statement in duckdb.extract_statements(query):
-        if statement.type.name in CHANGES:
-            words = statement.type.name.partition("_")[0]
+    """Raise `SettingsError` if the query changes tables, or creates some at its end that no file would keep."""
+    types = [statement.type.name for statement in duckdb.extract_statements(query)]
+    for name in types:
+        if name in CHANGES or (types[-1] == name == "CREATE" and "ATTACH" not in types):
+            words = name.partition("_")[0]
             raise SettingsError(f"the query failed: loaded tables are read-only, so {words} is refused.", key="sql")
 
 

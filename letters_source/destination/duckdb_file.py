@@ -11,17 +11,25 @@ from letters_source.errors import DestinationError, DestinationInUse
 from letters_source.wording import reason
 
 OTHER_FORMATS = {
+    ".arrow",
+    ".avro",
     ".csv",
     ".gz",
     ".html",
     ".json",
     ".jsonl",
+    ".log",
+    ".md",
+    ".orc",
     ".parquet",
     ".sql",
     ".sqlite",
+    ".tar",
     ".tsv",
     ".txt",
+    ".xls",
     ".xlsx",
+    ".xml",
     ".zip",
 }
 """The endings of files that are no DuckDB files."""
@@ -37,6 +45,11 @@ def create_duckdb(file: Path) -> None:
         duckdb.connect(str(file), config=STORAGE).close()
     except duckdb.Error as error:
         raise unusable(file, error) from None
+
+
+def is_named_otherwise(file: Path) -> bool:
+    """Return whether a path has the ending of another format."""
+    return file.suffix.lower() in OTHER_FORMATS
 
 
 def storage_of(connection: DuckDBPyConnection) -> str:
@@ -55,7 +68,7 @@ def check_duckdb(file: Path) -> None:
             key="to",
         )
     if not is_there(file):
-        if file.suffix.lower() in OTHER_FORMATS:
+        if is_named_otherwise(file):
             raise DestinationError(
                 f"{file} would be a DuckDB file", advice="end $to in .duckdb, or choose another $destination.", key="to"
             )

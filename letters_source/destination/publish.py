@@ -24,7 +24,13 @@ from letters_source.destination.duckdb_copies import (
     write_comments,
     written_columns,
 )
-from letters_source.destination.duckdb_file import discard_duckdb, is_duckdb_file, logs_of, storage_of
+from letters_source.destination.duckdb_file import (
+    discard_duckdb,
+    is_duckdb_file,
+    is_named_otherwise,
+    logs_of,
+    storage_of,
+)
 from letters_source.destination.duckdb_views import FIND_VIEWS, create_views, mentions
 from letters_source.destination.local_files import check_writable, take_access
 from letters_source.destination.locking import when_free
@@ -71,6 +77,9 @@ def check_published(place: Place, file: Path) -> None:
         raise DestinationError(
             f"{file} is not a DuckDB file and would be overwritten", advice=ANOTHER_FILE, key="publish"
         )
+    if not os.path.exists(file) and is_named_otherwise(file):
+        advice = "choose another $publish, such as readers.duckdb."
+        raise DestinationError(f"{file} would be a DuckDB file", advice=advice, key="publish")
     check_writable(file.parent, key="publish")
 
 

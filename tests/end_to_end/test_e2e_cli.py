@@ -975,7 +975,7 @@ def test_runs_on_very_narrow_terminals_take_two_lines_each(letters: Letters, wor
     )
 
 
-@pytest.mark.parametrize("name", ["letters.txt", "folder/contacts.CSV", "a.b.parquet"])
+@pytest.mark.parametrize("name", ["letters.txt", "folder/contacts.CSV", "a.b.parquet", "letters.xls"])
 def test_a_new_duckdb_file_has_no_other_ending(letters: Letters, world: World, name: str) -> None:
     """A place that is named like a file of another format is refused before any request."""
     Path("folder").mkdir()

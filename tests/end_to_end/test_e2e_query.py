@@ -104,6 +104,7 @@ def test_loaded_tables_cannot_be_changed(letters: Letters) -> None:
         "ALTER TABLE contacts ADD COLUMN vip BOOLEAN",
         "SELECT 1; UPDATE contacts SET state = ''",
         "INSERT INTO contacts (id) VALUES ('1')",
+        "CREATE TABLE mine AS FROM contacts",
     ):
         word = statement.removeprefix("SELECT 1; ").partition(" ")[0]
         assert letters("query", statement) == Outcome(2, "", words.format(word))

@@ -221,6 +221,7 @@ def test_a_first_load_stays_when_its_copy_fails(world: World, readers: Path) -> 
             "missing does not exist or is not accessible; create it, or choose another file for readers.",
         ),
         (".", "is a folder; choose another file for readers."),
+        ("readers.csv", "readers.csv would be a DuckDB file; choose another file for readers, such as readers.duckdb."),
     ],
 )
 def test_a_file_that_cannot_be_published_is_refused_at_once(world: World, place: str, reason: str) -> None:
