@@ -15,6 +15,8 @@ FIND_VIEWS = (
 )
 LONG_NAME = 4
 """The parts of a column's name that begins with a catalog."""
+WHOLE_NAME = 3
+"""The parts of a table's name that begins with a catalog."""
 
 
 def mentions(view: Entry, catalog: str) -> bool:
@@ -73,6 +75,9 @@ def shortened(key: str, value: Any, catalog: str) -> Any:
     """Return the value of a node's key without the catalog."""
     if key == "column_names" and len(value) >= LONG_NAME and value[0].lower() == catalog:
         return value[1:]
+    # DuckDB 2 has the parts of a table's name in a list too
+    if key == "path" and value and value[0].lower() == catalog:
+        return value[1:] if len(value) >= WHOLE_NAME else ["main", *value[1:]]
     if isinstance(value, str) and value.lower() == catalog:
         # `letters.contacts` can be a table in the schema main
         return {"catalog_name": "", "catalog": "", "schema_name": "main", "schema": "main"}.get(key, value)
