@@ -32,11 +32,10 @@ from dlt.destinations.sql_jobs import SqlStagingReplaceFollowupJob
 from dlt.load.utils import get_completed_table_chain
 
 from letters_source.config.installation import how_to_install, installed_from
-from letters_source.destination.modes import merge_conditions
+from letters_source.destination.modes import equal_rows, merge_conditions
 from letters_source.errors import DestinationError
-from letters_source.service.listings import LISTINGS
 from letters_source.tables import TABLES, VALID_TO
-from letters_source.transform.row_hash import ROW_HASH, VALUES
+from letters_source.transform.row_hash import ROW_HASH
 
 if TYPE_CHECKING:
     from dlt.destinations.impl.duckdb.duck import DuckDbClient
@@ -70,7 +69,7 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         for chain in chains:
             jobs += create([self.with_conditions(self.prepare_load_table(str(table["name"]))) for table in chain], None)
         files = [Path(job.new_file_path()) for job in jobs]
-        rewriting = (self.rewrite_hashes(chain[0]) for chain in chains if chain[0]["name"] in LISTINGS)
+        rewriting = (self.rewrite_hashes(table) for chain in chains for table in chain)
         statements = "\n".join([*rewriting, *(file.read_text("utf-8") for file in files), self.last_statement])
         for file in files[:1]:
             file.write_text(statements, "utf-8")
@@ -89,15 +88,15 @@ class OneTransaction(SqlJobClientWithStagingDataset):
 
     def rewrite_hashes(self, table: TTableSchema) -> str:
         """Return SQL that gives rows in the destination the hash of equal rows in staging, so that they stay."""
-        columns = table["columns"]
-        if ROW_HASH.name not in columns:
+        ours, columns = TABLES_OF_LISTINGS.get(str(table["name"])), table["columns"]
+        equal = equal_rows(ours, has_versions=VALID_TO in columns) if ours and ROW_HASH.name in columns else ""
+        if not ours or not equal:
             return ""
-        name, staged = self.sql_client.get_qualified_table_names(str(table["name"]))
+        name, staged = self.sql_client.get_qualified_table_names(ours.name)
         current = f" AND d.{VALID_TO} IS NULL" if VALID_TO in columns else ""
         return (
-            f"UPDATE {name} AS d SET {ROW_HASH.name} = s.{ROW_HASH.name} FROM {staged} AS s WHERE d.id = s.id{current} "
-            f"AND d.{ROW_HASH.name} <> s.{ROW_HASH.name} "
-            f"AND left(d.{ROW_HASH.name}, {VALUES}) = left(s.{ROW_HASH.name}, {VALUES});"
+            f"UPDATE {name} AS d SET {ROW_HASH.name} = s.{ROW_HASH.name} FROM {staged} AS s "
+            f"WHERE {equal}{current} AND d.{ROW_HASH.name} <> s.{ROW_HASH.name};"
         )
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:

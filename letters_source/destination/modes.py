@@ -12,8 +12,8 @@ from dlt.common.schema.typing import (
 from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
-from letters_source.tables import MERGE, Mode, Table, WriteMode
-from letters_source.transform.row_hash import LISTED, ROW_HASH
+from letters_source.tables import MERGE, UNDOCUMENTED, Mode, Table, WriteMode
+from letters_source.transform.row_hash import LISTED, ROW_HASH, VALUES
 
 DELETE_INSERT: Literal["delete-insert"] = "delete-insert"
 """dlt's default merge strategy."""
@@ -40,6 +40,22 @@ def merge_conditions(table: Table) -> tuple[str, str]:
     """Return which rows of a table can be deleted or end, if staging lacks some that stay, and which are loaded."""
     key = table.key[0]
     return f"{key} IN (SELECT {key} FROM {{staging_table}})", f"{ROW_HASH.name} <> '{LISTED}'"
+
+
+def equal_rows(table: Table, *, has_versions: bool) -> str:
+    """Return SQL that is true where a row `s` in staging equals a row `d` of the table; empty if hashes tell.
+
+    The hashes of equal contacts and templates begin alike. Earlier releases hashed the text of JSON, so in history,
+    rows with JSON are equal if they have equal values.
+    """
+    if table.origin == "row":
+        return f"d.id = s.id AND left(d.{ROW_HASH.name}, {VALUES}) = left(s.{ROW_HASH.name}, {VALUES})"
+    compared = [column for column in table.columns if column.name != UNDOCUMENTED.name]
+    if not has_versions or all(column.kind != "json" for column in compared):
+        return ""
+    values = (f"d.{column.name} IS NOT DISTINCT FROM s.{column.name}" for column in compared if not column.key)
+    keys = (f"d.{name} = s.{name}" for name in table.key)
+    return " AND ".join((*keys, *values, f"s.{ROW_HASH.name} <> '{LISTED}'"))
 
 
 def replace_days() -> TWriteDispositionConfig:

@@ -1,5 +1,6 @@
 """Hash rows, to see which of them changed since the last load. Pure."""
 
+import json
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -42,10 +43,27 @@ def with_hash(rows: pa.Table, table: Table, mode: Mode, digests: pa.ChunkedArray
     if mode == "replace":
         return rows
     names = [name for name in table.schema.names if mode == "sync" or name != UNDOCUMENTED.name]
-    hashes = pa.array(map(hash_text, row_texts(rows.select(names))), pa.string())
+    compared = rows.select(names) if mode == "sync" else with_even_json(rows.select(names), table)
+    hashes = pa.array(map(hash_text, row_texts(compared)), pa.string())
     if digests is not None:
         hashes = pc.binary_join_element_wise(pc.utf8_slice_codeunits(hashes, 0, VALUES), digests, "")
     return rows.append_column(pa.field(ROW_HASH.name, pa.string(), nullable=False), hashes)
+
+
+def with_even_json(rows: pa.Table, table: Table) -> pa.Table:
+    """Return the rows with equal JSON values as equal texts, so that a space makes no version."""
+    for name in {column.name for column in table.columns if column.kind == "json"}.intersection(rows.column_names):
+        texts = pa.array([text and even_json(text) for text in rows[name].to_pylist()], pa.string())
+        rows = rows.set_column(rows.column_names.index(name), name, texts)
+    return rows
+
+
+def even_json(text: str) -> str:
+    """Return JSON without spaces and with sorted keys; or the text, if Python cannot read a number of that length."""
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    except (ValueError, RecursionError):
+        return text
 
 
 def row_texts(rows: pa.Table) -> list[bytes]:
