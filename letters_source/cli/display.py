@@ -10,22 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import dlt
 import msgspec
 
 from letters_source.cli.output import silence_output
 from letters_source.config.installation import letters_command, python_command
-from letters_source.destination.kinds import place_of
-from letters_source.destination.place import Place
 from letters_source.pagination.reader import ProgressCallback, no_progress
 from letters_source.results import Audit, Result, Run
 from letters_source.tables import TABLES
 
 if TYPE_CHECKING:
-    # imported at run time, a web server and rich would delay every load
+    # imported at run time, a web server and rich would delay every load, and dlt a check
+    import dlt
     from rich.console import Console
     from rich.table import Table
 
+    from letters_source.destination.place import Place
     from letters_source.emulator import Emulator
 
 PADDING = 3
@@ -80,9 +79,11 @@ def log_handler(*, show_time: bool) -> logging.Handler:
 
 
 def show_loads(
-    results: Mapping[str, Result], pipelines: Mapping[str, dlt.Pipeline], settings: Mapping[str, Any]
+    results: Mapping[str, Result], pipelines: "Mapping[str, dlt.Pipeline]", settings: Mapping[str, Any]
 ) -> None:
     """Print what was loaded for each account, and where the published copy is."""
+    from letters_source.destination.kinds import place_of
+
     for account, result in results.items():
         if len(results) > 1:
             console().print(f"Account {account}:")
@@ -103,7 +104,7 @@ def shown_progress(*, quiet: bool, unit: str = "rows") -> Iterator[ProgressCallb
         yield progress
 
 
-def show_result(result: Result, place: Place) -> None:
+def show_result(result: Result, place: "Place") -> None:
     """Print the tables, how each listing was read, where the data is, and a query to try."""
     table = make_table("table", "rows", "verdict", "seconds", "requests")
     for name, rows in result.tables.items():

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from difflib import get_close_matches
 from itertools import product
@@ -13,7 +13,7 @@ from letters_source.errors import SettingsError, verbatim
 from letters_source.service.listings import SECTION
 
 if TYPE_CHECKING:
-    from dlt.common.configuration.providers import ConfigProvider
+    from letters_source.config.providers import Providers
 
 logger = logging.getLogger("letters_source")
 
@@ -97,13 +97,13 @@ def is_secret(key: str) -> bool:
     return key.rpartition(".")[2] in SECRETS
 
 
-def report_misspelled_sections(providers: "Sequence[ConfigProvider]") -> None:
+def report_misspelled_sections(providers: "Providers") -> None:
     """Warn about sections and variables whose names are almost ours; another source may really have such a name."""
     for wrong, right in (*misspelled_sections(providers), *misspelled_variables()):
         logger.warning("%s is not used; did you mean %s?", wrong, right)
 
 
-def misspelled_sections(providers: "Sequence[ConfigProvider]") -> Iterator[tuple[str, str]]:
+def misspelled_sections(providers: "Providers") -> Iterator[tuple[str, str]]:
     """Yield sections of files with a name that is almost ours and a key that is ours, and the right name."""
     # the singular is the likely slip; providers cannot list the sections at their top
     for provider, top in product(providers, (TOP, TOP.removesuffix("s"))):

@@ -6,48 +6,66 @@ dlt's own resolution, which `@configspec` uses, falls back from `sources.letters
 
 import json
 import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_origin
 
 import msgspec
-from dlt.common.configuration.container import Container
-from dlt.common.configuration.exceptions import ConfigProviderException
-from dlt.common.configuration.providers import ConfigProvider, EnvironProvider
-from dlt.common.configuration.providers.toml import GLOBAL_ORIGIN_PREFIX
-from dlt.common.configuration.specs import PluggableRunContext
-from dlt.common.configuration.utils import deserialize_value
-from dlt.common.typing import TSecretStrValue
 
+from letters_source.config.direct_providers import ENVIRONMENT, DirectProvider, direct_providers
 from letters_source.config.messages import expected, is_secret, unknown, unusable, variable_of, wrong
 from letters_source.config.settings import Key
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
 
-Providers = Sequence[ConfigProvider]
+if TYPE_CHECKING:
+    # imported at run time, dlt would double the time of `letters check`
+    from dlt.common.configuration.providers import ConfigProvider
+
+Provider: TypeAlias = "ConfigProvider | DirectProvider"
+Providers = Sequence[Provider]
 
 
 @contextmanager
 def readable_files() -> Iterator[None]:
     """Turn dlt's error of an unreadable settings file into ours: dlt reads the files when it is first asked."""
+    from dlt.common.configuration.exceptions import ConfigProviderException
+
     try:
         yield
     except ConfigProviderException as error:
         raise SettingsError(" ".join(str(error).split())) from None
 
 
-@readable_files()
 def present_providers() -> Providers:
-    """Return dlt's providers, as dlt set them up."""
+    """Return dlt's providers, as dlt set them up, or providers of the same settings if dlt is not imported."""
+    return direct_providers() or dlt_providers()
+
+
+def fresh_providers() -> Providers:
+    """Return providers whose files are read again, and those that a program added."""
+    return direct_providers() or fresh_dlt_providers()
+
+
+@readable_files()
+def dlt_providers() -> Providers:
+    """Return dlt's providers."""
+    from dlt.common.configuration.container import Container
+    from dlt.common.configuration.specs import PluggableRunContext
+
     return Container()[PluggableRunContext].providers.providers
 
 
 @readable_files()
-def fresh_providers() -> Providers:
+def fresh_dlt_providers() -> Providers:
     """Return dlt's providers with their files read again, and those that a program added."""
+    from dlt.common.configuration.container import Container
+    from dlt.common.configuration.specs import PluggableRunContext
+
     context = Container()[PluggableRunContext]
     fresh = context.context.initial_providers()
     names = {provider.name for provider in fresh}
@@ -74,24 +92,33 @@ def find_origin(key: Key, sections: Sequence[str], providers: Providers) -> str:
     return next((origin_of(given, section, key.name) for section, given, value in found if value is not None), "")
 
 
-def found_values(
-    name: str, sections: Sequence[str], providers: Providers
-) -> Iterator[tuple[str, ConfigProvider, object]]:
+def found_values(name: str, sections: Sequence[str], providers: Providers) -> Iterator[tuple[str, Provider, object]]:
     """Yield what each provider has for a key in each section; secrets come only from providers that support them."""
     secret = is_secret(name)
+    hint = secret_hint() if secret else Any
     for section in sections:
         for provider in providers:
             if not secret or provider.supports_secrets:
-                hint = TSecretStrValue if secret else Any
                 yield section, provider, provider.get_value(name, hint, None, *section.split("."))[0]
 
 
-def origin_of(provider: ConfigProvider, section: str, name: str) -> str:
+def secret_hint() -> Any:
+    """Return the type by which dlt's providers recognize secrets; the direct ones treat all values alike."""
+    if "dlt" not in sys.modules:
+        return str
+    from dlt.common.typing import TSecretStrValue
+
+    return TSecretStrValue
+
+
+def origin_of(provider: Provider, section: str, name: str) -> str:
     """Return where a provider has a value: its environment variable, or its section and file."""
-    if isinstance(provider, EnvironProvider):
+    if provider.name == ENVIRONMENT:
         return f"{variable_of(f'{section}.{name}')} in the environment"
-    is_global = provider.get_value_location(name, None, *section.split(".")).startswith(GLOBAL_ORIGIN_PREFIX)
     files = [Path(file).absolute() for file in provider.present_locations or ()]
+    is_global = not isinstance(provider, DirectProvider) and provider.get_value_location(
+        name, None, *section.split(".")
+    ).startswith("global:")
     place = files[-1 if is_global else 0] if files else provider.name
     return f"{name} under [{section}] in {place}"
 
@@ -172,7 +199,15 @@ def read(key: Key, value: object) -> object:
         return read_day(value)
     if key.kind is str:
         return read_text(value).strip() if is_secret(key.name) else read_text(value)
-    return read_texts(value) if get_origin(key.kind) is tuple else deserialize_value(key.name, value, key.kind)
+    if get_origin(key.kind) is tuple:
+        return read_texts(value)
+    if type(value) is key.kind or value in get_args(key.kind):
+        return value
+    if key.kind is int and isinstance(value, str) and value.isdecimal():
+        return int(value)
+    from dlt.common.configuration.utils import deserialize_value
+
+    return deserialize_value(key.name, value, key.kind)
 
 
 def read_day(value: object) -> date:
