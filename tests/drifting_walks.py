@@ -9,6 +9,7 @@ from letters_source.config.settings import Settings
 from letters_source.errors import IncompleteListing
 from letters_source.extract.listing import read_until_whole
 from letters_source.extract.task import Task
+from letters_source.pagination.coding import Coded
 from letters_source.pagination.completeness import certify
 from letters_source.pagination.readings import Reading
 from letters_source.pagination.verdicts import Verdict, VerdictName
@@ -73,7 +74,7 @@ class Record:
         if verdict.name == "continuous":
             stayed, listed = frozenset.intersection(*self.held), frozenset.union(*self.held)
             return len(accepted) == len(set(accepted)) and stayed <= set(accepted) <= listed
-        certificate = certify(verdict.readings) if verdict.name == "exact" else None
+        certificate = certify(Coded.of(verdict.readings)) if verdict.name == "exact" else None
         moments = self.moments(verdict.readings[certificate.at]) if certificate else iter(self.held)
         return len(accepted) == len(set(accepted)) and frozenset(accepted) in set(moments)
 

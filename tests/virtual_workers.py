@@ -13,7 +13,7 @@ from itertools import repeat
 
 from letters_source.config.settings import Settings
 from letters_source.pagination.chain import Chain, evidence_of
-from letters_source.pagination.coding import count_displaced, distinct_keys
+from letters_source.pagination.coding import Coded, count_displaced
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import plan_ranges, read_linked
 from letters_source.pagination.readings import Reading, Window
@@ -194,8 +194,9 @@ class Simulation:
         readers = self.readers[:1] if self.shown else self.readers
         chains = [Chain(part) for part in ranges]
         self.work(readers, chains)
-        evidence = [evidence_of(chain, moved_row(chain.readings())) for chain in chains]
-        self.shown.update(zip(evidence, (chain.readings() for chain in chains), strict=True))
+        shown = [chain.readings() for chain in chains]
+        evidence = [evidence_of(chain, moved_row(own, Coded.of(own))) for chain, own in zip(chains, shown, strict=True)]
+        self.shown.update(zip(evidence, shown, strict=True))
         return evidence
 
     def work(self, readers: Sequence[VirtualReader], sources: Sequence[Chain] | Sequence[Pages]) -> None:
@@ -250,6 +251,7 @@ def read_rows(fleet: Fleet, seed: int = 1) -> Run:
     parts = [simulation.shown[one] for one in evidence]
     readings = [reading for part in parts for reading in part]
     keys = {key for reading in readings for key in reading.keys.to_pylist()}
-    fault = find_fault(evidence, Listed(distinct_keys(readings), count_displaced(parts[1:])))
+    coded = Coded.of(readings)
+    fault = find_fault(evidence, Listed(coded.size, count_displaced(parts[1:], coded)))
     assert fault or listing.stayed <= keys, "a row that stayed was missed"
     return simulation.result(fault)

@@ -62,12 +62,6 @@ def distinct_rows(readings: Sequence[Reading], coded: Coded | None = None) -> in
     return sum(reading.rejected for reading in readings) + coded.distinct(map(coded.ids, readings))
 
 
-def distinct_keys(readings: Sequence[Reading], coded: Coded | None = None) -> int:
-    """Return the number of different keys; equal rows without an id count as one."""
-    coded = coded or Coded.of(readings)
-    return coded.distinct(map(coded.codes, readings))
-
-
 def code_keys(keys: Sequence[pa.Array]) -> tuple[list[Codes], int]:
     """Return keys as numbers, equal for equal keys, and how many there are; one part of the keys after another."""
     joined = pa.chunked_array(keys, pa.string())
@@ -131,11 +125,10 @@ def find_gaps(groups: Sequence[npt.NDArray[np.int64]], size: int) -> Mask:
     return found
 
 
-def count_displaced(ranges: Sequence[Sequence[Reading]], coded: Coded | None = None) -> int:
+def count_displaced(ranges: Sequence[Sequence[Reading]], coded: Coded) -> int:
     """Return how many ids are in two ranges of a listing and not in each between them."""
     if len(ranges) < 3:
         return 0
-    coded = coded or Coded.of(reading for readings in ranges for reading in readings)
     ids = [np.concatenate([coded.ids(reading) for reading in readings]) for readings in ranges]
     repeated = coded.repeated(ids)
     groups = [np.unique(places_in(repeated, each)[1]) for each in ids]

@@ -10,12 +10,7 @@ from letters_source.pagination.coding import Coded, distinct_rows, newest_rows
 from letters_source.pagination.readings import Codes, Mask, Reading, repeats_rejected, shows_same_pages
 
 
-def is_stable(
-    walk: Sequence[Reading],
-    recheck: Sequence[Reading],
-    before: Sequence[Reading] = (),
-    coded: Coded | None = None,
-) -> bool:
+def is_stable(walk: Sequence[Reading], recheck: Sequence[Reading], before: Sequence[Reading], coded: Coded) -> bool:
     """Return whether one pass is complete: one count throughout, as many distinct keys, first and last page unchanged.
 
     This proof holds if rows are added at one end of the listing. If rows are added anywhere while as many are deleted,
@@ -52,17 +47,17 @@ class Certificate:
     keep: tuple[Mask, ...]
 
 
-def certify(readings: Sequence[Reading], coded: Coded | None = None) -> Certificate | None:
+def certify(coded: Coded) -> Certificate | None:
     """Return proof from the newest response whose count is the number of keys shown both before and after it, if any.
 
     A key that was shown before a response was requested, and again by a request sent after it was answered, existed at
     that response; so did the keys in it. These keys are a subset of the service's rows at that time; if they are as
     many as its count, they are all of them. This assumes that keys are not re-created and that counts are exact.
     """
-    spans = Spans.of(readings, coded or Coded.of(readings))
+    spans = Spans.of(coded)
     for at in spans.candidates():
         members = spans.members(at)
-        if members.sum() == readings[at].count:
+        if members.sum() == coded.readings[at].count:
             return Certificate(at, spans.last_readings(members))
     return None
 
@@ -71,24 +66,23 @@ def certify(readings: Sequence[Reading], coded: Coded | None = None) -> Certific
 class Spans:
     """The first response and the last request that showed each key, as ticks."""
 
-    readings: Sequence[Reading]
     coded: Coded
     first: Codes
     last: Codes
 
     @classmethod
-    def of(cls, readings: Sequence[Reading], coded: Coded) -> "Spans":
-        """Return the spans of all keys of the readings."""
+    def of(cls, coded: Coded) -> "Spans":
+        """Return the spans of all keys."""
         first, last = np.full(coded.size, np.iinfo(np.int32).max, np.int32), np.full(coded.size, -1, np.int32)
-        for reading in readings:
+        for reading in coded.readings:
             codes = coded.codes(reading)
             first[codes] = np.minimum(first[codes], reading.answered)
             last[codes] = np.maximum(last[codes], reading.asked)
-        return cls(readings, coded, first, last)
+        return cls(coded, first, last)
 
     def members(self, at: int) -> Mask:
         """Return which keys were shown at a response, or both before and after it."""
-        response = self.readings[at]
+        response = self.coded.readings[at]
         if response.counted == "after":
             # its own rows may have left since
             return (self.first <= response.answered) & (self.last > response.answered)
@@ -103,14 +97,15 @@ class Spans:
         (`early`). Keys that are both are counted twice; they are at most the rows read while it was in flight.
         """
         asked, answered, count = (
-            np.array([getattr(reading, name) for reading in self.readings]) for name in ("asked", "answered", "count")
+            np.array([getattr(reading, name) for reading in self.coded.readings])
+            for name in ("asked", "answered", "count")
         )
-        rows = np.array([len(reading.keys) for reading in self.readings])
+        rows = np.array([len(reading.keys) for reading in self.coded.readings])
         late = len(self.first) - np.searchsorted(np.sort(self.first), asked, side="right")
         early = np.searchsorted(np.sort(self.last), answered, side="left")
         fewest = len(self.first) - late - early
         spare = rows + rows_at(answered, rows, asked) - rows_at(asked - 1, rows, answered - 1)
-        known = np.array([reading.counted != "earlier" for reading in self.readings])
+        known = np.array([reading.counted != "earlier" for reading in self.coded.readings])
         possible = np.flatnonzero(known & (fewest <= count) & (count <= fewest + spare))
         return [int(at) for at in possible[np.argsort(answered[possible])[::-1]]]
 
@@ -118,7 +113,7 @@ class Spans:
         """Return for each reading which of its rows are the last reading of a wanted key."""
         return tuple(
             wanted[self.coded.codes(reading)] & newest
-            for reading, newest in zip(self.readings, newest_rows(self.readings, self.coded), strict=True)
+            for reading, newest in zip(self.coded.readings, newest_rows(self.coded.readings, self.coded), strict=True)
         )
 
 

@@ -9,9 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from letters_source.decode.known import Places
+
 NUL = "\x00"
 Codes = npt.NDArray[np.int32]
-Places = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Keep = Sequence[Mask | bool]
 """Which rows of each reading to load."""

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from letters_source.errors import ServiceRejected
-from letters_source.pagination.coding import Recorder, distinct_keys
+from letters_source.pagination.coding import Recorder
 from letters_source.pagination.evidence import is_still
 from letters_source.pagination.readings import Read, Reading, Window
 from letters_source.pagination.verdicts import Verdict, continuous
@@ -55,7 +55,7 @@ def continue_pass(read: Read, listing: str, saved: Saved) -> Verdict:
     linked = read_overlapping(replayed, walk, 1)
     verdict = continuous(replayed.coded, linked)
     # what changes now can hide what moved since the windows were saved
-    if linked.fault or not verdict or not is_still(linked.evidence, distinct_keys(linked.readings, replayed.coded)):
+    if linked.fault or not verdict or not is_still(linked.evidence, linked.keys):
         raise ReadAgain("the listing changed while the rest was read")
     return verdict
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from letters_source.errors import IncompleteListing, RepeatedIds, WrongCount
-from letters_source.pagination.coding import Coded, count_displaced, distinct_keys, distinct_rows, newest_rows
+from letters_source.pagination.coding import Coded, count_displaced, distinct_rows, newest_rows
 from letters_source.pagination.completeness import certify, is_settled, repeats_ids
 from letters_source.pagination.evidence import Evidence, Listed, find_displaced, find_fault, have_moved
 from letters_source.pagination.passes import Walk
@@ -51,7 +51,7 @@ class Verdict:
 
 def exact(coded: Coded) -> Verdict | None:
     """Return the verdict of the certificate over all readings so far, if there is one."""
-    certificate = certify(coded.readings, coded)
+    certificate = certify(coded)
     return Verdict("exact", tuple(coded.readings), certificate.keep) if certificate else None
 
 
@@ -67,8 +67,8 @@ def stable(readings: Sequence[Reading], walk: Walk) -> Verdict:
 class Linked:
     """The ranges of a listing, the front as the first, with their readings; or why they could not be linked."""
 
-    ranges: tuple[tuple[Evidence, Sequence[Reading]], ...] = ()
-    coded: Coded | None = None
+    ranges: tuple[tuple[Evidence, Sequence[Reading]], ...]
+    coded: Coded
     failure: str | None = None
 
     @property
@@ -82,12 +82,17 @@ class Linked:
         return [reading for _, readings in self.ranges for reading in readings]
 
     @property
+    def keys(self) -> int:
+        """The number of different keys in them; equal rows without an id count as one."""
+        return self.coded.distinct(map(self.coded.codes, self.readings))
+
+    @property
     def fault(self) -> str | None:
         """Why windows alone do not prove that no row that stayed was missed; None if they do."""
         if self.failure:
             return self.failure
         displaced = count_displaced([readings for _, readings in self.ranges[1:]], self.coded)
-        return find_fault(self.evidence, Listed(distinct_keys(self.readings, self.coded), displaced))
+        return find_fault(self.evidence, Listed(self.keys, displaced))
 
 
 def continuous(coded: Coded, linked: Linked) -> Verdict | None:
@@ -103,12 +108,12 @@ def continuous(coded: Coded, linked: Linked) -> Verdict | None:
         # where nothing moved, the count is wrong or ids are listed twice
         if linked.failure or not have_moved(evidence):
             return None
-        if not show_all(readings, coded, has_displaced=find_displaced(evidence) is not None):
+        if not show_all(coded, has_displaced=find_displaced(evidence) is not None):
             return None
         shown = readings
     is_first = shown is windows and {one.walk for one in windows} == {1}
     counts = {one.count for one in readings}
-    is_still = is_first and not have_moved(evidence) and counts == {distinct_keys(readings, coded)}
+    is_still = is_first and not have_moved(evidence) and counts == {coded.size}
     return linked_verdict(evidence, 1, readings, keep_once(coded, shown), is_still=is_still)
 
 

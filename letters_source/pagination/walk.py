@@ -117,7 +117,7 @@ def read_overlapping(recorder: Recorder, walk: Walk, number: int) -> Linked:
     try:
         linked = read_linked(ranges.read, plan_ranges(walk.count, len(walk.readings[0].keys), 1))
     except (NotContinuous, ServiceRejected) as error:
-        return Linked(failure=str(error))
+        return Linked((), recorder.coded, str(error))
     coded = recorder.coded
     return Linked(tuple(with_moved(evidence, ranges.shown[evidence], coded) for evidence in linked), coded)
 

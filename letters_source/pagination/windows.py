@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from letters_source.pagination.coding import Coded, distinct_keys, find_gaps, places_in
+from letters_source.pagination.coding import Coded, find_gaps, places_in
 from letters_source.pagination.readings import Reading, Window, has_no_id
 
 # smaller pages leave no room for sizes that overlap
@@ -118,9 +118,8 @@ def compare(left: Reading, right: Reading, *, apart: bool = False) -> Overlap:
     return Overlap(share_most(left, right, here, there, apart=apart), has_moved, shift, displaced)
 
 
-def moved_row(readings: Sequence[Reading], coded: Coded | None = None) -> str | None:
+def moved_row(readings: Sequence[Reading], coded: Coded) -> str | None:
     """Return an id that is twice in one window, or missing from a window between two that have it; None if none is."""
-    coded = coded or Coded.of(readings)
     ids = [coded.ids(reading) for reading in readings]
     repeated = coded.repeated(ids)
     groups = [places_in(repeated, each)[1] for each in ids]
@@ -135,7 +134,7 @@ def moved_row(readings: Sequence[Reading], coded: Coded | None = None) -> str | 
     return str(reading.keys[int(np.flatnonzero(coded.codes(reading) == moved[0])[0])])
 
 
-def show_all(readings: Sequence[Reading], coded: Coded | None = None, *, has_displaced: bool) -> bool:
+def show_all(coded: Coded, *, has_displaced: bool) -> bool:
     """Return whether the readings show every row that the listing ever had, and each of them twice on average.
 
     The listing never had more rows than its first count and the growth since, if each added or deleted row changed the
@@ -143,9 +142,9 @@ def show_all(readings: Sequence[Reading], coded: Coded | None = None, *, has_dis
     while as many were deleted; then the number proves nothing about rows that moved, and none may be known to have
     moved (`has_displaced`). Two readings are needed because in one pass an added row can hide a missing one.
     """
-    counts, grown = growth(readings)
-    shown, ever = distinct_keys(readings, coded), counts[0] + grown
-    is_read_twice = sum(len(reading.keys) for reading in readings) >= 2 * ever
+    counts, grown = growth(coded.readings)
+    shown, ever = coded.size, counts[0] + grown
+    is_read_twice = sum(len(reading.keys) for reading in coded.readings) >= 2 * ever
     return is_read_twice and (shown == ever or (shown > ever and not has_displaced))
 
 

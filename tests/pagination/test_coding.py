@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from letters_source.pagination.coding import PART_ROWS, Coded, code_keys, distinct_keys, newest_rows
+from letters_source.pagination.coding import PART_ROWS, Coded, code_keys, newest_rows
 from letters_source.pagination.readings import NUL, Reading
 
 
@@ -24,7 +24,7 @@ def test_many_keys_are_coded_in_parts() -> None:
 
 def test_nothing_is_coded() -> None:
     """Without readings, or with empty ones, there are no keys."""
-    assert distinct_keys([]) == distinct_keys([reading("")]) == 0
+    assert Coded.of([]).size == Coded.of([reading("")]).size == 0
 
 
 def test_repeated_keys() -> None:

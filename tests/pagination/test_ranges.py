@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from letters_source.pagination.chain import evidence_of, read_range
-from letters_source.pagination.coding import count_displaced
+from letters_source.pagination.coding import Coded, count_displaced
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import mend, plan_ranges
 from letters_source.pagination.readings import NUL, Reading, Window
@@ -110,8 +110,9 @@ def test_ranges_are_judged_by_their_evidence(
 
 def test_a_row_that_is_in_ranges_far_apart_has_moved() -> None:
     """A row in two ranges that are not neighbors has moved."""
-    assert count_displaced([[shown("abc")], [shown("cde")], [shown("ef")]]) == 0
-    assert count_displaced([[shown("abc")], [shown("cde")], [shown("efb"), shown("ab")]]) == 2
+    for last, displaced in (([shown("ef")], 0), ([shown("efb"), shown("ab")], 2)):
+        ranges = [[shown("abc")], [shown("cde")], last]
+        assert count_displaced(ranges, Coded.of(one for readings in ranges for one in readings)) == displaced
     assert find_fault([one("abcd"), one("abcd"), one("def", 1, 3)], Listed(6, 1)) == MOVED
 
 

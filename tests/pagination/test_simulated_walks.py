@@ -12,7 +12,7 @@ import pytest
 
 from letters_source.errors import IncompleteListing, ServiceRejected, WrongCount
 from letters_source.pagination.chain import evidence_of, read_range
-from letters_source.pagination.coding import count_displaced, distinct_keys
+from letters_source.pagination.coding import Coded, count_displaced
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault
 from letters_source.pagination.ranges import plan_ranges, read_linked
 from letters_source.pagination.readings import Reading, Window
@@ -313,7 +313,7 @@ class Apart:
             clock = count(self.rng.randrange(10**6))
             reader = ConcurrentReader(self.service, 4, self.rng, clock)
             readings = (chain := read_range(reader.read, ranges[place], 1)).readings()
-            evidence = evidence_of(chain, moved_row(readings))
+            evidence = evidence_of(chain, moved_row(readings, Coded.of(readings)))
             self.shown[evidence] = readings
             found[place] = evidence
         return [found[place] for place in range(len(ranges))]
@@ -322,8 +322,8 @@ class Apart:
 def fault_of(evidence: Sequence[Evidence], shown: dict[Evidence, list[Reading]]) -> str | None:
     """The fault of ranges whose rows were counted where they are, the front as the first."""
     parts = [shown[one] for one in evidence]
-    rows = distinct_keys([reading for part in parts for reading in part])
-    return find_fault(evidence, Listed(rows, count_displaced(parts[1:])))
+    coded = Coded.of(reading for part in parts for reading in part)
+    return find_fault(evidence, Listed(coded.size, count_displaced(parts[1:], coded)))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from letters_source.errors import RepeatedIds
+from letters_source.pagination.coding import Coded
 from letters_source.pagination.readings import NUL, Read, Reading, Window
 from letters_source.pagination.walk import walk_listing
 from letters_source.pagination.wanted import Wanted
@@ -152,9 +153,9 @@ def test_windows_read_long_after_each_other_are_linked_by_more_than_a_row(
 
 def test_a_row_that_is_in_windows_far_apart_has_moved() -> None:
     """A row in two windows that are not neighbors has moved."""
-    assert moved_row([reading("abc"), reading("cde"), reading("def")]) is None
-    assert moved_row([reading("abc"), reading("cde"), reading("efb")]) == "b"
-    assert moved_row([reading("aab"), reading("bcd"), reading("dae")]) == "a"
+    for windows, moved in ((("abc", "cde", "def"), None), (("abc", "cde", "efb"), "b"), (("aab", "bcd", "dae"), "a")):
+        readings = [*map(reading, windows)]
+        assert moved_row(readings, Coded.of(readings)) == moved
 
 
 @pytest.mark.parametrize(
@@ -179,8 +180,8 @@ def test_as_many_rows_as_ever_were_counted_are_all(
     """Windows show all rows if they show as many as were counted; displaced among more rows leave it open."""
     before, after = totals
     readings = [reading(shown, total=before), reading(shown, total=after, answered=3)]
-    assert show_all(readings, has_displaced=has_displaced) is is_all
-    assert not show_all([readings[0], reading("ab", total=after, answered=3)], has_displaced=has_displaced)
+    assert show_all(Coded.of(readings), has_displaced=has_displaced) is is_all
+    assert not show_all(Coded.of([readings[0], reading("ab", total=after, answered=3)]), has_displaced=has_displaced)
 
 
 def test_rows_without_an_id_come_once() -> None:

@@ -18,7 +18,7 @@ from letters_source.extract.parts.reading import check_proof, read_into
 from letters_source.extract.parts.storage import Part, Parts, Plan, part_in, unreadable
 from letters_source.extract.past_end import check_linked
 from letters_source.extract.task import ListingRows, TableRows, Task
-from letters_source.pagination.coding import Coded, count_displaced, distinct_keys
+from letters_source.pagination.coding import Coded, count_displaced
 from letters_source.pagination.evidence import Evidence, Listed, Range, find_fault, is_still
 from letters_source.pagination.ranges import read_linked
 from letters_source.pagination.reader import row_keys
@@ -124,7 +124,7 @@ def judge_parts(parts: Parts, plan: Plan) -> tuple[OutcomeOfParts, list[str]]:
     order = sorted(range(len(read)), key=lambda place: (read[place].started_at, place))
     readings = [reading_of(parts, *each) for each in zip(files, linked, np.argsort(order).tolist(), strict=True)]
     coded = Coded.of(readings)
-    rows = distinct_keys(readings, coded)
+    rows = coded.size
     fault = fault or find_fault(linked, Listed(rows, count_displaced([[reading] for reading in readings[1:]], coded)))
     if fault:
         raise incomplete(task.title, fault, readings)
