@@ -25,6 +25,7 @@ from letters_source.service.listings import SECTION
 if TYPE_CHECKING:
     # imported at run time, dlt would double the time of `letters check`
     from dlt.common.configuration.providers import ConfigProvider
+    from dlt.common.configuration.specs import PluggableRunContext
 
 Provider: TypeAlias = "ConfigProvider | DirectProvider"
 Providers = Sequence[Provider]
@@ -43,33 +44,29 @@ def readable_files() -> Iterator[None]:
 
 def present_providers() -> Providers:
     """Return dlt's providers, as dlt set them up, or providers of the same settings if dlt is not imported."""
-    return direct_providers() or dlt_providers()
+    if direct := direct_providers():
+        return direct
+    with readable_files():
+        return run_context().providers.providers
 
 
 def fresh_providers() -> Providers:
-    """Return providers whose files are read again, and those that a program added."""
-    return direct_providers() or fresh_dlt_providers()
-
-
-@readable_files()
-def dlt_providers() -> Providers:
-    """Return dlt's providers."""
-    from dlt.common.configuration.container import Container
-    from dlt.common.configuration.specs import PluggableRunContext
-
-    return Container()[PluggableRunContext].providers.providers
-
-
-@readable_files()
-def fresh_dlt_providers() -> Providers:
-    """Return dlt's providers with their files read again, and those that a program added."""
-    from dlt.common.configuration.container import Container
-    from dlt.common.configuration.specs import PluggableRunContext
-
-    context = Container()[PluggableRunContext]
-    fresh = context.context.initial_providers()
+    """Return providers with their files read again, and those that a program added."""
+    if direct := direct_providers():
+        return direct
+    with readable_files():
+        context = run_context()
+        fresh = context.context.initial_providers()
     names = {provider.name for provider in fresh}
     return [*fresh, *(provider for provider in context.providers.providers if provider.name not in names)]
+
+
+def run_context() -> "PluggableRunContext":
+    """Return dlt's context, which has its providers."""
+    from dlt.common.configuration.container import Container
+    from dlt.common.configuration.specs import PluggableRunContext
+
+    return Container()[PluggableRunContext]
 
 
 def sections_of(environment: str | None, subsection: str = "") -> tuple[str, ...]:
