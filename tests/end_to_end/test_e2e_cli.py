@@ -846,10 +846,11 @@ def test_help_imports_nothing_heavy() -> None:
     assert imported_by("--help") == "0"
 
 
-@pytest.mark.skipif(Path("/run/secrets").exists(), reason="the machine has secrets for dlt")
 def test_a_check_imports_no_dlt(world: World) -> None:
-    """A check imports neither dlt nor DuckDB, which would take most of its time."""
-    assert imported_by("check", "--quiet") == "0 numpy pyarrow requests"
+    """A check imports neither dlt nor DuckDB, which would take most of its time, unless a container has secrets."""
+    code, *imported = imported_by("check", "--quiet").split()
+    assert code == "0"
+    assert ("dlt" in imported or "duckdb" in imported) == Path("/run/secrets").exists()
 
 
 def test_numpy_starts_no_threads() -> None:
