@@ -61,7 +61,7 @@ def with_even_json(rows: pa.Table, table: Table) -> pa.Table:
 def even_json(text: str) -> str:
     """Return JSON without spaces and with sorted keys; or the text, if Python cannot read a number of that length."""
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        return json.dumps(json.loads(text), separators=(",", ":"), sort_keys=True)
     except (ValueError, RecursionError):
         return text
 

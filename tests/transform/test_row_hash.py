@@ -213,6 +213,21 @@ def test_the_rows_stay_as_they_are(mode: Mode) -> None:
     assert len(bytes.fromhex(found)) == 16
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ('{"a": 1, "b": [2]}', '{"b":[2],"a":1}'),
+        (r'{"a": "\u00e9", "b": "\ud800"}', r'{"b": "\ud800", "a": "é"}'),
+        (r'{"a": {"c": null, "b": 1}}', r'{"a":{"b":1,"c":null}}'),
+    ],
+)
+def test_history_hashes_values_of_json_and_sync_its_text(text: str, other: str) -> None:
+    """Equal JSON has equal hashes in history, whatever its keys' order, spaces and escapes."""
+    rows = arrow(TEMPLATES__PRODUCT, *({**full_row(TEMPLATES__PRODUCT), "meta": each} for each in (text, other)))
+    found = {mode: len(set(hashes(rows, TEMPLATES__PRODUCT, mode))) for mode in VERSIONED}
+    assert found == {"sync": 2, "history": 1}
+
+
 def test_what_is_replaced_has_no_hash() -> None:
     """Rows of a table that is replaced come back uncopied, without a hash."""
     rows = arrow(MAILINGS, full_row(MAILINGS))
