@@ -24,7 +24,7 @@ from letters_source.destination.duckdb_copies import (
     write_comments,
     written_columns,
 )
-from letters_source.destination.duckdb_file import STORAGE, check_duckdb, why_closed
+from letters_source.destination.duckdb_file import STORAGE, check_duckdb, is_held, why_closed
 from letters_source.destination.duckdb_views import FIND_VIEWS, create_views, moved
 from letters_source.destination.error_translation import plain_errors
 from letters_source.destination.kinds import place_of
@@ -37,7 +37,7 @@ from letters_source.destination.pipeline import (
     schema_of_views,
 )
 from letters_source.destination.sql import literal, quoted
-from letters_source.errors import LoadFailed
+from letters_source.errors import DestinationInUse, LoadFailed
 from letters_source.tables import DATASET, is_ours
 
 logger = logging.getLogger("letters_source")
@@ -80,8 +80,10 @@ def unite_account(to: Path | str, account: str, accounts: Sequence[str]) -> None
         try:
             left_out = copy_dataset(own, place, dataset)
         except duckdb.Error as error:
-            why = why_closed(own, error)
-            raise LoadFailed(f"{account} could not be copied into {to}: {why}; run it again.") from None
+            failure = f"{account} could not be copied into {to}: {why_closed(own, error)}"
+            if is_held(error):
+                raise DestinationInUse(failure) from None
+            raise LoadFailed(f"{failure}; run it again.") from None
         if left_out:
             logger.warning("%s lacks %s of %s: %s", to, shown_names(left_out), own, NOT_COPIED % dataset)
         replace_views({name: place_of(pipeline) for name, pipeline in pipelines.items()}, schema_of_views())

@@ -22,7 +22,7 @@ from refusals import contents
 from terminals import Outcome, open_process, run_command
 from worlds import Begin, World
 
-from letters_source import DestinationError, DestinationInUse, make_pipeline, run
+from letters_source import DestinationError, DestinationInUse, make_pipeline, run, unite_account
 from letters_source.config.settings import Kind
 from letters_source.destination import duckdb as duckdb_kind
 from letters_source.destination.kinds import place_of
@@ -252,6 +252,17 @@ def test_f72_a_file_that_was_taken_since_the_preflight_is_waited_for(world: Worl
             pass
     publish_copy(place_of(world.pipeline), readers, 0)
     assert readers.exists()
+
+
+def test_f72_an_account_s_file_that_is_taken_stops_its_copy(world: World) -> None:
+    """An account's file that another process has open is not copied into the combined one, and the error says so."""
+    combined = world.place.with_name("all.duckdb")
+    world.place.rename(world.place.with_name("all_501.duckdb"))
+    with (
+        held(world.place.with_name("all_501.duckdb")),
+        pytest.raises(DestinationInUse, match=r"^501 could not be copied into .+: Could not set lock"),
+    ):
+        unite_account(combined, "501", ["501", "502"])
 
 
 def test_f72_loads_in_threads_of_one_process_wait_for_one_another(begin: Begin) -> None:
