@@ -11,6 +11,7 @@ from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile
 from threading import Event, Timer
 from typing import Any
 
@@ -254,15 +255,11 @@ def test_f72_a_file_that_was_taken_since_the_preflight_is_waited_for(world: Worl
     assert readers.exists()
 
 
-def test_f72_an_account_s_file_that_is_taken_stops_its_copy(world: World) -> None:
+def test_f72_an_account_s_file_that_is_taken_stops_its_copy(world: World, tmp_path: Path) -> None:
     """An account's file that another process has open is not copied into the combined one, and the error says so."""
-    combined = world.place.with_name("all.duckdb")
-    world.place.rename(world.place.with_name("all_501.duckdb"))
-    with (
-        held(world.place.with_name("all_501.duckdb")),
-        pytest.raises(DestinationInUse, match=r"^501 could not be copied into .+: Could not set lock"),
-    ):
-        unite_account(combined, "501", ["501", "502"])
+    copyfile(world.place, own := tmp_path / "all_501.duckdb")
+    with held(own), pytest.raises(DestinationInUse, match=r"^501 could not be copied into .+: Could not set lock"):
+        unite_account(tmp_path / "all.duckdb", "501", ["501", "502"])
 
 
 def test_f72_loads_in_threads_of_one_process_wait_for_one_another(begin: Begin) -> None:
