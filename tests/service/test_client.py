@@ -628,7 +628,7 @@ def test_what_is_no_page_is_retried_once_others_were_answered(
 def test_an_error_that_stays_in_the_envelope_is_quoted(emulator: Emulator, document: Any) -> None:
     """The error at the end of the budget has the service's own words."""
     emulator.canned.always(When(), Reply.of(document))
-    with emulator.serve() as base_url, client_of(base_url, budget=0.1) as client:
+    with emulator.serve() as base_url, client_of(base_url, budget=0.5) as client:
         reason = "the service answered 200 without data: Internal error"
         assert problem(client, ServiceUnreachable) == gave_up(client, reason)
 
