@@ -176,6 +176,7 @@ def test_the_command_writes_none_either(world: World, tmp_path: Path, monkeypatc
     done = run_command("load", "--pii", "hash", "--debug", "--page-size", "10")
     assert (done.code, CANARY in done.out + done.err, hits(tmp_path)) == (0, False, 0)
     world.emulator.canned.always(When("contacts", 2), Reply.of({"data": {"count": CANARY, "rows": CANARY}}))
+    monkeypatch.setenv("SOURCES__LETTERS__RETRY_BUDGET", "1")
     failed = run_command("load", "--pii", "hash", "--debug", "--page-size", "10")
     assert failed.code != 0
     assert hits(tmp_path) == 0
