@@ -27,8 +27,13 @@ class Killer:
     process: subprocess.Popen[str]
     emulator: Emulator
     file: Path
-    working: Path
     changes: int = 0
+
+    @property
+    def working(self) -> Path:
+        """dlt's working folder of these loads."""
+        [found] = self.file.parent.glob("dlt/letters/*/letters")
+        return found
 
     def load(self, chosen: str = "") -> int:
         """How a load ended that was killed at the chosen step; stdout has the steps of a load that was not killed."""
@@ -110,7 +115,7 @@ def killing(folder: Path, emulator: Emulator, **settings: Any) -> Iterator[Kille
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
         ) as process:
-            killer = Killer(process, emulator, file, folder / "dlt/pipelines/letters")
+            killer = Killer(process, emulator, file)
             assert killer.load() == 0
             yield killer
             assert process.stdin is not None
