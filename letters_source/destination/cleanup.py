@@ -12,6 +12,7 @@ from dlt.destinations.sql_client import SqlClientBase
 
 from letters_source.destination.local_files import listed_loads
 from letters_source.destination.place import Place
+from letters_source.destination.sql import SqlClient
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, TABLES, VALID_TO, Table, WriteMode
 
 LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
@@ -76,7 +77,7 @@ def adopt_unfinished(
                 client.execute_sql(f"UPDATE {name} SET {LOAD_ID.name} = %s WHERE {rows}", load_id)
 
 
-def unfinished(client: SqlClientBase[Any]) -> str:
+def unfinished(client: SqlClient) -> str:
     """Return the SQL condition for rows of unfinished loads."""
     return f"{LOAD_ID.name} NOT IN (SELECT load_id FROM {client.make_qualified_table_name(LOADS)})"
 

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from dlt.common.destination import AnyDestination
 
 from letters_source.destination import files, other
+from letters_source.destination.cleanup import unfinished
 from letters_source.destination.file_tables import FilesSql
 from letters_source.destination.loading import STAGED, with_parameters
 from letters_source.destination.place import Held, Place, Written
+from letters_source.destination.sql import fetch_rows, literal
 from letters_source.destination.verify import audits_of
 from letters_source.results import Audit
 from letters_source.service.listings import DAYS
@@ -82,12 +84,26 @@ def delete_unlisted(client: FilesSql, audits: Sequence[Audit]) -> None:
             client.client.load_open_table(form, MAILINGS.name).delete(condition)
 
 
-def annotate(_place: Place, client: FilesSql, written: Written, _audits: Sequence[Audit]) -> None:
-    """Write missing descriptions."""
+def annotate(_place: Place, client: FilesSql, written: Written, audits: Sequence[Audit]) -> None:
+    """Take over unchanged rows of unfinished loads, and write missing descriptions."""
+    adopt_unfinished(client, written, {audit["listing"] for audit in audits if audit["mode"] == "sync"})
     for table in written.tables:
         for form, describe in DESCRIBE.items():
             if client.client.is_open_table(form, table.name):
                 describe(client.client.load_open_table(form, table.name), table)
+
+
+def adopt_unfinished(client: FilesSql, written: Written, synced: Collection[str]) -> None:
+    """Assign unchanged rows of unfinished loads to this load, which is verified, in one commit per table."""
+    for table in written.tables:
+        if table.listing not in synced or table.origin == "dates":
+            continue
+        name = client.make_qualified_table_name(table.name)
+        found = fetch_rows(client, f"SELECT DISTINCT {LOAD_ID.name} FROM {name} WHERE {unfinished(client)}")
+        if found:
+            loads = ", ".join(literal(load_id) for [load_id] in found)
+            delta = client.client.load_open_table("delta", table.name)
+            delta.update({LOAD_ID.name: literal(written.load_id)}, predicate=f"{LOAD_ID.name} IN ({loads})")
 
 
 def describe_delta(found: "DeltaTable", table: Table) -> None:

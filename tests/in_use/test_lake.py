@@ -231,6 +231,26 @@ def test_sync_writes_changed_rows_alone_into_delta(begin: Begin) -> None:
     assert set(loads.values()) == {first.load_id, second.load_id}
 
 
+def test_sync_takes_over_what_a_killed_load_wrote_into_delta(begin: Begin) -> None:
+    """Rows of a load that was killed before its entry in _dlt_loads belong to the next one; others keep theirs."""
+    world = begin(Emulator(20, 4), "delta")
+    first = world.load(only=("contacts",), sync=True)
+    listing = world.emulator.contacts
+    changed, again = listing.ids()[2:4]
+    for row_id in (changed, again):
+        amend(listing, row_id, city="Elsewhere", ContactLabels=[{"id": "7", "title": "late"}])
+    killed = world.load(only=("contacts",), sync=True)
+    [entry] = (world.place / DATASET / "_dlt_loads").glob(f"*{killed.load_id}.jsonl")
+    entry.unlink()
+    amend(listing, again, city="Elsewhere again")
+    last = world.load(only=("contacts",), sync=True)
+    for table in tables_of("contacts"):
+        rows = read_table("delta", world.place, table.name).to_pylist()
+        loads = {row[table.key[0]]: row["_dlt_load_id"] for row in rows}
+        assert {row_id for row_id, load in loads.items() if load == last.load_id} == {changed, again}
+        assert set(loads.values()) == {first.load_id, last.load_id}
+
+
 @in_both
 def test_mailings_are_merged_and_those_of_earlier_days_stay(begin: Begin, form: Form) -> None:
     """Loads that request the same days again add no row twice, lose none, and keep the schema."""
