@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
+from letters_source.decode.known import DIGEST_SIZE
 from letters_source.destination.audits import read_columns
 from letters_source.destination.sql import SqlClient
 from letters_source.tables import VALID_TO
-from letters_source.transform.row_hash import ROW_HASH, VALUES
+from letters_source.transform.row_hash import ROW_HASH
 
 MOST_ROWS = 50_000
 """The most rows in memory as the database returns them."""
@@ -25,8 +26,8 @@ def held_digests(client: SqlClient | None, name: str) -> Iterator[tuple[pa.Array
     query = f"SELECT id, {ROW_HASH.name} FROM {client.make_qualified_table_name(name)}{current}"
     for rows in arrow_batches(client, query):
         ids, hashes = (column.cast(pa.string()) for column in rows.columns)
-        digests = pc.utf8_slice_codeunits(hashes, VALUES, VALUES + 32)
-        yield ids, pc.if_else(pc.equal(pc.utf8_length(digests), 32), digests, None)
+        # a hash of values is as long, but no row has it as its digest
+        yield ids, pc.if_else(pc.equal(pc.utf8_length(hashes), 2 * DIGEST_SIZE), hashes, None)
 
 
 def arrow_batches(client: SqlClient, query: str) -> Iterator[pa.RecordBatch]:

@@ -14,11 +14,6 @@ ROW_HASH = Column("row_hash", "", "Hash of the row, which tells whether it chang
 
 LISTED = "listed"
 """A marker instead of a hash: such a row only says whose rows in the destination are superseded, and is not loaded."""
-VALUES = 16
-"""How many digits of the hash of its values begin the hash of a contact or template; the digest of its bytes follows.
-
-By these, two versions of one row are compared; they are the first digits of hashes that have no digest.
-"""
 
 # bytes that never occur in UTF-8
 _SEPARATOR, _NULL = b"\xff", b"\xfe"
@@ -36,18 +31,18 @@ def listed_rows(ids: pa.Array, table: Table) -> pa.Table:
 
 
 def with_hash(rows: pa.Table, table: Table, mode: Mode, digests: pa.ChunkedArray | None = None) -> pa.Table:
-    """Return the rows with their hash: of all columns for sync, of the documented columns for history.
-
-    The hash of a row with a digest is shorter, and the digest of its bytes follows.
-    """
+    """Return the rows with their digests, or a hash: of all columns for sync, of the documented columns for history."""
     if mode == "replace":
         return rows
+    hashes = hash_rows(rows, table, mode) if digests is None else digests
+    return rows.append_column(pa.field(ROW_HASH.name, pa.string(), nullable=False), hashes)
+
+
+def hash_rows(rows: pa.Table, table: Table, mode: Mode) -> pa.StringArray:
+    """Return the hash of each row's values."""
     names = [name for name in table.schema.names if mode == "sync" or name != UNDOCUMENTED.name]
     compared = rows.select(names) if mode == "sync" else with_even_json(rows.select(names), table)
-    hashes = pa.array(map(hash_text, row_texts(compared)), pa.string())
-    if digests is not None:
-        hashes = pc.binary_join_element_wise(pc.utf8_slice_codeunits(hashes, 0, VALUES), digests, "")
-    return rows.append_column(pa.field(ROW_HASH.name, pa.string(), nullable=False), hashes)
+    return pa.array(map(hash_text, row_texts(compared)), pa.string())
 
 
 def with_even_json(rows: pa.Table, table: Table) -> pa.Table:
