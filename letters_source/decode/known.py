@@ -23,13 +23,14 @@ class Known:
     """The rows that a destination holds: their ids, and the digests by which they are recognized.
 
     The digests, in halves, are in the order of their first ones, and belong to the first `ids`; rows without a digest
-    follow.
+    follow. `starts` are the places where first halves that begin with each number of as many bits begin.
     """
 
     key: bytes  # of the digests: it stands for all that decides what is stored of a row
     ids: pa.StringArray
     firsts: Halves
     seconds: Halves
+    starts: Places
 
     @classmethod
     def of(cls, held: Iterable[tuple[pa.Array, pa.Array]], key: bytes) -> "Known":
@@ -47,7 +48,9 @@ class Known:
         joined = pa.concat_arrays(ids)
         ids.clear()
         others.insert(0, joined.take(pa.array(order)))
-        return cls(key, pa.concat_arrays(others), firsts, seconds)
+        bits = max(1, len(firsts).bit_length())
+        starts = np.searchsorted(firsts, np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits))
+        return cls(key, pa.concat_arrays(others), firsts, seconds, starts.astype(np.int32))
 
     def digest(self, rows: Sequence[Any]) -> Digests:
         """Return the digests of rows as the service sent them."""
@@ -59,7 +62,11 @@ class Known:
         if not len(self.firsts):
             return np.full(len(digests), -1, np.int32)
         # half a digest finds the place; should two rows share it, one of them is read as if it had changed
-        places = np.searchsorted(self.firsts, digests[:, 0]).clip(max=len(self.firsts) - 1)
+        wanted, last = digests[:, 0], len(self.firsts) - 1
+        # a binary search would miss the processor's caches 20 times a row, and take seven times as long
+        places = np.minimum(self.starts[wanted >> np.uint64(65 - len(self.starts).bit_length())], last)
+        while np.any(is_before := (self.firsts[places] < wanted) & (places < last)):
+            places += is_before
         is_known = (self.firsts[places] == digests[:, 0]) & (self.seconds[places] == digests[:, 1])
         return np.where(is_known, places, -1).astype(np.int32)
 

@@ -1,6 +1,7 @@
 """Rows whose bytes are known are not decoded, and a page still shows every row in its place."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -88,7 +89,7 @@ def test_a_malformed_page_is_refused_as_ever(body: bytes) -> None:
 def test_another_key_knows_no_row() -> None:
     """Under another key, each row has another digest."""
     known = knowing(0, 1)
-    other = Known(KEY[::-1], known.ids, known.firsts, known.seconds)
+    other = replace(known, key=KEY[::-1])
     assert known.find(known.digest(ROWS)).tolist()[2:] == 4 * [-1]
     assert sorted(known.ids.take(pa.array(known.find(known.digest(ROWS[:2])))).to_pylist()) == ["0", "1"]
     assert other.find(other.digest(ROWS)).tolist() == 6 * [-1]
@@ -97,6 +98,17 @@ def test_another_key_knows_no_row() -> None:
 
 def test_half_a_digest_is_not_enough() -> None:
     """A row whose digest shares only the first half with that of another is not known."""
-    digests = NOTHING.digest(ROWS[:1])
-    known = Known(KEY, pa.array(["0"]), digests[:, 0], ~digests[:, 1])
-    assert known.find(digests).tolist() == [-1]
+    known = knowing(0)
+    assert known.find(known.digest(ROWS[:1])).tolist() == [0]
+    other = replace(known, seconds=~known.seconds)
+    assert other.find(known.digest(ROWS[:1])).tolist() == [-1]
+
+
+def test_each_of_many_rows_is_found() -> None:
+    """Each of thousands of known rows has its place, and no other row has one."""
+    rows = [b"%d" % number for number in range(10_000)]
+    ids = pa.array([row.decode() for row in rows[:5000]])
+    known = Known.of([(ids, to_hex(NOTHING.digest(rows[:5000])))], KEY)
+    places = known.find(known.digest(rows))
+    assert known.ids.take(pa.array(places[:5000])).to_pylist() == ids.to_pylist()
+    assert set(places[5000:].tolist()) == {-1}
