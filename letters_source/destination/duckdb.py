@@ -133,9 +133,10 @@ def loading(place: Place, held: Held) -> AnyDestination:
     # the user may have configured DuckDB
     if isinstance(credentials, DuckDbCredentials) and credentials.global_config == DUCKDB_CONFIG:
         changed["credentials"] = credentials.copy()
-        memory = memory_for(package_files(place))
+        files = [*package_files(place)]
+        memory = memory_for(files)
         if held.only_changes and not held.is_new:
-            memory += CHANGED_ROW_BYTES * sum(file.num_rows for file in package_files(place)) // 10**6
+            memory += CHANGED_ROW_BYTES * sum(file.num_rows for file in files) // 10**6
         changed["credentials"].global_config = {**DUCKDB_CONFIG, "memory_limit": f"{memory}MB"}
     ours = DuckDB if type(destination) is dlt.destinations.duckdb else None
     # a new file has no old rows to keep, and staging would write every row twice
