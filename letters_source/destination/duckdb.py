@@ -38,8 +38,6 @@ SMALL_ROW_BYTES = 1024
 ROW_GROUP = 122_880
 # memory for large rows, as a multiple of their size: measured 3 for rows of 20 kB, 8 for rows of 4 MB
 TIMES = 8
-# DuckDB keeps what a transaction changes in memory; after an update of letters-source, that may be all rows
-CHANGED_ROW_BYTES = 512
 # each row: table, column (empty for the table itself), comment
 FIND_COMMENTS = """
     SELECT table_name, '', comment FROM duckdb_tables() WHERE schema_name = %s
@@ -133,10 +131,7 @@ def loading(place: Place, held: Held) -> AnyDestination:
     # the user may have configured DuckDB
     if isinstance(credentials, DuckDbCredentials) and credentials.global_config == DUCKDB_CONFIG:
         changed["credentials"] = credentials.copy()
-        files = [*package_files(place)]
-        memory = memory_for(files)
-        if held.only_changes and not held.is_new:
-            memory += CHANGED_ROW_BYTES * sum(file.num_rows for file in files) // 10**6
+        memory = memory_for(package_files(place))
         changed["credentials"].global_config = {**DUCKDB_CONFIG, "memory_limit": f"{memory}MB"}
     ours = DuckDB if type(destination) is dlt.destinations.duckdb else None
     # a new file has no old rows to keep, and staging would write every row twice

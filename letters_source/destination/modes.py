@@ -12,7 +12,7 @@ from dlt.common.schema.typing import (
 from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
-from letters_source.tables import MERGE, UNDOCUMENTED, Mode, Table, WriteMode
+from letters_source.tables import MERGE, UNDOCUMENTED, VALID_TO, Mode, Table, WriteMode
 from letters_source.transform.row_hash import LISTED, ROW_HASH
 
 DELETE_INSERT: Literal["delete-insert"] = "delete-insert"
@@ -43,7 +43,7 @@ def merge_conditions(table: Table) -> tuple[str, str]:
 
 
 def equal_rows(table: Table, *, has_versions: bool) -> str:
-    """Return SQL that is true where a row `s` in staging equals a row `d` of the table; empty if hashes tell.
+    """Return SQL that is true where a row `s` in staging equals a row `d` with another hash; empty if hashes tell.
 
     A contact or template that the service wrote otherwise has another digest. In history, so has JSON in tables of
     earlier releases, which hashed its text.
@@ -52,19 +52,15 @@ def equal_rows(table: Table, *, has_versions: bool) -> str:
         return ""
     compared = (column for column in table.columns if not (has_versions and column.name == UNDOCUMENTED.name))
     differ = (f"d.{column.name} IS DISTINCT FROM s.{column.name}" for column in compared if not column.key)
+    current = f" AND d.{VALID_TO} IS NULL" if has_versions else ""
     # equality of each column would make DuckDB join by all of them, which takes twice as long
-    return f"{same_key(table)} AND NOT ({' OR '.join(differ)}) AND s.{ROW_HASH.name} <> '{LISTED}'"
+    return f"{changed_rows(table)} AND NOT ({' OR '.join(differ)}){current}"
 
 
 def changed_rows(table: Table) -> str:
-    """Return SQL that is true where a row `s` in staging is another version of a row `d` of the table."""
-    hashes = f"d.{ROW_HASH.name} <> s.{ROW_HASH.name}"
-    return f"{same_key(table)} AND {hashes} AND s.{ROW_HASH.name} <> '{LISTED}'"
-
-
-def same_key(table: Table) -> str:
-    """Return SQL that is true where a row `s` has the key of a row `d`."""
-    return " AND ".join(f"d.{name} = s.{name}" for name in table.key)
+    """Return SQL that is true where a row `s` in staging has the key of a row `d`, and another hash."""
+    keys = " AND ".join(f"d.{name} = s.{name}" for name in table.key)
+    return f"{keys} AND d.{ROW_HASH.name} <> s.{ROW_HASH.name} AND s.{ROW_HASH.name} <> '{LISTED}'"
 
 
 def replace_days() -> TWriteDispositionConfig:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from holdings import DATASET, LISTED, held_tables, query
+from holdings import DATASET, LISTED, change, held_tables, query
 from row_changes import amend, set_traits
 from test_e2e_history import current_rows
 from worlds import Begin, World
@@ -89,6 +89,25 @@ def test_equal_rows_that_are_written_otherwise_stay(world: World, mode: str) -> 
     assert staged(world, **{mode: True})["contacts"] == 7
     assert query(world.place, f"select id, _dlt_load_id from {DATASET}.contacts order by all") == before
     assert staged(world, **{mode: True}) == {}
+
+
+def test_columns_of_users_keep_their_values(world: World) -> None:
+    """A sync keeps what users wrote into their own columns, also of rows that changed or are written otherwise."""
+    contacts = world.emulator.contacts
+    world.load(sync=True)
+    change(
+        world.place,
+        f"ALTER TABLE {DATASET}.contacts ADD COLUMN note TEXT; UPDATE {DATASET}.contacts SET note = 'note of ' || id; "
+        f"ALTER TABLE {DATASET}.contacts__contact_labels ADD COLUMN note TEXT; "
+        f"UPDATE {DATASET}.contacts__contact_labels SET note = 'label of ' || contact_id",
+    )
+    respell(world)
+    amend(contacts, "1", city="Elsewhere", ContactLabels=[NOTES | {"title": "another"}])
+    world.load(sync=True)
+    found = query(world.place, f"select id, note from {DATASET}.contacts order by id")
+    assert found == [(row_id, f"note of {row_id}") for row_id in "1234567"]
+    labels = f"select title, note from {DATASET}.contacts__contact_labels where contact_id = '1'"
+    assert query(world.place, labels) == [("another", "label of 1")]
 
 
 @in_both
