@@ -1,5 +1,6 @@
 """How each mode of a load writes its tables, and which destinations support it."""
 
+from collections.abc import Collection
 from typing import Literal
 
 from dlt.common.schema.typing import (
@@ -12,7 +13,7 @@ from dlt.common.schema.typing import (
 from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
-from letters_source.tables import MERGE, UNDOCUMENTED, VALID_TO, Mode, Table, WriteMode
+from letters_source.tables import LOAD_ID, MERGE, UNDOCUMENTED, VALID_TO, Mode, Table, WriteMode
 from letters_source.transform.row_hash import LISTED, ROW_HASH
 
 DELETE_INSERT: Literal["delete-insert"] = "delete-insert"
@@ -61,6 +62,34 @@ def changed_rows(table: Table) -> str:
     """Return SQL that is true where a row `s` in staging has the key of a row `d`, and another hash."""
     keys = " AND ".join(f"d.{name} = s.{name}" for name in table.key)
     return f"{keys} AND d.{ROW_HASH.name} <> s.{ROW_HASH.name} AND s.{ROW_HASH.name} <> '{LISTED}'"
+
+
+def updated_hashes(table: Table, columns: Collection[str], name: str, staged: str) -> str:
+    """Return SQL that gives rows of a table the hash of equal rows in staging, so that they stay."""
+    equal = equal_rows(table, has_versions=VALID_TO in columns)
+    assign = f"UPDATE {name} AS d SET {ROW_HASH.name} = s.{ROW_HASH.name} FROM {staged} AS s"
+    return f"{assign} WHERE {equal};" if equal else ""
+
+
+def inserted_anew(table: Table, columns: Collection[str], name: str, staged: str) -> str:
+    """Return SQL for DuckDB that inserts rows with another hash anew: equal rows, and in sync those that changed, too.
+
+    DuckDB keeps updated rows in memory until a transaction ends, and writes the rows around each of them. Measured: 50
+    updated rows of a million write 19 MB and take 0.6 s, 50 that are inserted 1 MB and 0.04 s.
+    """
+    has_versions = VALID_TO in columns
+    equal = equal_rows(table, has_versions=has_versions)
+    outdated, values = equal, {ROW_HASH.name: f"s.{ROW_HASH.name}"}
+    if not has_versions:
+        outdated, values = changed_rows(table), {column: f"s.{column}" for column in columns}
+        if equal:
+            values[LOAD_ID.name] = f"CASE WHEN {equal} THEN d.{LOAD_ID.name} ELSE s.{LOAD_ID.name} END"
+    if not outdated:
+        return ""
+    # columns that users added keep their values
+    anew = ", ".join(f"{value} AS {column}" for column, value in values.items())
+    rows = f"SELECT d.* REPLACE ({anew}) FROM {name} AS d JOIN {staged} AS s ON {outdated}"
+    return f"INSERT INTO {name} BY NAME {rows}; DELETE FROM {name} AS d USING {staged} AS s WHERE {outdated};"
 
 
 def replace_days() -> TWriteDispositionConfig:
