@@ -18,8 +18,8 @@ settings.load_profile("letters")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of workers for `-n auto`: one more than cores, as tests often wait, and at most four."""
-    return min(4, (os.cpu_count() or 1) + 1)
+    """Return the number of workers for `-n auto`: two more than cores, as tests often wait, and at most four."""
+    return min(4, (os.cpu_count() or 1) + 2)
 
 
 def pytest_collection_finish() -> None:
