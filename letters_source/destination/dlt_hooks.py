@@ -32,9 +32,10 @@ from dlt.destinations.sql_jobs import SqlStagingReplaceFollowupJob
 from dlt.load.utils import get_completed_table_chain
 
 from letters_source.config.installation import how_to_install, installed_from
-from letters_source.destination.modes import inserted_anew, merge_conditions, updated_hashes
+from letters_source.destination.modes import merge_conditions, reinsert, update_hashes
+from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError
-from letters_source.tables import TABLES
+from letters_source.tables import TABLES, Table
 from letters_source.transform.row_hash import ROW_HASH
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
 
 
 TABLES_OF_LISTINGS = {table.name: table for table in TABLES if table.origin in ("row", "object", "list")}
+# none of a table with a generated column, which cannot be inserted; DuckDB 1.5 does not say which one it is
+HELD_COLUMNS = """
+    SELECT column_name FROM duckdb_columns() JOIN duckdb_tables() USING (database_name, schema_name, table_name)
+    WHERE database_name = current_database() AND schema_name = %s AND table_name = %s
+    AND NOT contains(sql, 'GENERATED ALWAYS AS')
+"""
 
 
 class OneTransaction(SqlJobClientWithStagingDataset):
@@ -52,7 +59,6 @@ class OneTransaction(SqlJobClientWithStagingDataset):
     """SQL that ends the transaction."""
     only_changes = False
     """Whether staging lacks the rows of listings that stay as they are."""
-    rewrite = staticmethod(updated_hashes)
 
     def create_table_chain_completed_followup_jobs(
         self,
@@ -70,8 +76,8 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         for chain in chains:
             jobs += create([self.with_conditions(self.prepare_load_table(str(table["name"]))) for table in chain], None)
         files = [Path(job.new_file_path()) for job in jobs]
-        rewriting = (self.prepare_merge(table) for chain in chains for table in chain)
-        statements = "\n".join([*rewriting, *(file.read_text("utf-8") for file in files), self.last_statement])
+        preparing = (self.prepare_merge(str(table["name"])) for chain in chains for table in chain)
+        statements = "\n".join([*preparing, *(file.read_text("utf-8") for file in files), self.last_statement])
         for file in files[:1]:
             file.write_text(statements, "utf-8")
         for file in files[1:]:
@@ -87,12 +93,14 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         conditions: Any = {"x-merge-destination-scope": scope, "x-merge-source-filter": rows}
         return {**prepared, **conditions}
 
-    def prepare_merge(self, table: TTableSchema) -> str:
-        """Return SQL that precedes dlt's: where a row in staging equals one in the destination, both get one hash."""
-        ours, columns = TABLES_OF_LISTINGS.get(str(table["name"])), table["columns"]
-        if not ours or ROW_HASH.name not in columns:
-            return ""
-        return self.rewrite(ours, columns, *self.sql_client.get_qualified_table_names(ours.name))
+    def prepare_merge(self, name: str) -> str:
+        """Return SQL that runs before dlt's: rows equal to a staged row get its hash, so that dlt leaves them."""
+        table, columns = TABLES_OF_LISTINGS.get(name), self.prepare_load_table(name)["columns"]
+        return self.align_hashes(table, columns) if table and ROW_HASH.name in columns else ""
+
+    def align_hashes(self, table: Table, columns: Collection[str]) -> str:
+        """Return SQL that gives rows of a table the hash of equal rows in staging."""
+        return update_hashes(table, columns, *self.sql_client.get_qualified_table_names(table.name))
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
         """Return the staged tables, each with its children; empty until all, `completed` included, are there."""
@@ -151,10 +159,17 @@ class ReadLater(RunnableLoadJob, HasFollowupJobs):
 class WithoutStaging(OneTransaction):
     """A mixin for dlt's DuckDB client that reads replaced tables from the load package, not from staging tables.
 
-    dlt would write each row twice, which makes the file of a second load a third larger.
+    dlt would write each row twice, which makes the file of a second load a third larger. It also deletes and inserts
+    rows where others update them.
     """
 
-    rewrite = staticmethod(inserted_anew)
+    def align_hashes(self, table: Table, columns: Collection[str]) -> str:
+        """Return SQL that replaces rows with another hash."""
+        with self.sql_client as client:
+            held = [name for (name,) in fetch_rows(client, HELD_COLUMNS, client.dataset_name, table.name)]
+        if not held:
+            return super().align_hashes(table, columns)
+        return reinsert(table, columns, held, *client.get_qualified_table_names(table.name))
 
     def create_load_job(self, table: PreparedTableSchema, file_path: str, *rest: Any, **options: Any) -> LoadJob:
         """Return a job that does nothing for a file that the transaction reads, otherwise dlt's job."""

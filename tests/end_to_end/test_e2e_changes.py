@@ -111,6 +111,56 @@ def test_columns_of_users_keep_their_values(world: World) -> None:
 
 
 @in_both
+def test_columns_of_users_stay_where_rows_are_written_otherwise(world: World, mode: str) -> None:
+    """Rows with the same values keep what users wrote into their own columns."""
+    world.load(**{mode: True})
+    change(world.place, f"ALTER TABLE {DATASET}.contacts ADD COLUMN note TEXT; UPDATE {DATASET}.contacts SET note = id")
+    respell(world)
+    assert staged(world, **{mode: True})["contacts"] == 7
+    assert query(world.place, f"select count(*), count(note) from {DATASET}.contacts where note = id") == [(7, 7)]
+
+
+@in_both
+def test_a_column_that_the_database_computes_stops_no_load(world: World, mode: str) -> None:
+    """Nothing can be inserted into a generated column."""
+    world.load(**{mode: True})
+    [(created,)] = query(
+        world.place, f"select sql from duckdb_tables() where schema_name = '{DATASET}' and table_name = 'contacts'"
+    )
+    definition = created.rstrip(";").removesuffix(")") + ", area VARCHAR GENERATED ALWAYS AS (upper(city)))"
+    change(
+        world.place,
+        f"CREATE TABLE held AS FROM {DATASET}.contacts; DROP TABLE {DATASET}.contacts; {definition}; "
+        f"INSERT INTO {DATASET}.contacts BY NAME FROM held; DROP TABLE held",
+    )
+    respell(world)
+    amend(world.emulator.contacts, "1", city="Elsewhere")
+    world.load(**{mode: True})
+    assert query(world.place, f"select count(*) from {DATASET}.contacts where area = 'ELSEWHERE'") == [(1,)]
+    assert query(world.place, f"select count(distinct id) from {DATASET}.contacts") == [(7,)]
+
+
+def test_columns_of_plain_dlt_stay_where_rows_are_equal(world: World) -> None:
+    """A load without such a column replaces hashes by digests, and leaves the column as it is."""
+    source = letters_source.letters(**world.settings, sync=True)
+    source.resources["contacts"].add_map(lambda table: table.append_column("score", table["id"]))
+    world.pipeline.run(source)
+    assert staged(world, sync=True)["contacts"] == 7
+    assert query(world.place, f"select count(*) from {DATASET}.contacts where score = id") == [(7,)]
+
+
+def test_columns_of_plain_dlt_may_have_any_name(world: World) -> None:
+    """A column that a step adds is synced like ours, even if its name is a word of SQL."""
+    for place in range(2):
+        amend(world.emulator.contacts, "1", city=f"City {place}")
+        source = letters_source.letters(**world.settings, sync=True)
+        source.resources["contacts"].add_map(lambda table: table.append_column("order", table["city"]))
+        world.pipeline.run(source)
+    found = f"select \"order\", count(*) from {DATASET}.contacts where id = '1' group by all"
+    assert query(world.place, found) == [("City 1", 1)]
+
+
+@in_both
 def test_digests_replace_hashes_of_values_once(world: World, mode: str) -> None:
     """Tables with hashes of values, of version 0.2 or of plain dlt, keep their rows, and get digests once."""
     settings: dict[str, Any] = {**world.settings, mode: True}

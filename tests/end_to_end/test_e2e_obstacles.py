@@ -62,6 +62,17 @@ def test_what_stops_no_load_stays(begin: Begin) -> None:
     assert query(world.place, "FROM letters_data.notes") == [(1,)]
 
 
+@pytest.mark.parametrize("key", ["ALTER TABLE {} ADD PRIMARY KEY (id)", "CREATE UNIQUE INDEX mine ON {} (id)"])
+def test_a_unique_key_stops_no_sync(begin: Begin, key: str) -> None:
+    """A changed row is deleted before it is inserted anew, so DuckDB accepts its id."""
+    world, settings = begin(Emulator(9, 3)), dict[str, Any](only=("contacts",), sync=True)
+    world.load(**settings)
+    change(world.place, key.format("letters_data.contacts"))
+    amend(world.emulator.contacts, "1", city="Elsewhere")
+    world.load(**settings)
+    assert query(world.place, "SELECT id FROM letters_data.contacts WHERE city = 'Elsewhere'") == [("1",)]
+
+
 def test_what_is_on_other_tables_is_not_named(begin: Begin) -> None:
     """An error names neither what is on tables that the load leaves out, nor on tables that were never loaded."""
     world = begin(Emulator(9, 3))
