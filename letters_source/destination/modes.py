@@ -11,6 +11,7 @@ from dlt.common.schema.typing import (
 )
 
 from letters_source.destination.place import Place
+from letters_source.destination.sql import quoted
 from letters_source.errors import SettingsError
 from letters_source.service.listings import SECTION
 from letters_source.tables import MERGE, UNDOCUMENTED, VALID_TO, Mode, Table, WriteMode
@@ -86,9 +87,9 @@ def reinsert(table: Table, columns: Collection[str], held: Iterable[str], target
     staged = {ROW_HASH.name} if has_versions else {*columns}
     # such as the load id
     not_compared = staged - {*table.schema.names, ROW_HASH.name} if equal else set()
-    values = {name: f'{"s" if name in staged else "d"}."{name}"' for name in held}
+    values = {name: f"{'s' if name in staged else 'd'}.{quoted(name)}" for name in held}
     for name in not_compared:
-        values[name] = f'CASE WHEN {equal} THEN d."{name}" ELSE s."{name}" END AS "{name}"'
+        values[name] = f"CASE WHEN {equal} THEN d.{quoted(name)} ELSE s.{quoted(name)} END AS {quoted(name)}"
     return (
         f"CREATE OR REPLACE TEMP TABLE reinserted AS SELECT {', '.join(values.values())} "
         f"FROM {target} AS d JOIN {staging} AS s ON {outdated}; "
