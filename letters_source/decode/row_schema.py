@@ -101,8 +101,10 @@ def nest(values: Sequence[Any], objects: Sequence[Any], columns: Mapping[str, pa
     structs = pa.StructArray.from_arrays(arrays, fields=fields, mask=absent(objects))
     if table.origin == "object":
         return structs
-    offsets = pa.array(list(accumulate((len(value or ()) for value in values), initial=0)), pa.int32())
-    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=absent(values))
+    missing = absent(values)
+    lengths = map(len, values) if missing is None else (len(value or ()) for value in values)
+    offsets = pa.array(list(accumulate(lengths, initial=0)), pa.int32())
+    return pa.ListArray.from_arrays(offsets, structs, type=kind, mask=missing)
 
 
 def absent(values: Sequence[Any]) -> pa.Array | None:

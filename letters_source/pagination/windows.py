@@ -45,13 +45,15 @@ def largest_overlap(size: int) -> int:
 def next_window(end: int, size: int, overlap: int) -> Window:
     """Return the window that begins at least `overlap` rows before `end` and reaches furthest."""
     target = max(0, end - overlap)
-    best = Window(target // size, size)
-    for rows in range(size - 1, size // 2, -1):
+    best = furthest = 0
+    for rows in range(size, size // 2, -1):
         # it begins at the target or before, so no window from here on reaches further
-        if target + rows <= best.end:
+        if target + rows <= furthest:
             break
-        best = max(best, Window(target // rows, rows), key=lambda window: window.end)
-    return best
+        window_end = (target // rows + 1) * rows
+        if window_end > furthest:
+            best, furthest = rows, window_end
+    return Window(target // best, best)
 
 
 def previous_window(start: int, size: int, overlap: int) -> Window:
