@@ -73,11 +73,13 @@ class OneTransaction(SqlJobClientWithStagingDataset):
             return create(table_chain, completed_table_chain_jobs)
         jobs: list[FollowupJobRequest] = []
         chains = self.staged_chains(names)
+        aligning: list[str] = []
         for chain in chains:
-            jobs += create([self.with_conditions(self.prepare_load_table(str(table["name"]))) for table in chain], None)
+            prepared = [self.prepare_load_table(str(table["name"])) for table in chain]
+            jobs += create(list(map(self.with_conditions, prepared)), None)
+            aligning += (self.align_hashes(table, one["columns"]) for one in prepared if (table := hashed_table(one)))
         files = [Path(job.new_file_path()) for job in jobs]
-        preparing = (self.prepare_merge(str(table["name"])) for chain in chains for table in chain)
-        statements = "\n".join([*preparing, *(file.read_text("utf-8") for file in files), self.last_statement])
+        statements = "\n".join([*aligning, *(file.read_text("utf-8") for file in files), self.last_statement])
         for file in files[:1]:
             file.write_text(statements, "utf-8")
         for file in files[1:]:
@@ -85,21 +87,16 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         return jobs[:1]
 
     def with_conditions(self, prepared: PreparedTableSchema) -> PreparedTableSchema:
-        """Return a table's schema with the conditions of a merge of changes; facets are always read completely."""
-        table = TABLES_OF_LISTINGS.get(str(prepared["name"]))
-        if not self.only_changes or not table or ROW_HASH.name not in prepared["columns"]:
+        """Return a table's schema with the conditions of a merge of changes."""
+        table = hashed_table(prepared)
+        if not self.only_changes or not table:
             return prepared
         scope, rows = merge_conditions(table)
         conditions: Any = {"x-merge-destination-scope": scope, "x-merge-source-filter": rows}
         return {**prepared, **conditions}
 
-    def prepare_merge(self, name: str) -> str:
-        """Return SQL that runs before dlt's: rows equal to a staged row get its hash, so that dlt leaves them."""
-        table, columns = TABLES_OF_LISTINGS.get(name), self.prepare_load_table(name)["columns"]
-        return self.align_hashes(table, columns) if table and ROW_HASH.name in columns else ""
-
     def align_hashes(self, table: Table, columns: Collection[str]) -> str:
-        """Return SQL that gives rows of a table the hash of equal rows in staging."""
+        """Return SQL that runs before dlt's: rows equal to a staged row get its hash, so that dlt leaves them."""
         return update_hashes(table, columns, *self.sql_client.get_qualified_table_names(table.name))
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
@@ -114,6 +111,11 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         staged = sorted(filter(self.should_load_data_to_staging_dataset, roots))
         chains = [get_completed_table_chain(self.schema, jobs, self.schema.tables[name]) for name in staged]
         return chains if all(chains) else []
+
+
+def hashed_table(prepared: PreparedTableSchema) -> Table | None:
+    """Return the table of a listing, if its rows have hashes; facets are always read completely."""
+    return TABLES_OF_LISTINGS.get(str(prepared["name"])) if ROW_HASH.name in prepared["columns"] else None
 
 
 class ReplacedFromFiles(SqlStagingReplaceFollowupJob):

@@ -44,10 +44,11 @@ def merge_conditions(table: Table) -> tuple[str, str]:
     return f"{key} IN (SELECT {key} FROM {{staging_table}})", f"{ROW_HASH.name} <> '{LISTED}'"
 
 
-def has_another_hash(table: Table) -> str:
-    """Return SQL that is true where a row `s` in staging has the key of a row `d`, and another hash."""
+def has_another_hash(table: Table, *, has_versions: bool) -> str:
+    """Return SQL that is true where a row `s` in staging has the key of a current row `d`, and another hash."""
     keys = " AND ".join(f"d.{name} = s.{name}" for name in table.key)
-    return f"{keys} AND d.{ROW_HASH.name} <> s.{ROW_HASH.name} AND s.{ROW_HASH.name} <> '{LISTED}'"
+    current = f" AND d.{VALID_TO} IS NULL" if has_versions else ""
+    return f"{keys} AND d.{ROW_HASH.name} <> s.{ROW_HASH.name} AND s.{ROW_HASH.name} <> '{LISTED}'{current}"
 
 
 def equal_values(table: Table, *, has_versions: bool) -> str:
@@ -66,10 +67,10 @@ def equal_values(table: Table, *, has_versions: bool) -> str:
 
 def update_hashes(table: Table, columns: Collection[str], target: str, staging: str) -> str:
     """Return SQL that gives current rows of a table the hash of equal rows in staging."""
-    equal = equal_values(table, has_versions=VALID_TO in columns)
-    current = f" AND d.{VALID_TO} IS NULL" if VALID_TO in columns else ""
+    has_versions = VALID_TO in columns
+    equal = equal_values(table, has_versions=has_versions)
     assign = f"UPDATE {target} AS d SET {ROW_HASH.name} = s.{ROW_HASH.name} FROM {staging} AS s"
-    return f"{assign} WHERE {has_another_hash(table)} AND {equal}{current};" if equal else ""
+    return f"{assign} WHERE {has_another_hash(table, has_versions=has_versions)} AND {equal};" if equal else ""
 
 
 def reinsert(table: Table, columns: Collection[str], held: Iterable[str], target: str, staging: str) -> str:
@@ -83,7 +84,7 @@ def reinsert(table: Table, columns: Collection[str], held: Iterable[str], target
     equal = equal_values(table, has_versions=has_versions)
     if has_versions and not equal:
         return ""
-    outdated = has_another_hash(table) + (f" AND {equal} AND d.{VALID_TO} IS NULL" if has_versions else "")
+    outdated = has_another_hash(table, has_versions=has_versions) + (f" AND {equal}" if has_versions else "")
     staged = {ROW_HASH.name} if has_versions else {*columns}
     # such as the load id
     not_compared = staged - {*table.schema.names, ROW_HASH.name} if equal else set()
