@@ -10,6 +10,7 @@ from letters_source.destination.place import Written
 from letters_source.destination.sql import fetch_rows, literal
 from letters_source.results import Audit
 from letters_source.tables import Table
+from letters_source.transform.row_hash import ROW_HASH
 
 
 def adopt_and_describe(
@@ -21,10 +22,10 @@ def adopt_and_describe(
 
 
 def describe_tables(client: SqlClientBase[Any], find_comments: str, tables: Iterable[Table]) -> None:
-    """Write missing comments in one transaction."""
+    """Write missing comments of the tables and columns that exist, in one transaction."""
     found = fetch_rows(client, find_comments, client.dataset_name, client.dataset_name)
     present = {(table, column): comment for table, column, comment in found}
-    missing = [item for item in descriptions(tables) if present.get(item[1:3]) != item[3]]
+    missing = [item for item in descriptions(tables) if item[1:3] in present and present[item[1:3]] != item[3]]
     if missing:
         statements = "".join(comment_statement(client, *item) for item in missing)
         # one commit per statement takes four times as long
@@ -43,5 +44,5 @@ def descriptions(tables: Iterable[Table]) -> Iterator[tuple[str, str, str, str]]
     """Yield for each description: TABLE or COLUMN, the table, the column (empty for a table), and the text."""
     for table in tables:
         yield "TABLE", table.name, "", table.description
-        for column in table.loaded:
+        for column in (*table.loaded, ROW_HASH):
             yield "COLUMN", table.name, column.name, column.description

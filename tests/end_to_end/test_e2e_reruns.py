@@ -147,6 +147,15 @@ def test_a_comment_that_a_user_changed_is_written_again(begin: Begin) -> None:
     assert comments(world) == found
 
 
+@pytest.mark.parametrize("mode", ["sync", "history"])
+def test_hashes_have_their_comment(begin: Begin, mode: str) -> None:
+    """Where tables have a hash of each row, its column has its description as its comment."""
+    world = begin(Emulator(30, 7))
+    world.load(**{mode: True})
+    hashes = {table: text for table, column, text in comments(world) if column == "row_hash"}
+    assert hashes == dict.fromkeys(LISTED, "Hash of the row, which tells whether it changed.")
+
+
 def comments(world: World) -> set[tuple[str, ...]]:
     """The comments of all tables and columns of the dataset."""
     sql = (
