@@ -1,6 +1,5 @@
 """Repairs a dataset: removes what killed and failed loads left, and has dlt recreate tables that were dropped."""
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -14,7 +13,6 @@ from dlt.destinations.sql_client import SqlClientBase
 from letters_source.destination.local_files import listed_loads
 from letters_source.destination.place import Place
 from letters_source.destination.sql import SqlClient
-from letters_source.errors import DestinationError
 from letters_source.tables import LISTING_AUDIT, LOAD_ID, LOADS, REJECTED_ROWS, TABLES, VALID_TO, Table, WriteMode
 
 LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
@@ -24,14 +22,12 @@ LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
 def restore_tables(place: Place, names: Iterable[str]) -> None:
     """Have dlt recreate tables and columns that the load replaces and that were dropped.
 
-    Raises:
-        DestinationError: another table, or a column of it, was dropped, and with it rows or values that a load keeps.
+    Others are not recreated: a load that keeps old rows must fail if those rows are gone.
     """
     schema = place.pipeline.default_schema
     replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
     client = cast("SqlJobClientWithStagingDataset", place.pipeline.destination_client())
     with client:
-        check_kept(client, [*({*names} - {*replaced}), schema.loads_table_name])
         forget_dropped(client, replaced)
         with client.with_staging_dataset():
             forget_dropped(client, replaced)
@@ -49,25 +45,6 @@ def forget_dropped(client: SqlJobClientWithStagingDataset, names: list[str]) -> 
     ):
         record = client.sql_client.make_qualified_table_name(schema.version_table_name)
         client.sql_client.execute_sql(f"DELETE FROM {record} WHERE schema_name = %s", schema.name)
-
-
-def check_kept(client: SqlJobClientWithStagingDataset, names: Iterable[str]) -> None:
-    """Raise `DestinationError` if tables in the dataset, or columns of them, were dropped after dlt made them."""
-    found = dict(client.get_storage_tables(names)) if client.is_storage_initialized() else {}
-    if not any(client.schema.get_table_columns(name).keys() - columns.keys() for name, columns in found.items()):
-        return
-    # a first load, or a first one of a later release, has more than dlt has made
-    stored = client.get_stored_schema(client.schema.name)
-    made = json.loads(stored.schema)["tables"] if stored else {}
-    lost = {name: made.get(name, {}).get("columns", {}).keys() - columns.keys() for name, columns in found.items()}
-    # a table without columns does not exist
-    what = {f"{name}.{column}" if found[name] else name for name in lost for column in lost[name]}
-    if what:
-        raise DestinationError(
-            f"The dataset {client.sql_client.dataset_name} lacks {', '.join(sorted(what))}, which earlier loads made",
-            advice="bring it back from a copy, or choose another $dataset.",
-            key="dataset",
-        )
 
 
 def drop_empty_staging(client: SqlClientBase[Any]) -> None:

@@ -1,10 +1,12 @@
-"""Names keys, triggers and the like that someone made on our tables, when they may have stopped a load."""
+"""Names what someone made on our tables, such as keys and triggers, or dropped, when it may have stopped a load."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import cast
 
 from dlt.common.destination.exceptions import DestinationException
+from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
 from dlt.pipeline.exceptions import PipelineStepFailed
 
 from letters_source.destination.place import ObstacleSearch, Place
@@ -15,6 +17,8 @@ from letters_source.wording import reason, root_cause
 
 REFUSALS = {"IntegrityError", "ProgrammingError", "InternalError", "ObjectNotInPrerequisiteState"}
 """Errors of databases that depend on what is there (PEP 249, and PostgreSQL's for a view)."""
+MISSING = {"CatalogException", "BinderException", "UndefinedTable", "UndefinedColumn"}
+"""Errors of DuckDB and PostgreSQL about a table or column that does not exist."""
 SILENT = {"trigger", "rule", "row security"}
 """What can leave out rows without an error."""
 KEYS = {table.name: {*table.key, VALID_FROM} for table in TABLES}
@@ -51,9 +55,14 @@ def obstacles_named(place: Place, tables: Collection[str]) -> Iterator[None]:
         raise
     except PipelineStepFailed as error:
         cause = root_cause(error)
-        refused = REFUSALS & {base.__name__ for base in type(cause).__mro__}
-        if refused and (found := concerned(find_obstacles(place, search, tables), cause)):
+        kinds = {base.__name__ for base in type(cause).__mro__}
+        if kinds & REFUSALS and (found := concerned(find_obstacles(place, search, tables), cause)):
             raise named(search, f"{error.step}: {reason(cause)}", found) from error
+        if kinds & MISSING and (lost := find_dropped(place, tables)):
+            raise LoadFailed(
+                f"{error.step}: the dataset {place.dataset} lacks {', '.join(sorted(lost))}, which earlier loads made",
+                advice="bring it back from a copy, or choose another $dataset.",
+            ) from error
         raise
 
 
@@ -81,6 +90,18 @@ def find_obstacles(place: Place, search: ObstacleSearch, tables: Collection[str]
         rows = fetch_rows(client, search.query, client.dataset_name, client.staging_dataset_name)
         found = [Obstacle(*row) for row in rows]
     return [each for each in found if each.table in tables and not is_required(place, each)]
+
+
+def find_dropped(place: Place, tables: Collection[str]) -> set[str]:
+    """Return the tables, and the columns of others, that dlt trusts to exist and that do not."""
+    schema, lost = place.pipeline.default_schema, set[str]()
+    client = cast("SqlJobClientWithStagingDataset", place.pipeline.destination_client())
+    with suppress(DestinationException), client:
+        for name, columns in client.get_storage_tables([*tables, schema.loads_table_name]):
+            missing = schema.get_table_columns(name).keys() - columns.keys()
+            # a table without columns does not exist
+            lost |= {f"{name}.{column}" if columns else name for column in missing}
+    return lost
 
 
 def is_required(place: Place, obstacle: Obstacle) -> bool:
