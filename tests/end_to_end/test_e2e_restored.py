@@ -8,7 +8,10 @@ from letters_source import LoadFailed
 from letters_source.tables import tables_of
 from programmable_emulator import Emulator
 
-LACKS = "load: the dataset letters_data lacks %s, which earlier loads made; bring it back from a copy, or choose another dataset."
+LACKS = (
+    "load: the dataset letters_data lacks %s, which earlier loads made; "
+    "bring it back from a copy, or choose another dataset."
+)
 LOADED = [table.name for name in ("templates", "contacts") for table in tables_of(name)]
 
 
