@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 from letters_source.decode.known import DIGEST_SIZE
 from letters_source.destination.audits import read_columns
 from letters_source.destination.sql import SqlClient
-from letters_source.tables import VALID_TO
+from letters_source.tables import VALID_TO, Table, tables_of
 from letters_source.transform.row_hash import ROW_HASH
 
 MOST_ROWS = 50_000
@@ -18,7 +18,10 @@ MOST_ROWS = 50_000
 
 
 def held_digests(client: SqlClient | None, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Yield the ids of a table's current rows, and the digest of each, null for those without one."""
+    """Yield the ids of a listing's current rows, and the digest of each, null for those without one.
+
+    Ids of which only child rows are left, as someone deleted their row, have none.
+    """
     columns = read_columns(client, name)
     if client is None or ROW_HASH.name not in columns:
         return
@@ -28,6 +31,20 @@ def held_digests(client: SqlClient | None, name: str) -> Iterator[tuple[pa.Array
         ids, hashes = (column.cast(pa.string()) for column in rows.columns)
         # a hash of values is as long, but no row has it as its digest
         yield ids, pc.if_else(pc.equal(pc.utf8_length(hashes), 2 * DIGEST_SIZE), hashes, None)
+    # a child table that someone dropped stops the load later
+    for child in (child for child in tables_of(name)[1:] if read_columns(client, child.name)):
+        for rows in arrow_batches(client, orphans_query(client, name, child, current)):
+            yield rows.column(0).cast(pa.string()), pa.nulls(rows.num_rows, pa.string())
+
+
+def orphans_query(client: SqlClient, parent: str, child: Table, current: str) -> str:
+    """Return SQL for the ids of which a child table has current rows, and its parent none."""
+    children, parents = (client.make_qualified_table_name(each) for each in (child.name, parent))
+    [key, *_] = child.key
+    return (
+        f"SELECT DISTINCT {key} FROM (SELECT * FROM {children}{current}) AS c WHERE NOT EXISTS "
+        f"(SELECT 1 FROM (SELECT * FROM {parents}{current}) AS p WHERE p.id = c.{key})"
+    )
 
 
 def arrow_batches(client: SqlClient, query: str) -> Iterator[pa.RecordBatch]:

@@ -81,6 +81,23 @@ def test_only_changes_are_staged(world: World, mode: str) -> None:
 
 
 @in_both
+def test_child_rows_follow_contacts_that_someone_deleted(world: World, mode: str) -> None:
+    """Child rows go with their contact, also if someone deleted it before the service removed it, or its labels."""
+    contacts = world.emulator.contacts
+    world.load(**{mode: True})
+    current = " where _dlt_valid_to is null" if mode == "history" else ""
+    labels = f"select distinct contact_id from {DATASET}.contacts__contact_labels{current} order by all"
+    gone, bare, *others = (contact for (contact,) in query(world.place, labels))
+    change(world.place, f"delete from {DATASET}.contacts where id in ('{gone}', '{bare}')")
+    contacts.delete(gone)
+    amend(contacts, bare, ContactLabels=[])
+    world.load(**{mode: True})
+    assert query(world.place, labels) == [(contact,) for contact in others]
+    assert query(world.place, f"select count(*) from {DATASET}.contacts{current}") == [(6,)]
+    assert staged(world, **{mode: True}) == {}
+
+
+@in_both
 def test_equal_rows_that_are_written_otherwise_stay(world: World, mode: str) -> None:
     """Another order of fields, or spaces, change neither the rows' load ids nor their versions, and are read once."""
     world.load(**{mode: True})
