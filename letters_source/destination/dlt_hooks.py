@@ -33,9 +33,10 @@ from dlt.load.utils import get_completed_table_chain
 
 from letters_source.config.installation import how_to_install, installed_from
 from letters_source.destination.modes import merge_conditions, reinsert, update_hashes
+from letters_source.destination.place import Held
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError
-from letters_source.tables import TABLES, Table
+from letters_source.tables import TABLES, VALID_FROM, Table
 from letters_source.transform.row_hash import ROW_HASH
 
 if TYPE_CHECKING:
@@ -55,10 +56,8 @@ HELD_COLUMNS = """
 class OneTransaction(SqlJobClientWithStagingDataset):
     """A mixin for dlt's SQL clients that moves rows out of staging once all tables are in staging."""
 
-    last_statement = ""
-    """SQL that ends the transaction."""
-    only_changes = False
-    """Whether staging lacks the rows of listings that stay as they are."""
+    held = Held()
+    """What the load knows of its destination."""
 
     def create_table_chain_completed_followup_jobs(
         self,
@@ -79,7 +78,7 @@ class OneTransaction(SqlJobClientWithStagingDataset):
             jobs += create(list(map(self.with_conditions, prepared)), None)
             aligning += (self.align_hashes(table, one["columns"]) for one in prepared if (table := hashed_table(one)))
         files = [Path(job.new_file_path()) for job in jobs]
-        statements = "\n".join([*aligning, *(file.read_text("utf-8") for file in files), self.last_statement])
+        statements = "\n".join([*aligning, *(file.read_text("utf-8") for file in files), self.held.lock_check])
         for file in files[:1]:
             file.write_text(statements, "utf-8")
         for file in files[1:]:
@@ -89,7 +88,7 @@ class OneTransaction(SqlJobClientWithStagingDataset):
     def with_conditions(self, prepared: PreparedTableSchema) -> PreparedTableSchema:
         """Return a table's schema with the conditions of a merge of changes."""
         table = hashed_table(prepared)
-        if not self.only_changes or not table:
+        if not self.held.only_changes or not table:
             return prepared
         scope, rows = merge_conditions(table)
         conditions: Any = {"x-merge-destination-scope": scope, "x-merge-source-filter": rows}
@@ -119,7 +118,10 @@ def hashed_table(prepared: PreparedTableSchema) -> Table | None:
 
 
 class ReplacedFromFiles(SqlStagingReplaceFollowupJob):
-    """SQL that replaces tables by the rows in the load package's Parquet files; others are replaced from staging."""
+    """SQL that replaces tables by the rows in the load package's Parquet files; others are replaced from staging.
+
+    The first rows of a history are current since the package was made, as dlt would have it.
+    """
 
     @classmethod
     def generate_sql(cls, table_chain: Sequence[PreparedTableSchema], sql_client: SqlClientBase[Any]) -> list[str]:
@@ -133,21 +135,26 @@ class ReplacedFromFiles(SqlStagingReplaceFollowupJob):
                 files[job.table_name].append(package.storage.storage.make_full_path(path))
         statements: list[str] = []
         for table, (name, found) in zip(table_chain, files.items(), strict=True):
+            # in history, dlt's files have the column without values
+            since = f"REPLACE (TIMESTAMPTZ '{package.state['created_at']}' AS {VALID_FROM})"
+            columns = f"* {since}" if VALID_FROM in table["columns"] else "*"
             # other sources may have tables with other files, or without any
             statements += (
-                replace_statements(sql_client, name, found) if found else super().generate_sql([table], sql_client)
+                replace_statements(sql_client, name, found, columns)
+                if found
+                else super().generate_sql([table], sql_client)
             )
         return statements
 
 
-def replace_statements(sql_client: SqlClientBase[Any], table: str, files: Sequence[str]) -> list[str]:
-    """Return the SQL that replaces a table's rows by those of Parquet files."""
+def replace_statements(sql_client: SqlClientBase[Any], table: str, files: Sequence[str], columns: str) -> list[str]:
+    """Return the SQL that replaces a table's rows by these columns of Parquet files."""
     name, escape = sql_client.make_qualified_table_name(table), sql_client.capabilities.escape_literal
     # dlt splits SQL at each semicolon
     paths = ", ".join(str(escape(file)).replace(";", r"\x3B") for file in files)
     return [
         f"DELETE FROM {name} WHERE 1=1",
-        f"INSERT INTO {name} BY NAME FROM read_parquet([{paths}], union_by_name = true)",
+        f"INSERT INTO {name} BY NAME SELECT {columns} FROM read_parquet([{paths}], union_by_name = true)",
     ]
 
 
@@ -159,10 +166,10 @@ class ReadLater(RunnableLoadJob, HasFollowupJobs):
 
 
 class WithoutStaging(OneTransaction):
-    """A mixin for dlt's DuckDB client that reads replaced tables from the load package, not from staging tables.
+    """A mixin for dlt's DuckDB client that reads rows from the load package, unless they are merged with others.
 
-    dlt would write each row twice, which makes the file of a second load a third larger. It also deletes and inserts
-    rows where others update them.
+    dlt would write each row twice, first to a staging table, which makes the file of a second load a third larger. This
+    class also deletes and inserts rows where others update them.
     """
 
     def align_hashes(self, table: Table, columns: Collection[str]) -> str:
@@ -175,15 +182,25 @@ class WithoutStaging(OneTransaction):
 
     def create_load_job(self, table: PreparedTableSchema, file_path: str, *rest: Any, **options: Any) -> LoadJob:
         """Return a job that does nothing for a file that the transaction reads, otherwise dlt's job."""
-        is_replaced = table["write_disposition"] == "replace" and file_path.endswith(".parquet")
-        if is_replaced and self.should_load_data_to_staging_dataset(str(table["name"])):
+        if self.reads_files(table) and file_path.endswith(".parquet"):
             return ReadLater(file_path)
         return super().create_load_job(table, file_path, *rest, **options)
 
     def _create_replace_followup_jobs(self, table_chain: Sequence[PreparedTableSchema]) -> list[FollowupJobRequest]:
-        if self.should_load_data_to_staging_dataset(str(table_chain[0]["name"])):
+        if self.reads_files(table_chain[0]):
             return [ReplacedFromFiles.from_table_chain(table_chain, self.sql_client)]
         return super()._create_replace_followup_jobs(table_chain)
+
+    def _create_merge_followup_jobs(self, table_chain: Sequence[PreparedTableSchema]) -> list[FollowupJobRequest]:
+        if self.reads_files(table_chain[0]):
+            return [ReplacedFromFiles.from_table_chain(table_chain, self.sql_client)]
+        return super()._create_merge_followup_jobs(table_chain)
+
+    def reads_files(self, table: PreparedTableSchema) -> bool:
+        """Return whether a table will have only the rows of the package: they replace others, or are the first."""
+        is_first = self.held.is_new and hashed_table(table) is not None
+        is_whole = is_first or table["write_disposition"] == "replace"
+        return is_whole and self.should_load_data_to_staging_dataset(str(table["name"]))
 
 
 class FixedCapabilities(Destination[Any, Any]):
@@ -203,44 +220,42 @@ class DuckDB(FixedCapabilities, duckdb):
     """dlt's duckdb destination, with all tables changed in one transaction."""
 
     destination_type = "dlt.destinations.duckdb"
-    only_changes = False
+    held = Held()
 
     @property
     def client_class(self) -> "type[DuckDbClient]":
         """dlt's client with `OneTransaction`."""
-        return in_one_transaction(super().client_class, WithoutStaging, only_changes=self.only_changes)
+        return in_one_transaction(super().client_class, self.held, WithoutStaging)
 
 
 class Postgres(FixedCapabilities, postgres):
     """dlt's postgres destination, with all tables changed in one transaction while the load holds its lock."""
 
     destination_type = "dlt.destinations.postgres"
-    last_statement = ""
-    only_changes = False
+    held = Held()
 
     @property
     def client_class(self) -> "type[PostgresClient]":
         """dlt's client with `OneTransaction`."""
-        members: dict[str, str | bool] = {"last_statement": self.last_statement, "only_changes": self.only_changes}
-        return in_one_transaction(super().client_class, **members)
+        return in_one_transaction(super().client_class, self.held)
 
 
 @contextmanager
 def only_this_load(pipeline: dlt.Pipeline) -> Iterator[None]:
-    """Have a pipeline's next loads write all rows: dlt keeps the destination that was loaded with in the block."""
+    """Have a pipeline's next loads merge all rows: dlt keeps the destination that was loaded with in the block."""
     try:
         yield
     finally:
         if isinstance(pipeline.destination, DuckDB | Postgres):
-            pipeline.destination.only_changes = False
+            pipeline.destination.held = Held()
 
 
 @cache
 def in_one_transaction(
-    client: type[SqlJobClientWithStagingDataset], mixin: type[OneTransaction] = OneTransaction, **members: str | bool
+    client: type[SqlJobClientWithStagingDataset], held: Held, mixin: type[OneTransaction] = OneTransaction
 ) -> type[Any]:
     """Return a dlt SQL client class with a mixin; created on demand, as it imports the database driver."""
-    return type(client.__name__, (mixin, client), members)
+    return type(client.__name__, (mixin, client), {"held": held})
 
 
 def check_hook(base: type, name: str) -> None:
@@ -255,5 +270,6 @@ def check_hook(base: type, name: str) -> None:
 check_hook(SqlJobClientWithStagingDataset, "create_table_chain_completed_followup_jobs")
 check_hook(SqlJobClientWithStagingDataset, "create_load_job")
 check_hook(SqlJobClientWithStagingDataset, "_create_replace_followup_jobs")
+check_hook(SqlJobClientWithStagingDataset, "_create_merge_followup_jobs")
 check_hook(duckdb, "client_class")
 check_hook(postgres, "client_class")

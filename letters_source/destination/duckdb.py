@@ -137,7 +137,7 @@ def loading(place: Place, held: Held) -> AnyDestination:
     # a new file has no old rows to keep, and staging would write every row twice
     made = with_parameters(destination, TRUNCATED if held.is_new else STAGED, ours, **changed)
     if isinstance(made, DuckDB):
-        made.only_changes = held.only_changes
+        made.held = held
     return made
 
 

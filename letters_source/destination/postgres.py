@@ -171,7 +171,7 @@ def loading(place: Place, held: Held) -> AnyDestination:
     ours = Postgres if type(destination) is dlt.destinations.postgres else None
     made = with_parameters(destination, STAGED, ours)
     if isinstance(made, Postgres):
-        made.last_statement, made.only_changes = held.lock_check, held.only_changes
+        made.held = held
     return made
 
 
