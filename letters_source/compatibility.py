@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -50,11 +50,12 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
     newest = next((audit for audit in audits if audit["environment"]), audits[0])
     days = held_window(audits, task.settings.mailings_window) if task.name == MAILINGS.name else 0
     held, wanted = selection(newest, days), selection_of(task)
-    held = {**held, "filters": {**held["filters"], **same_filters(held["filters"], task, wanted["filters"])}}
+    filters = {**held["filters"], **same_filters(held["filters"], task, wanted["filters"])}
+    held = {**held, "filters": filters, "pii": with_key(held["pii"], task)}
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
     if held["mode"] == wanted["mode"] != "history":
-        check_policies(task, dict(audits[0].get("pii") or {}))
+        check_policies(task, with_key(audits[0].get("pii") or {}, task))
     if held != wanted:
         before, now = difference(held, wanted, task), difference(wanted, held, task)
         raise SettingsError(
@@ -130,8 +131,15 @@ def check_account(client: SqlClient | None, dataset: str, task: Task) -> None:
             )
 
 
+def with_key(policies: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """Return an audit's policies with the key of hashes; earlier versions did not record it."""
+    recorded = task.settings.privacy.recorded
+    known = {"hash_key": recorded["hash_key"]} if "hash_method" in policies and "hash_key" in recorded else {}
+    return {**known, **policies}
+
+
 def check_policies(task: Task, before: dict[str, Policy]) -> None:
-    """Warn if the policies for personal data differ from the last load's; raise if one is omitted."""
+    """Warn if the policies for personal data, or the key, differ from the last load's; raise if one is omitted."""
     privacy = task.settings.privacy
     named = {*privacy.policies, *privacy.kept}
     forgotten = [name for name in CHOICES if before.get(name, "keep") != "keep" and name not in named]
@@ -144,7 +152,7 @@ def check_policies(task: Task, before: dict[str, Policy]) -> None:
             key=f"{SECTION}.pii.{key}",
         )
     if before != privacy.recorded:
-        logger.warning("%s: the policies for personal data differ from the last load's", task.name)
+        logger.warning("%s: the policies for personal data, or pii_key, differ from the last load's", task.name)
 
 
 def check_tables(client: SqlClient | None, dataset: str, task: Task) -> None:

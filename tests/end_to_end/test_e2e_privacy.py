@@ -300,7 +300,7 @@ def test_omitted_policies_are_those_of_the_last_load(world: World, first: str | 
 
 def treated_differently(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The listings for which the log says that their policies differ from the last load's."""
-    ending = ": the policies for personal data differ from the last load's"
+    ending = ": the policies for personal data, or pii_key, differ from the last load's"
     messages = (record.getMessage() for record in caplog.records)
     return [message.removesuffix(ending) for message in messages if message.endswith(ending)]
 
@@ -328,6 +328,42 @@ def test_a_history_with_hashes_of_another_method_is_an_error(world: World) -> No
     world.load(**settings)
     forget_hash_method(world)
     before = read_tables(world.place)
-    with pytest.raises(SettingsError, match=r'personal values \{"email": "hash", "hash_method": "blake2b"\}'):
+    with pytest.raises(SettingsError, match=r'personal values \{"email": "hash", "hash_method": "blake2b"'):
         world.load(**settings)
     assert read_tables(world.place) == before
+
+
+def test_another_key_is_reported_and_replaces_all_hashes(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """The first load with another key logs a warning, and the next one does not."""
+    world.load(pii={"email": "hash"}, pii_key=KEY)
+    hashes = {row["email"] for row in read_tables(world.place)["contacts"]}
+    with caplog.at_level(logging.WARNING, "letters_source"):
+        for _ in range(2):
+            world.load(pii={"email": "hash"}, pii_key=KEY[::-1])
+    assert treated_differently(caplog) == list(LISTINGS)
+    assert hashes.isdisjoint({row["email"] for row in read_tables(world.place)["contacts"]} - {None})
+
+
+def test_a_history_with_another_key_is_an_error(world: World) -> None:
+    """History refuses another key, since every row would seem to have changed."""
+    settings: dict[str, Any] = {"only": ("contacts",), "pii": {"email": "hash"}, "history": True}
+    world.load(**settings, pii_key=KEY)
+    before = read_tables(world.place)
+    with pytest.raises(SettingsError, match=r'and this load is with personal values \{.*"hash_key": "[0-9a-f]{8}"'):
+        world.load(**settings, pii_key=KEY[::-1])
+    assert read_tables(world.place) == before
+
+
+def test_an_audit_without_the_key_allows_any(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """A history that an earlier version loaded continues, and its next audit has the key."""
+    settings: dict[str, Any] = {"only": ("contacts",), "pii": {"email": "hash"}, "history": True}
+    world.load(**settings, pii_key=KEY)
+    recorded = "json_object('email', 'hash', 'hash_method', 'blake2b')"
+    with duckdb.connect(str(world.place)) as connection:
+        connection.sql(f"update {DATASET}.listing_audit set pii = {recorded}")
+    before = read_tables(world.place)["contacts"]
+    world.load(**settings, pii_key=KEY)
+    assert read_tables(world.place)["contacts"] == before
+    with pytest.raises(SettingsError, match="hash_key"):
+        world.load(**settings, pii_key=KEY[::-1])
+    assert treated_differently(caplog) == []
