@@ -7,6 +7,8 @@ QUOTING = {"DataError", "IntegrityError"}
 """Errors of databases (PEP 249) whose text quotes the value that they are about."""
 DUCKDB_KIND = re.compile(r"^(?:[A-Za-z]+ )+Error: ")
 """The kind of error that DuckDB puts before its text."""
+CHECKPOINT = re.compile(r'^Original error: "(Failed to create checkpoint .+)"$', re.MULTILINE)
+"""Why a checkpoint failed, such as a full disk: the first line only says that nothing works after it."""
 AROUND = "response."
 """How the names of fields begin that stand around the rows of a page."""
 
@@ -52,7 +54,9 @@ def reason(error: BaseException) -> str:
     if constraint := getattr(getattr(error, "diag", None), "constraint_name", None):
         kind = f"{kind} ({constraint})"
     quotes = QUOTING.intersection(base.__name__ for base in type(error).__mro__)
-    words = "" if quotes else without_advice(DUCKDB_KIND.sub("", str(error).strip()))
+    checkpoint = CHECKPOINT.search(str(error))
+    text = checkpoint[1] if checkpoint else str(error).strip()
+    words = "" if quotes else without_advice(DUCKDB_KIND.sub("", text))
     return f"{'PostgreSQL: ' if module.startswith('psycopg2') else ''}{words or kind}"
 
 

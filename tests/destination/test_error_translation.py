@@ -129,8 +129,14 @@ def test_errors_say_whether_a_retry_may_help(error: type[LettersError], *, may_p
         ),
         ("IO Error: no link", "no link"),
         ("no kind", "no kind"),
+        (
+            "FATAL Error: Failed: database has been invalidated because of a previous fatal error. The database must be "
+            'restarted prior to being used again.\nOriginal error: "Failed to create checkpoint because of error: Could '
+            'not write file "/d/l.duckdb": No space left on device"',
+            'Failed to create checkpoint because of error: Could not write file "/d/l.duckdb": No space left on device',
+        ),
     ],
 )
 def test_duckdbs_reason_is_reported_alone(message: str, cause: str) -> None:
-    """DuckDB's reason is reported without the error's kind and without links."""
+    """DuckDB's reason is reported without the error's kind and without links; a checkpoint's is in another line."""
     assert reason(duckdb.IOException(message)) == cause
