@@ -46,7 +46,11 @@ def plain_error(failure: Exception) -> BaseException:
         return found if isinstance(found, LettersError) else KeyboardInterrupt()
     if not isinstance(failure, FOREIGN):
         return failure
-    step = f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""
-    translated = LoadFailed(f"{step}{reason(root_cause(failure))}", advice=ADVICE)
+    translated = LoadFailed(f"{failed_step(failure)}{reason(root_cause(failure))}", advice=ADVICE)
     translated.__cause__ = failure
     return translated
+
+
+def failed_step(failure: Exception) -> str:
+    """Return the start of a message: the step of dlt's pipeline that failed, if any."""
+    return f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""

@@ -127,11 +127,11 @@ def check_mode(place: Place, name: str, mode: WriteMode) -> None:
     # dlt can extract before a destination is set
     if mode == "replace" or not place.name or STRATEGIES[mode] & merge_strategies(place):
         return
-    what, key = ("loading mailings", f"{SECTION}.mailings") if mode == MERGE else (mode, f"{SECTION}.{mode}")
+    what, key = ("loading mailings", "mailings") if mode == MERGE else (mode, mode)
     raise SettingsError(
         f"{name}: {what} is not supported for {place.described}",
-        advice=f"unset {key}, or choose another $destination.",
-        key=key,
+        advice=f"turn off ${key}, or choose another $destination.",
+        key=f"{SECTION}.{key}",
     )
 
 

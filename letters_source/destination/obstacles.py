@@ -1,4 +1,4 @@
-"""Names what someone made on our tables, such as keys and triggers, or dropped, when it may have stopped a load."""
+"""Names what someone made on our tables, such as keys and triggers, or changed, when it may have stopped a load."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -7,8 +7,8 @@ from typing import cast
 
 from dlt.common.destination.exceptions import DestinationException
 from dlt.destinations.job_client_impl import SqlJobClientWithStagingDataset
-from dlt.pipeline.exceptions import PipelineStepFailed
 
+from letters_source.destination.error_translation import FOREIGN, failed_step
 from letters_source.destination.place import ObstacleSearch, Place
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import LoadFailed
@@ -19,6 +19,8 @@ REFUSALS = {"IntegrityError", "ProgrammingError", "InternalError", "ObjectNotInP
 """Errors of databases that depend on what is there (PEP 249, and PostgreSQL's for a view)."""
 MISSING = {"CatalogException", "BinderException", "UndefinedTable", "UndefinedColumn"}
 """Errors of DuckDB and PostgreSQL about a table or column that does not exist."""
+MISFITS = {"BinderException", "ConversionException", "UndefinedFunction", "DatatypeMismatch", "DataError"}
+"""Errors of DuckDB and PostgreSQL about a value or a comparison that does not fit a column's type."""
 SILENT = {"trigger", "rule", "row security"}
 """What can leave out rows without an error."""
 KEYS = {table.name: {*table.key, VALID_FROM} for table in TABLES}
@@ -53,15 +55,21 @@ def obstacles_named(place: Place, tables: Collection[str]) -> Iterator[None]:
             what = error.what.removesuffix("; load again.")
             raise named(search, what, found, error) from error
         raise
-    except PipelineStepFailed as error:
-        cause = root_cause(error)
+    except FOREIGN as error:
+        cause, step = root_cause(error), failed_step(error)
         kinds = {base.__name__ for base in type(cause).__mro__}
         if kinds & REFUSALS and (found := concerned(find_obstacles(place, search, tables), cause)):
-            raise named(search, f"{error.step}: {reason(cause)}", found) from error
-        if kinds & MISSING and (lost := find_dropped(place, tables)):
+            raise named(search, f"{step}{reason(cause)}", found) from error
+        lost, retyped = find_changed(place, tables) if kinds & (MISSING | MISFITS) else (set[str](), set[str]())
+        if kinds & MISSING and lost:
             raise LoadFailed(
-                f"{error.step}: the dataset {place.dataset} lacks {', '.join(sorted(lost))}, which earlier loads made",
+                f"{step}the dataset {place.dataset} lacks {', '.join(sorted(lost))}, which earlier loads made",
                 advice="bring it back from a copy, or choose another $dataset.",
+            ) from error
+        if kinds & MISFITS and retyped:
+            raise LoadFailed(
+                f"{step}the dataset {place.dataset} has {', '.join(sorted(retyped))}",
+                advice="change the type back, or choose another $dataset.",
             ) from error
         raise
 
@@ -92,16 +100,19 @@ def find_obstacles(place: Place, search: ObstacleSearch, tables: Collection[str]
     return [each for each in found if each.table in tables and not is_required(place, each)]
 
 
-def find_dropped(place: Place, tables: Collection[str]) -> set[str]:
-    """Return the tables, and the columns of others, that dlt trusts to exist and that do not."""
-    schema, lost = place.pipeline.default_schema, set[str]()
+def find_changed(place: Place, tables: Collection[str]) -> tuple[set[str], set[str]]:
+    """Return the tables and columns that dlt trusts to exist and that do not, and the columns with another type."""
+    schema, lost, retyped = place.pipeline.default_schema, set[str](), set[str]()
     client = cast("SqlJobClientWithStagingDataset", place.pipeline.destination_client())
     with suppress(DestinationException), client:
         for name, columns in client.get_storage_tables([*tables, schema.loads_table_name]):
-            missing = schema.get_table_columns(name).keys() - columns.keys()
+            made = schema.get_table_columns(name)
             # a table without columns does not exist
-            lost |= {f"{name}.{column}" if columns else name for column in missing}
-    return lost
+            lost |= {f"{name}.{column}" if columns else name for column in made.keys() - columns.keys()}
+            for column in made.keys() & columns.keys():
+                now, then = columns[column]["data_type"], made[column]["data_type"]
+                retyped |= {f"{name}.{column} as {now}, not {then}"} if now != then else set()
+    return lost, retyped
 
 
 def is_required(place: Place, obstacle: Obstacle) -> bool:

@@ -130,9 +130,11 @@ def test_errors_say_whether_a_retry_may_help(error: type[LettersError], *, may_p
         ("IO Error: no link", "no link"),
         ("no kind", "no kind"),
         (
-            "FATAL Error: Failed: database has been invalidated because of a previous fatal error. The database must be "
-            'restarted prior to being used again.\nOriginal error: "Failed to create checkpoint because of error: Could '
-            'not write file "/d/l.duckdb": No space left on device"',
+            (
+                "FATAL Error: Failed: database has been invalidated because of a previous fatal error. The database "
+                'must be restarted prior to being used again.\nOriginal error: "Failed to create checkpoint because of '
+                'error: Could not write file "/d/l.duckdb": No space left on device"'
+            ),
             'Failed to create checkpoint because of error: Could not write file "/d/l.duckdb": No space left on device',
         ),
     ],

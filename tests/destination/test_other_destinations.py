@@ -74,13 +74,17 @@ def test_a_destination_without_staging_tables_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "mode", "words"),
     [
-        ("ClickHouse", "sync", "contacts: sync is not supported for clickhouse; unset sources.letters.sync"),
-        ("Redshift", "sync", "contacts: sync is not supported for redshift; unset sources.letters.sync"),
-        ("Iceberg", "history", "contacts: history is not supported for iceberg files; unset sources.letters.history"),
+        ("ClickHouse", "sync", "contacts: sync is not supported for clickhouse; turn off sources.letters.sync"),
+        ("Redshift", "sync", "contacts: sync is not supported for redshift; turn off sources.letters.sync"),
+        (
+            "Iceberg",
+            "history",
+            "contacts: history is not supported for iceberg files; turn off sources.letters.history",
+        ),
         (
             "Parquet",
             MERGE,
-            "contacts: loading mailings is not supported for plain files; unset sources.letters.mailings",
+            "contacts: loading mailings is not supported for plain files; turn off sources.letters.mailings",
         ),
     ],
 )

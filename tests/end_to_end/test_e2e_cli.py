@@ -561,6 +561,10 @@ def test_wrong_settings_end_with_2(letters: Letters, world: World, monkeypatch: 
         ),
         (("--pii", "blur"), "option --pii must be keep or hash or mask or drop, got 'blur'."),
         (
+            ("--destination", "parquet", "--sync"),
+            "templates: sync is not supported for plain files; turn off --sync, or choose another --destination.",
+        ),
+        (
             ("--address-status", "verified"),
             "option --address-status must be Failed or Verified, got 'verified' (did you mean Verified?).",
         ),

@@ -1,7 +1,9 @@
 """Loads recreate tables and columns that were dropped."""
 
+from typing import Any
+
 import pytest
-from holdings import change, table_names
+from holdings import DATASET, change, query, table_names
 from worlds import Begin, World
 
 from letters_source import LoadFailed
@@ -108,5 +110,41 @@ def test_a_column_of_the_audit_is_not_made_again(loaded: World, column: str) -> 
 def test_a_column_that_was_dropped_is_made_again(loaded: World) -> None:
     """The next load makes a dropped column again, with its values."""
     change(loaded.place, "alter table letters_data.contacts drop column email")
+    loaded.load()
+    assert loaded.is_exact()
+
+
+RETYPED = "the dataset letters_data has %s; change the type back, or choose another dataset."
+
+
+@pytest.mark.parametrize("mode", [{}, {"sync": True}, {"history": True}])
+@pytest.mark.parametrize(("table", "column"), [("contacts", "id"), ("contacts__contact_labels", "contact_id")])
+def test_a_key_whose_type_was_changed_is_named(begin: Begin, mode: dict[str, Any], table: str, column: str) -> None:
+    """A load that fails because someone changed the type of a key says which one, and works once it is as it was."""
+    world = begin(Emulator(30, 7))
+    world.load(**mode)
+    change(world.place, f"drop view if exists {DATASET}.{table}_current")
+    change(world.place, f"alter table {DATASET}.{table} alter {column} type bigint")
+    world.emulator.contacts.grow(2)
+    with pytest.raises(LoadFailed) as caught:
+        world.load(**mode)
+    assert str(caught.value).removeprefix("load: ") == RETYPED % f"{table}.{column} as bigint, not text"
+    change(world.place, f"alter table {DATASET}.{table} alter {column} type varchar")
+    world.load(**mode)
+    assert query(world.place, f"select count(distinct id) from {DATASET}.contacts") == [
+        (len(world.emulator.contacts.ids()),)
+    ]
+
+
+def test_a_value_that_does_not_fit_a_changed_type_is_not_quoted(loaded: World) -> None:
+    """The error for a value that a column's new type cannot hold names the column and both types, not the value."""
+    retype = f"alter table {DATASET}.contacts alter city type {{}} using null"
+    change(loaded.place, retype.format("integer"))
+    before = loaded.tables()
+    with pytest.raises(LoadFailed) as caught:
+        loaded.load()
+    assert str(caught.value) == f"load: {RETYPED % 'contacts.city as bigint, not text'}"
+    assert {name: loaded.tables()[name] for name in LOADED} == {name: before[name] for name in LOADED}
+    change(loaded.place, retype.format("varchar"))
     loaded.load()
     assert loaded.is_exact()

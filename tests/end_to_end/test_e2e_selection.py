@@ -190,7 +190,7 @@ def test_files_refuse_too(begin: Begin) -> None:
         assert "to keep both, choose another dataset" in refused(world, **{"environment": "demo", **changes})
     for mode in ("history", "sync"):
         assert refused(world, environment="demo", **{mode: True}) == (
-            f"templates: {mode} is not supported for plain files; unset sources.letters.{mode}, "
+            f"templates: {mode} is not supported for plain files; turn off sources.letters.{mode}, "
             "or choose another destination."
         )
     assert world.emulator.hits[sent:] == []

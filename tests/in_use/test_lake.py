@@ -206,7 +206,7 @@ def test_what_dlt_cannot_merge_is_refused_before_the_first_request(begin: Begin,
         world.load(**{mode: True})
     what = form if form != "parquet" else "plain"
     assert str(caught.value) == (
-        f"templates: {mode} is not supported for {what} files; unset sources.letters.{mode}, "
+        f"templates: {mode} is not supported for {what} files; turn off sources.letters.{mode}, "
         "or choose another destination."
     )
     assert world.emulator.hits == []

@@ -392,6 +392,30 @@ def test_what_stops_a_load_is_named(load: Load, statements: str, words: str) -> 
     assert str(caught.value).endswith(f"{words} on letters_data.contacts; {advice}")
 
 
+@pytest.mark.parametrize("mode", ["sync", "history"])
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (
+            "DROP TABLE letters_data.contacts__contact_labels",
+            "lacks contacts__contact_labels, which earlier loads made",
+        ),
+        (f"ALTER TABLE {CONTACTS} DROP phone_no", "lacks contacts.phone_no, which earlier loads made"),
+        (f"ALTER TABLE {CONTACTS} ALTER id TYPE bigint USING id::bigint", "has contacts.id as bigint, not text"),
+        (f"ALTER TABLE {CONTACTS} ALTER city TYPE int USING null", "has contacts.city as bigint, not text"),
+    ],
+)
+def test_what_was_dropped_or_has_another_type_is_named(load: Load, mode: str, statement: str, words: str) -> None:
+    """The error of a load that keeps rows names the table or column that someone dropped, or whose type changed."""
+    contacts: Any = {"only": ("contacts",), mode: True}
+    load(**contacts)
+    change(load.url, statement)
+    load.contacts.grow(2)
+    advice = "bring it back from a copy" if "lacks" in words else "change the type back"
+    with pytest.raises(LoadFailed, match=f": the dataset letters_data {words}; {advice}, or choose another dataset.$"):
+        load(**contacts)
+
+
 def test_what_stops_no_load_stays(load: Load) -> None:
     """A unique index, a view, a materialized view and a generated column of someone else stop no load, and stay."""
     contacts: Any = {"only": ("contacts",)}
