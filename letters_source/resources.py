@@ -19,6 +19,7 @@ from letters_source.destination.audits import finished_audits, open_held
 from letters_source.destination.held_digests import held_digests
 from letters_source.destination.kinds import running_place
 from letters_source.destination.modes import check_mode, has_delete_insert
+from letters_source.destination.obstacles import check_whole
 from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
 from letters_source.extract.audit import level
@@ -47,6 +48,7 @@ from letters_source.tables import (
     Table,
     WriteMode,
     facets_of,
+    tables_of,
 )
 from letters_source.transform.flatten import accepted, to_rejected, to_table
 from letters_source.transform.row_hash import listed_rows, with_hash
@@ -165,6 +167,8 @@ def check_dataset(place: Place, task: Task, mode: WriteMode) -> list[Audit]:
         check_ours(client, place.dataset, facets_of(task.name) if task.settings.facets else ())
     if not audits:
         check_new_account(place, task)
+    elif mode != "replace":
+        check_whole(place, [task.name, *(child.name for child in tables_of(task.name)[1:])])
     return audits
 
 

@@ -1,5 +1,6 @@
 """Names what someone made on our tables, such as keys and triggers, or changed, when it may have stopped a load."""
 
+import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ MISSING = {"CatalogException", "BinderException", "UndefinedTable", "UndefinedCo
 """Errors of DuckDB and PostgreSQL about a table or column that does not exist."""
 MISFITS = {"BinderException", "ConversionException", "UndefinedFunction", "DatatypeMismatch", "DataError"}
 """Errors of DuckDB and PostgreSQL about a value or a comparison that does not fit a column's type."""
+LOST_LOCK = "DivisionByZero"
+"""The error of the statement that checks PostgreSQL's lock."""
 SILENT = {"trigger", "rule", "row security"}
 """What can leave out rows without an error."""
 KEYS = {table.name: {*table.key, VALID_FROM} for table in TABLES}
@@ -56,22 +59,45 @@ def obstacles_named(place: Place, tables: Collection[str]) -> Iterator[None]:
             raise named(search, what, found, error) from error
         raise
     except FOREIGN as error:
-        cause, step = root_cause(error), failed_step(error)
-        kinds = {base.__name__ for base in type(cause).__mro__}
-        if kinds & REFUSALS and (found := concerned(find_obstacles(place, search, tables), cause)):
-            raise named(search, f"{step}{reason(cause)}", found) from error
-        lost, retyped = find_changed(place, tables) if kinds & (MISSING | MISFITS) else (set[str](), set[str]())
-        if kinds & MISSING and lost:
-            raise LoadFailed(
-                f"{step}the dataset {place.dataset} lacks {', '.join(sorted(lost))}, which earlier loads made",
-                advice="bring it back from a copy, or choose another $dataset.",
-            ) from error
-        if kinds & MISFITS and retyped:
-            raise LoadFailed(
-                f"{step}the dataset {place.dataset} has {', '.join(sorted(retyped))}",
-                advice="change the type back, or choose another $dataset.",
-            ) from error
+        if explained := explain(place, search, tables, error):
+            raise explained from error
         raise
+
+
+def explain(place: Place, search: ObstacleSearch, tables: Collection[str], error: Exception) -> LoadFailed | None:
+    """Return an error that names what someone dropped, changed or made on tables, if it may have stopped a load."""
+    cause, step = root_cause(error), failed_step(error)
+    kinds = {base.__name__ for base in type(cause).__mro__}
+    is_misfit = bool(kinds & MISFITS) and LOST_LOCK not in kinds
+    lost, retyped = find_changed(place, tables) if kinds & MISSING or is_misfit else (set[str](), set[str]())
+    if kinds & MISSING and lost:
+        return lacking(place, lost, step)
+    if is_misfit and retyped:
+        return LoadFailed(
+            f"{step}the dataset {place.dataset} has {', '.join(sorted(retyped))}",
+            advice="change the type back, or choose another $dataset.",
+        )
+    if step and kinds & REFUSALS and (found := concerned(find_obstacles(place, search, tables), cause)):
+        return named(search, f"{step}{reason(cause)}", found)
+    return None
+
+
+def check_whole(place: Place, tables: Collection[str]) -> None:
+    """Raise `LoadFailed` if a dataset lacks tables that were loaded, or columns of them.
+
+    dlt may make them again, but rows that did not change would not be written again.
+    """
+    lost = find_changed(place, tables)[0] if place.kind.obstacles else None
+    if lost:
+        raise lacking(place, lost)
+
+
+def lacking(place: Place, lost: Collection[str], step: str = "") -> LoadFailed:
+    """Return the error that names tables and columns that someone dropped."""
+    return LoadFailed(
+        f"{step}the dataset {place.dataset} lacks {', '.join(sorted(lost))}, which earlier loads made",
+        advice="bring it back from a copy, or choose another $dataset.",
+    )
 
 
 def named(search: ObstacleSearch, what: str, found: list[Obstacle], error: LoadFailed | None = None) -> LoadFailed:
@@ -105,12 +131,15 @@ def find_changed(place: Place, tables: Collection[str]) -> tuple[set[str], set[s
     schema, lost, retyped = place.pipeline.default_schema, set[str](), set[str]()
     client = cast("SqlJobClientWithStagingDataset", place.pipeline.destination_client())
     with suppress(DestinationException), client:
+        stored = client.get_stored_schema(schema.name)
+        # a load that failed before it changed the dataset has left columns in the schema here alone
+        recorded = json.loads(stored.schema)["tables"] if stored else schema.tables
         for name, columns in client.get_storage_tables([*tables, schema.loads_table_name]):
-            made = schema.get_table_columns(name)
+            made = recorded.get(name, {}).get("columns", {}).keys() & schema.get_table_columns(name).keys()
             # a table without columns does not exist
-            lost |= {f"{name}.{column}" if columns else name for column in made.keys() - columns.keys()}
-            for column in made.keys() & columns.keys():
-                now, then = columns[column]["data_type"], made[column]["data_type"]
+            lost |= {f"{name}.{column}" if columns else name for column in made - columns.keys()}
+            for column in made & columns.keys():
+                now, then = columns[column]["data_type"], schema.get_table_columns(name)[column]["data_type"]
                 retyped |= {f"{name}.{column} as {now}, not {then}"} if now != then else set()
     return lost, retyped
 

@@ -412,7 +412,7 @@ def test_what_was_dropped_or_has_another_type_is_named(load: Load, mode: str, st
     change(load.url, statement)
     load.contacts.grow(2)
     advice = "bring it back from a copy" if "lacks" in words else "change the type back"
-    with pytest.raises(LoadFailed, match=f": the dataset letters_data {words}; {advice}, or choose another dataset.$"):
+    with pytest.raises(LoadFailed, match=f"the dataset letters_data {words}; {advice}, or choose another dataset.$"):
         load(**contacts)
 
 
