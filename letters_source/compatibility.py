@@ -27,7 +27,7 @@ from letters_source.results import Audit
 from letters_source.service.listings import DAYS, SECTION, given
 from letters_source.service.network import service_of
 from letters_source.tables import DATASET, LOAD_ID, MAILINGS, MERGE, TABLES, Selection, Table, tables_of
-from letters_source.transform.privacy import CHOICES, PERSONAL, Policy
+from letters_source.transform.privacy import CHOICES, FINGERPRINT, PERSONAL, Policy
 from letters_source.transform.row_hash import ROW_HASH
 
 logger = logging.getLogger("letters_source")
@@ -134,8 +134,9 @@ def check_account(client: SqlClient | None, dataset: str, task: Task) -> None:
 def with_key(policies: Mapping[str, Any], task: Task) -> dict[str, Any]:
     """Return an audit's policies with the key of hashes; earlier versions did not record it."""
     recorded = task.settings.privacy.recorded
-    known = {"hash_key": recorded["hash_key"]} if "hash_method" in policies and "hash_key" in recorded else {}
-    return {**known, **policies}
+    if "hash_method" not in policies or FINGERPRINT not in recorded:
+        return {**policies}
+    return {FINGERPRINT: recorded[FINGERPRINT], **policies}
 
 
 def check_policies(task: Task, before: dict[str, Policy]) -> None:

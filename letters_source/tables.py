@@ -304,7 +304,7 @@ class Selection(TypedDict):
     account_id: Annotated[str | None, "The account that was requested; null for the token's own."]
     environment: Annotated[str | None, "The environment of the settings; null if none was set."]
     mode: Annotated[WriteMode, "How rows were written: replace, sync or history; merge for mailings."]
-    pii: Annotated[Any, "The privacy policies of personal data; null if all of it was kept."]
+    pii: Annotated[Any, "Privacy policies of personal data, and a fingerprint of pii_key; null if all of it was kept."]
 
 
 class AuditColumns(Selection):

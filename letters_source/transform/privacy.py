@@ -40,8 +40,8 @@ HASH_METHOD = "blake2b"
 HIDDEN = "***"
 FILTER = "filter "
 """What is hashed before the value of a filter on columns that are not hashed."""
-KEY_MARK = "pii_key"
-"""What is hashed to recognize a key: audits record eight characters of it."""
+FINGERPRINT = "pii_key_fingerprint"
+"""Where audits record the key of hashes: the first eight characters of the hash of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class Privacy:
         """The policies as an audit records them, with the method and the key of hashes: others do not match."""
         if "hash" not in self.policies.values():
             return {**self.policies}
-        [mark] = hash_each([KEY_MARK], self.key)
-        return {**self.policies, "hash_method": HASH_METHOD, "hash_key": mark[:8]}
+        [digits] = hash_each([FINGERPRINT], self.key)
+        return {**self.policies, "hash_method": HASH_METHOD, FINGERPRINT: digits[:8]}
 
     def recorded_filters(self, listing: str, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return a listing's filters as they may be written: values as `recorded_value` returns them."""

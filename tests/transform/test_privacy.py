@@ -139,7 +139,7 @@ def test_an_audit_names_the_hash_method() -> None:
     marks = set[str]()
     for key in (b"", KEY, b"another key of more than 64 bytes, which is as long as BLAKE2b takes"):
         policies = Privacy({"email": "mask", "city": "hash"}, key).recorded
-        marks.add(policies.pop("hash_key"))
+        marks.add(policies.pop("pii_key_fingerprint"))
         assert policies == {"email": "mask", "city": "hash", "hash_method": "blake2b"}
     assert len(marks) == 3
     assert {len(mark) for mark in marks} == {8}
