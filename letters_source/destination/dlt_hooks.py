@@ -135,27 +135,28 @@ class ReplacedFromFiles(SqlStagingReplaceFollowupJob):
                 files[job.table_name].append(package.storage.storage.make_full_path(path))
         statements: list[str] = []
         for table, (name, found) in zip(table_chain, files.items(), strict=True):
+            if not found:
+                # other sources may have tables with other files, or without any
+                statements += super().generate_sql([table], sql_client)
+                continue
             # in history, dlt's files have the column without values
             since = f"REPLACE (TIMESTAMPTZ '{package.state['created_at']}' AS {VALID_FROM})"
             columns = f"* {since}" if VALID_FROM in table["columns"] else "*"
-            # other sources may have tables with other files, or without any
-            statements += (
-                replace_statements(sql_client, name, found, columns)
-                if found
-                else super().generate_sql([table], sql_client)
-            )
+            # with filters, a row may only say whose rows would end
+            rows = f" WHERE {kept}" if (kept := table.get("x-merge-source-filter")) else ""
+            target = sql_client.make_qualified_table_name(name)
+            statements += [
+                f"DELETE FROM {target} WHERE 1=1",
+                f"INSERT INTO {target} BY NAME SELECT {columns} FROM {parquet_files(found, sql_client)}{rows}",
+            ]
         return statements
 
 
-def replace_statements(sql_client: SqlClientBase[Any], table: str, files: Sequence[str], columns: str) -> list[str]:
-    """Return the SQL that replaces a table's rows by these columns of Parquet files."""
-    name, escape = sql_client.make_qualified_table_name(table), sql_client.capabilities.escape_literal
+def parquet_files(files: Sequence[str], sql_client: SqlClientBase[Any]) -> str:
+    """Return the SQL of DuckDB that reads the rows of Parquet files."""
     # dlt splits SQL at each semicolon
-    paths = ", ".join(str(escape(file)).replace(";", r"\x3B") for file in files)
-    return [
-        f"DELETE FROM {name} WHERE 1=1",
-        f"INSERT INTO {name} BY NAME SELECT {columns} FROM read_parquet([{paths}], union_by_name = true)",
-    ]
+    paths = ", ".join(str(sql_client.capabilities.escape_literal(file)).replace(";", r"\x3B") for file in files)
+    return f"read_parquet([{paths}], union_by_name = true)"
 
 
 class ReadLater(RunnableLoadJob, HasFollowupJobs):
