@@ -18,8 +18,8 @@ from letters_source.decode.row_schema import DIGEST
 from letters_source.destination.audits import finished_audits, open_held
 from letters_source.destination.held_digests import held_digests
 from letters_source.destination.kinds import running_place
+from letters_source.destination.loaded_columns import check_whole
 from letters_source.destination.modes import check_mode, has_delete_insert
-from letters_source.destination.obstacles import check_whole
 from letters_source.destination.place import Place
 from letters_source.errors import SettingsError
 from letters_source.extract.audit import level
@@ -161,14 +161,17 @@ def check_dataset(place: Place, task: Task, mode: WriteMode) -> list[Audit]:
     """Check that a place's dataset accepts the listing, or raise `SettingsError`; return the listing's audits."""
     check_selected_resources(task.name, mode)
     check_mode(place, task.name, mode)
+    facets = facets_of(task.name) if task.settings.facets else ()
+    # what keeps rows of earlier loads
+    keeping = () if mode == "replace" else (*(tables_of(task.name) or (MAILINGS,)), *facets)
+    names = [table.name for table in (*keeping, REJECTED_ROWS, LISTING_AUDIT)]
+    check_whole(place, dlt.current.source_schema(), names)
     with open_held(place) as client:
         audits = finished_audits(client, task.name)
         check_selection(client, place.dataset, task, audits)
-        check_ours(client, place.dataset, facets_of(task.name) if task.settings.facets else ())
+        check_ours(client, place.dataset, facets)
     if not audits:
         check_new_account(place, task)
-    elif mode != "replace":
-        check_whole(place, [task.name, *(child.name for child in tables_of(task.name)[1:])])
     return audits
 
 

@@ -46,11 +46,11 @@ def plain_error(failure: Exception) -> BaseException:
         return found if isinstance(found, LettersError) else KeyboardInterrupt()
     if not isinstance(failure, FOREIGN):
         return failure
-    translated = LoadFailed(f"{failed_step(failure)}{reason(root_cause(failure))}", advice=ADVICE)
+    translated = LoadFailed(f"{step_prefix(failure)}{reason(root_cause(failure))}", advice=ADVICE)
     translated.__cause__ = failure
     return translated
 
 
-def failed_step(failure: Exception) -> str:
-    """Return the start of a message: the step of dlt's pipeline that failed, if any."""
+def step_prefix(failure: Exception) -> str:
+    """Return the start of a message, with the step of dlt's pipeline that failed, if any."""
     return f"{failure.step}: " if isinstance(failure, PipelineStepFailed) else ""

@@ -160,11 +160,12 @@ def fail_to_audit(world: World, settings: dict[str, Any]) -> None:
 
 
 def fail_to_load(world: World, settings: dict[str, Any], table: str) -> None:
-    """Let a load fail because a table is away; no row stays pending."""
-    change(world.place, f"alter table {DATASET}.{table} rename to away")
-    with pytest.raises(LoadFailed, match=f"lacks {table}, which"):
+    """Let a load fail because a view has a table's place; no row stays pending."""
+    name = f"{DATASET}.{table}"
+    change(world.place, f"alter table {name} rename to away; create view {name} as from {DATASET}.away")
+    with pytest.raises(LoadFailed, match=r"^load: "):
         world.load(**settings)
-    change(world.place, f"alter table {DATASET}.away rename to {table}")
+    change(world.place, f"drop view {name}; alter table {DATASET}.away rename to {table}")
     assert not world.pipeline.has_pending_data
 
 

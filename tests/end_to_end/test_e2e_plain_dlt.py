@@ -348,6 +348,28 @@ def test_a_resource_can_be_given_another_table(world: World) -> None:
     assert query(world.place, sql) == [(30, "TIMESTAMP WITH TIME ZONE")]
 
 
+def test_a_resource_with_another_table_can_keep_its_rows(world: World) -> None:
+    """A second load with sync into a renamed table does not miss the table that the resource would have."""
+    for _ in range(2):
+        source = letters(**world.settings, sync=True)
+        source.resources["contacts"].apply_hints(table_name="people")
+        world.pipeline.run(source)
+    assert query(world.place, "select count(*) from letters_data.people") == [(30,)]
+
+
+@pytest.mark.parametrize("mode", ["sync", "history"])
+def test_pipelines_that_load_other_sources_keep_rows(world: World, mode: str) -> None:
+    """Pipelines with a first source of another schema, and without a working folder, load what changed."""
+    destination = dlt.destinations.duckdb(str(world.place))
+    for name in ("mine", "yours"):
+        pipeline = dlt.pipeline(name, destination=destination, dataset_name="letters_data")
+        pipeline.run(dlt.resource([{"number": 1}], name="numbers"))
+        for _ in range(2):
+            world.emulator.contacts.grow()
+            pipeline.run(letters(**world.settings, **{mode: True}))
+    assert query(world.place, "select count(*), count(distinct id) from letters_data.contacts") == [(34, 34)]
+
+
 def test_limited_pages_are_refused(world: World) -> None:
     """`add_limit` on pages is refused before any request, so part of a listing never replaces the full table."""
     world.start_loaded()

@@ -17,6 +17,7 @@ from terminals import Letters, Outcome, run_command
 from worlds import Begin, World, verify
 
 from letters_source import (
+    DestinationError,
     DestinationInUse,
     IncompleteListing,
     LoadFailed,
@@ -411,8 +412,10 @@ def test_what_was_dropped_or_has_another_type_is_named(load: Load, mode: str, st
     load(**contacts)
     change(load.url, statement)
     load.contacts.grow(2)
-    advice = "bring it back from a copy" if "lacks" in words else "change the type back"
-    with pytest.raises(LoadFailed, match=f"the dataset letters_data {words}; {advice}, or choose another dataset.$"):
+    advice = "restore all its tables from one copy" if "lacks" in words else "change the type back"
+    with pytest.raises(
+        DestinationError, match=f"the dataset letters_data {words}; {advice}, or choose another dataset.$"
+    ):
         load(**contacts)
 
 
