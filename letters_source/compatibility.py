@@ -51,11 +51,17 @@ def check_selection(client: SqlClient | None, dataset: str, task: Task, audits: 
     days = held_window(audits, task.settings.mailings_window) if task.name == MAILINGS.name else 0
     held, wanted = selection(newest, days), selection_of(task)
     filters = {**held["filters"], **same_filters(held["filters"], task, wanted["filters"])}
-    held = {**held, "filters": filters, "pii": with_key(held["pii"], task)}
+    held = {**held, "filters": filters, "pii": with_fingerprint(held["pii"], task)}
     if held["environment"] is None or wanted["environment"] is None:
         held = {**held, "environment": wanted["environment"]}
     if held["mode"] == wanted["mode"] != "history":
-        check_policies(task, with_key(audits[0].get("pii") or {}, task))
+        check_policies(task, with_fingerprint(audits[0].get("pii") or {}, task))
+    if has_another_key(audits, task) and (held != wanted or wanted["mode"] == "history"):
+        raise SettingsError(
+            f"{task.name}: the dataset {dataset} was loaded with another pii_key",
+            advice="set the earlier $pii_key, or choose another $dataset.",
+            key=f"{SECTION}.pii_key",
+        )
     if held != wanted:
         before, now = difference(held, wanted, task), difference(wanted, held, task)
         raise SettingsError(
@@ -131,8 +137,15 @@ def check_account(client: SqlClient | None, dataset: str, task: Task) -> None:
             )
 
 
-def with_key(policies: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """Return an audit's policies with the key of hashes; earlier versions did not record it."""
+def has_another_key(audits: Iterable[Audit], task: Task) -> bool:
+    """Return whether the newest load that recorded a fingerprint of its key had another key than a task that hashes."""
+    recorded = (found for audit in audits if (found := (audit.get("pii") or {}).get(FINGERPRINT)))
+    own = task.settings.privacy.recorded.get(FINGERPRINT)
+    return own not in (None, next(recorded, own))
+
+
+def with_fingerprint(policies: Mapping[str, Any], task: Task) -> dict[str, Any]:
+    """Return an audit's policies with a fingerprint of the key, which earlier versions did not record."""
     recorded = task.settings.privacy.recorded
     if "hash_method" not in policies or FINGERPRINT not in recorded:
         return {**policies}

@@ -74,8 +74,11 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         chains = self.staged_chains(names)
         aligning: list[str] = []
         for chain in chains:
-            prepared = [self.prepare_load_table(str(table["name"])) for table in chain]
-            jobs += create(list(map(self.with_conditions, prepared)), None)
+            prepared = [self.with_conditions(self.prepare_load_table(str(table["name"]))) for table in chain]
+            if self.reads_files(prepared[0]):
+                jobs.append(ReplacedFromFiles.from_table_chain(prepared, self.sql_client))
+                continue
+            jobs += create(prepared, None)
             aligning += (self.align_hashes(table, one["columns"]) for one in prepared if (table := hashed_table(one)))
         files = [Path(job.new_file_path()) for job in jobs]
         statements = "\n".join([*aligning, *(file.read_text("utf-8") for file in files), self.held.lock_check])
@@ -84,6 +87,10 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         for file in files[1:]:
             file.unlink()
         return jobs[:1]
+
+    def reads_files(self, _table: PreparedTableSchema, /) -> bool:
+        """Return whether the transaction reads a table's rows from the load package."""
+        return False
 
     def with_conditions(self, prepared: PreparedTableSchema) -> PreparedTableSchema:
         """Return a table's schema with the conditions of a merge of changes."""
@@ -118,45 +125,47 @@ def hashed_table(prepared: PreparedTableSchema) -> Table | None:
 
 
 class ReplacedFromFiles(SqlStagingReplaceFollowupJob):
-    """SQL that replaces tables by the rows in the load package's Parquet files; others are replaced from staging.
-
-    The first rows of a history are current since the package was made, as dlt would have it.
-    """
+    """SQL that replaces tables by the rows in the load package's Parquet files; others are replaced from staging."""
 
     @classmethod
     def generate_sql(cls, table_chain: Sequence[PreparedTableSchema], sql_client: SqlClientBase[Any]) -> list[str]:
-        """Return two statements for each table: one deletes its rows, the other inserts the new ones."""
+        """Return statements that delete each table's rows and insert the new ones."""
         package = Container()[LoadPackageStateInjectableContext]
-        files: dict[str, list[str]] = {str(table["name"]): [] for table in table_chain}
-        for _, job in package.storage.list_all_jobs_with_states(package.load_id):
-            if job.table_name in files and job.file_format == "parquet":
-                # all of them are completed when dlt runs these statements
-                path = package.storage.get_job_file_path(package.load_id, "completed_jobs", job.file_name())
-                files[job.table_name].append(package.storage.storage.make_full_path(path))
         statements: list[str] = []
-        for table, (name, found) in zip(table_chain, files.items(), strict=True):
-            if not found:
-                # other sources may have tables with other files, or without any
+        for table in table_chain:
+            if files := package_files(package, str(table["name"])):
+                statements += replace_statements(table, files, package.state["created_at"], sql_client)
+            else:
+                # another source may have replaced tables with other files, or without any
                 statements += super().generate_sql([table], sql_client)
-                continue
-            # in history, dlt's files have the column without values
-            since = f"REPLACE (TIMESTAMPTZ '{package.state['created_at']}' AS {VALID_FROM})"
-            columns = f"* {since}" if VALID_FROM in table["columns"] else "*"
-            # with filters, a row may only say whose rows would end
-            rows = f" WHERE {kept}" if (kept := table.get("x-merge-source-filter")) else ""
-            target = sql_client.make_qualified_table_name(name)
-            statements += [
-                f"DELETE FROM {target} WHERE 1=1",
-                f"INSERT INTO {target} BY NAME SELECT {columns} FROM {parquet_files(found, sql_client)}{rows}",
-            ]
         return statements
 
 
-def parquet_files(files: Sequence[str], sql_client: SqlClientBase[Any]) -> str:
-    """Return the SQL of DuckDB that reads the rows of Parquet files."""
+def package_files(package: LoadPackageStateInjectableContext, table: str) -> list[str]:
+    """Return the paths of a table's Parquet files, once all jobs of a load package are completed."""
+    storage, load_id = package.storage, package.load_id
+    return [
+        storage.storage.make_full_path(storage.get_job_file_path(load_id, "completed_jobs", job.file_name()))
+        for _, job in storage.list_all_jobs_with_states(load_id)
+        if job.table_name == table and job.file_format == "parquet"
+    ]
+
+
+def replace_statements(
+    table: PreparedTableSchema, files: Sequence[str], moment: object, sql_client: SqlClientBase[Any]
+) -> list[str]:
+    """Return the SQL of DuckDB that replaces a table's rows by those of Parquet files, current since a moment."""
+    # in history, as dlt would have it; its files have the column without values
+    columns = f"* REPLACE (TIMESTAMPTZ '{moment}' AS {VALID_FROM})" if VALID_FROM in table["columns"] else "*"
+    # with filters, a row may only say whose rows would end
+    kept = f" WHERE {rows}" if (rows := table.get("x-merge-source-filter")) else ""
     # dlt splits SQL at each semicolon
     paths = ", ".join(str(sql_client.capabilities.escape_literal(file)).replace(";", r"\x3B") for file in files)
-    return f"read_parquet([{paths}], union_by_name = true)"
+    name = sql_client.make_qualified_table_name(str(table["name"]))
+    return [
+        f"DELETE FROM {name} WHERE 1=1",
+        f"INSERT INTO {name} BY NAME SELECT {columns} FROM read_parquet([{paths}], union_by_name = true){kept}",
+    ]
 
 
 class ReadLater(RunnableLoadJob, HasFollowupJobs):
@@ -187,19 +196,9 @@ class WithoutStaging(OneTransaction):
             return ReadLater(file_path)
         return super().create_load_job(table, file_path, *rest, **options)
 
-    def _create_replace_followup_jobs(self, table_chain: Sequence[PreparedTableSchema]) -> list[FollowupJobRequest]:
-        if self.reads_files(table_chain[0]):
-            return [ReplacedFromFiles.from_table_chain(table_chain, self.sql_client)]
-        return super()._create_replace_followup_jobs(table_chain)
-
-    def _create_merge_followup_jobs(self, table_chain: Sequence[PreparedTableSchema]) -> list[FollowupJobRequest]:
-        if self.reads_files(table_chain[0]):
-            return [ReplacedFromFiles.from_table_chain(table_chain, self.sql_client)]
-        return super()._create_merge_followup_jobs(table_chain)
-
-    def reads_files(self, table: PreparedTableSchema) -> bool:
+    def reads_files(self, table: PreparedTableSchema, /) -> bool:
         """Return whether a table will have only the rows of the package: they replace others, or are the first."""
-        is_first = self.held.is_new and hashed_table(table) is not None
+        is_first = self.held.is_new and ROW_HASH.name in table["columns"]
         is_whole = is_first or table["write_disposition"] == "replace"
         return is_whole and self.should_load_data_to_staging_dataset(str(table["name"]))
 
@@ -270,7 +269,5 @@ def check_hook(base: type, name: str) -> None:
 
 check_hook(SqlJobClientWithStagingDataset, "create_table_chain_completed_followup_jobs")
 check_hook(SqlJobClientWithStagingDataset, "create_load_job")
-check_hook(SqlJobClientWithStagingDataset, "_create_replace_followup_jobs")
-check_hook(SqlJobClientWithStagingDataset, "_create_merge_followup_jobs")
 check_hook(duckdb, "client_class")
 check_hook(postgres, "client_class")

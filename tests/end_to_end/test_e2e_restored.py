@@ -6,7 +6,7 @@ import pytest
 from holdings import DATASET, change, query, table_names
 from worlds import Begin, World
 
-from letters_source import DestinationError
+from letters_source import DestinationError, LoadFailed
 from letters_source.tables import tables_of
 from programmable_emulator import Emulator
 
@@ -106,6 +106,30 @@ def test_a_dropped_table_is_not_made_again_without_audits(begin: Begin, gone: st
         world.load(sync=True, facets=True)
     assert str(caught.value) == LACKS % gone
     assert (DATASET, "contacts__contact_labels") not in table_names(world.place)
+
+
+COPIES = f"select * replace ('copy of ' || id as id) from {DATASET}.contacts where id in ('5', '6', '7')"
+
+
+def test_copies_of_rows_are_not_taken_for_the_rows(begin: Begin) -> None:
+    """With sync, rows that someone copied under other ids go; the rows themselves and their labels stay."""
+    world = begin(Emulator(30, 7))
+    world.load(sync=True)
+    before = {name: world.tables()[name] for name in LOADED}
+    change(world.place, f"insert into {DATASET}.contacts {COPIES}")
+    world.load(sync=True)
+    assert {name: world.tables()[name] for name in LOADED} == before
+
+
+def test_copies_of_rows_stop_a_history(begin: Begin) -> None:
+    """With history, dlt knows versions by their hashes: a load with copies fails, rather than ending the rows."""
+    world = begin(Emulator(30, 7))
+    world.load(history=True)
+    change(world.place, f"insert into {DATASET}.contacts {COPIES}")
+    with pytest.raises(LoadFailed, match="contacts: read 30 rows, but the destination holds 33 with 33 ids"):
+        world.load(history=True)
+    change(world.place, f"delete from {DATASET}.contacts where id like 'copy of%'")
+    world.load(history=True)
 
 
 def test_the_case_of_a_columns_name_does_not_matter(begin: Begin) -> None:

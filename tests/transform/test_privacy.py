@@ -134,15 +134,15 @@ def test_the_key_is_not_shown() -> None:
 
 
 def test_an_audit_names_the_hash_method() -> None:
-    """The audit names the hash method, and marks the key, where something is hashed, and only there."""
+    """The audit names the hash method, and has a fingerprint of the key, where something is hashed, and only there."""
     assert privacy(email="mask").recorded == {"email": "mask"}
-    marks = set[str]()
+    fingerprints = set[str]()
     for key in (b"", KEY, b"another key of more than 64 bytes, which is as long as BLAKE2b takes"):
         policies = Privacy({"email": "mask", "city": "hash"}, key).recorded
-        marks.add(policies.pop("pii_key_fingerprint"))
+        fingerprints.add(policies.pop("pii_key_fingerprint"))
         assert policies == {"email": "mask", "city": "hash", "hash_method": "blake2b"}
-    assert len(marks) == 3
-    assert {len(mark) for mark in marks} == {8}
+    assert len(fingerprints) == 3
+    assert {len(each) for each in fingerprints} == {8}
 
 
 @pytest.mark.parametrize("listing", LISTINGS)
