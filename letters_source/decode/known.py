@@ -23,7 +23,7 @@ class Known:
     """The rows that a destination holds: their ids, and the digests by which they are recognized.
 
     The digests, in halves, are in the order of their first ones, and belong to the first `ids`; rows without a digest,
-    or with the first half of another's, follow. `starts` are the places where first halves that begin with each number
+    or with the first half of another id's, follow. `starts` are the places where first halves that begin with each number
     of as many bits begin.
     """
 
@@ -48,9 +48,10 @@ class Known:
         del found
         named = pa.concat_arrays(ids).take(pa.array(order))
         ids.clear()
-        # someone may have copied a row: which one has the digest of its bytes is not known
         is_repeated = firsts[1:] == firsts[:-1]
         if np.any(is_repeated):
+            # someone copied a row under another id: which one has the digest of its bytes is not known
+            is_repeated &= pc.not_equal(named[1:], named[:-1]).to_numpy(zero_copy_only=False)
             is_alone = ~(np.append(is_repeated, False) | np.append(False, is_repeated))
             firsts, seconds = firsts[is_alone], seconds[is_alone]
             others.append(named.filter(pa.array(~is_alone)))
@@ -68,7 +69,7 @@ class Known:
         """Return the place in `ids` of each row with such a digest, -1 where it is not known."""
         if not len(self.firsts):
             return np.full(len(digests), -1, np.int32)
-        # half a digest finds the place: no two rows share it
+        # half a digest finds the place: two rows that share it have one id
         wanted, last = digests[:, 0], len(self.firsts) - 1
         # a binary search would miss the processor's caches 20 times a row, and take seven times as long
         places = np.minimum(self.starts[wanted >> np.uint64(65 - len(self.starts).bit_length())], last)
