@@ -23,8 +23,8 @@ class Known:
     """The rows that a destination holds: their ids, and the digests by which they are recognized.
 
     The digests, in halves, are in the order of their first ones, and belong to the first `ids`; rows without a digest,
-    or with the first half of another id's, follow. `starts` are the places where first halves that begin with each number
-    of as many bits begin.
+    or with the first half of another id's, follow. `starts` are the places where first halves begin that start with
+    each number of as many bits.
     """
 
     key: bytes  # of the digests: it stands for all that decides what is stored of a row

@@ -20,17 +20,17 @@ LOAD_OF_FILE = re.compile(r"\d+\.\d+(?=\.)")
 
 
 def restore_tables(place: Place, names: Iterable[str]) -> None:
-    """Have dlt recreate tables and columns that the load replaces and that were dropped.
+    """Have dlt recreate tables and columns that were dropped: those that the load replaces, and all in staging.
 
     Others are not recreated: a load that keeps old rows must fail if those rows are gone.
     """
     schema = place.pipeline.default_schema
-    replaced = [name for name in names if schema.get_table(name).get("write_disposition") == "replace"]
+    dispositions = {name: schema.get_table(name).get("write_disposition") for name in names}
     client = cast("SqlJobClientWithStagingDataset", place.pipeline.destination_client())
     with client:
-        forget_dropped(client, replaced)
+        forget_dropped(client, [name for name, each in dispositions.items() if each == "replace"])
         with client.with_staging_dataset():
-            forget_dropped(client, replaced)
+            forget_dropped(client, [name for name, each in dispositions.items() if each in ("replace", "merge")])
 
 
 def forget_dropped(client: SqlJobClientWithStagingDataset, names: list[str]) -> None:

@@ -45,6 +45,18 @@ def test_a_staging_table_that_was_dropped_is_made_again(loaded: World) -> None:
     assert loaded.is_exact()
 
 
+@pytest.mark.parametrize("mode", ["sync", "history"])
+def test_staging_keeps_no_rows(begin: Begin, mode: str) -> None:
+    """A load that keeps rows makes a table or column again that was dropped in staging alone."""
+    world = begin(Emulator(30, 7))
+    for statement in ("", "drop table {}.contacts", "alter table {}.contacts__contact_labels drop title"):
+        world.load(**{mode: True})
+        change(world.place, statement.format(f"{DATASET}_staging") or "select 1")
+        world.emulator.contacts.grow()
+    world.load(**{mode: True})
+    assert query(world.place, f"select count(*) from {DATASET}.contacts") == [(33,)]
+
+
 def test_tables_that_a_load_leaves_alone_are_not_made_again(loaded: World) -> None:
     """A load of contacts does not make a dropped table of templates again, since it would be empty."""
     change(loaded.place, "drop table letters_data.templates")
