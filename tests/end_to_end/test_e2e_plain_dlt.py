@@ -360,13 +360,14 @@ def test_a_resource_with_another_table_can_keep_its_rows(world: World) -> None:
 @pytest.mark.parametrize("mode", ["sync", "history"])
 def test_pipelines_that_load_other_sources_keep_rows(world: World, mode: str) -> None:
     """Pipelines with a first source of another schema, and without a working folder, load what changed."""
+    settings: dict[str, Any] = {**world.settings, mode: True}
     destination = dlt.destinations.duckdb(str(world.place))
     for name in ("mine", "yours"):
         pipeline = dlt.pipeline(name, destination=destination, dataset_name="letters_data")
         pipeline.run(dlt.resource([{"number": 1}], name="numbers"))
         for _ in range(2):
             world.emulator.contacts.grow()
-            pipeline.run(letters(**world.settings, **{mode: True}))
+            pipeline.run(letters(**settings))
     assert query(world.place, "select count(*), count(distinct id) from letters_data.contacts") == [(34, 34)]
 
 
