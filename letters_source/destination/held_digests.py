@@ -26,7 +26,7 @@ def held_digests(client: SqlClient | None, name: str) -> Iterator[tuple[pa.Array
     if client is None or ROW_HASH.name not in columns:
         return
     current = f" WHERE {VALID_TO} IS NULL" if VALID_TO in columns else ""
-    # first, while there are no digests in memory; a child table that someone dropped stops the load elsewhere
+    # first, while there are no digests in memory; a child table may not exist yet
     for child in (child for child in tables_of(name)[1:] if read_columns(client, child.name)):
         for rows in arrow_batches(client, orphans_query(client, name, child, current)):
             yield rows.column(0).cast(pa.string()), pa.nulls(rows.num_rows, pa.string())

@@ -45,7 +45,7 @@ class Obstacle:
 
 @contextmanager
 def obstacles_named(place: Place, tables: Collection[str]) -> Iterator[None]:
-    """Raise `LoadFailed` that also names what may have stopped the load of tables in the block, if there is such."""
+    """Raise an error that also names what may have stopped the load of tables in the block, if there is such."""
     search = place.kind.obstacles
     if not search:
         yield
