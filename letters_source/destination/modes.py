@@ -92,11 +92,12 @@ def reinsert(table: Table, columns: Collection[str], held: Iterable[str], target
     for name in not_compared:
         values[name] = f"CASE WHEN {equal} THEN d.{quoted(name)} ELSE s.{quoted(name)} END AS {quoted(name)}"
     return (
-        f"CREATE OR REPLACE TEMP TABLE reinserted AS SELECT {', '.join(values.values())} "
+        f"CREATE OR REPLACE TEMP TABLE reinserted AS SELECT d.rowid AS replaced_row, {', '.join(values.values())} "
         f"FROM {target} AS d JOIN {staging} AS s ON {outdated}; "
         # before the insert, for the sake of a unique key
-        f"DELETE FROM {target} AS d USING {staging} AS s WHERE {outdated}; "
-        f"INSERT INTO {target} BY NAME FROM temp.reinserted; DROP TABLE temp.reinserted;"
+        f"DELETE FROM {target} WHERE rowid IN (SELECT replaced_row FROM temp.reinserted); "
+        f"INSERT INTO {target} BY NAME SELECT * EXCLUDE (replaced_row) FROM temp.reinserted; "
+        "DROP TABLE temp.reinserted;"
     )
 
 

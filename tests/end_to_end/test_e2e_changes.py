@@ -128,13 +128,18 @@ def test_columns_of_users_keep_their_values(world: World) -> None:
 
 
 @in_both
-def test_columns_of_users_stay_where_rows_are_written_otherwise(world: World, mode: str) -> None:
-    """Rows with the same values keep what users wrote into their own columns."""
+@pytest.mark.parametrize("column", ["note", "RowId"])
+def test_columns_of_users_stay_where_rows_are_written_otherwise(world: World, mode: str, column: str) -> None:
+    """Rows with the same values keep what users wrote into their own columns, even into one named as DuckDB's own."""
     world.load(**{mode: True})
-    change(world.place, f"ALTER TABLE {DATASET}.contacts ADD COLUMN note TEXT; UPDATE {DATASET}.contacts SET note = id")
+    # the same value in all rows, as only DuckDB's own tells one row from the others
+    table = f"{DATASET}.contacts"
+    change(world.place, f"ALTER TABLE {table} ADD COLUMN {column} TEXT; UPDATE {table} SET {column} = 'read'")
     respell(world)
+    amend(world.emulator.contacts, "1", city="Elsewhere")
     assert staged(world, **{mode: True})["contacts"] == 7
-    assert query(world.place, f"select count(*), count(note) from {DATASET}.contacts where note = id") == [(7, 7)]
+    kept = f"select count(*), count(distinct id) from {table} where {column} = 'read'"
+    assert query(world.place, kept) == [(7, 7)]
 
 
 @in_both
