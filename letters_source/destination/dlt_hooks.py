@@ -32,7 +32,7 @@ from dlt.destinations.sql_jobs import SqlStagingReplaceFollowupJob
 from dlt.load.utils import get_completed_table_chain
 
 from letters_source.config.installation import how_to_install, installed_from
-from letters_source.destination.modes import merge_conditions, reinsert, update_hashes
+from letters_source.destination.modes import merge_conditions, not_exists, reinsert, update_hashes
 from letters_source.destination.place import Held
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError
@@ -82,6 +82,8 @@ class OneTransaction(SqlJobClientWithStagingDataset):
             aligning += (self.align_hashes(table, one["columns"]) for one in prepared if (table := hashed_table(one)))
         files = [Path(job.new_file_path()) for job in jobs]
         statements = "\n".join([*aligning, *(file.read_text("utf-8") for file in files), self.held.lock_check])
+        for root in (chain[0] for chain in chains if chain[0]["write_disposition"] == "merge"):
+            statements = self.tuned(statements, *self.sql_client.get_qualified_table_names(str(root["name"])))
         for file in files[:1]:
             file.write_text(statements, "utf-8")
         for file in files[1:]:
@@ -104,6 +106,14 @@ class OneTransaction(SqlJobClientWithStagingDataset):
     def align_hashes(self, table: Table, columns: Collection[str]) -> str:
         """Return SQL that runs before dlt's: rows equal to a staged row get its hash, so that dlt leaves them."""
         return update_hashes(table, columns, *self.sql_client.get_qualified_table_names(table.name))
+
+    def tuned(self, statements: str, target: str, staging: str) -> str:
+        """Return statements that merge a table from staging as PostgreSQL runs them in a time that grows with its rows.
+
+        Without statistics of what was just staged, it may also compare each row with all others.
+        """
+        # dlt calls a staged row s, and a row of the table by the table's name
+        return f"ANALYZE {staging};\n{not_exists(not_exists(statements, target, 's'), staging, target)}"
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
         """Return the staged tables, each with its children; empty until all, `completed` included, are there."""
@@ -190,6 +200,13 @@ class WithoutStaging(OneTransaction):
         if not held or "rowid" in map(str.lower, held):
             return super().align_hashes(table, columns)
         return reinsert(table, columns, held, *client.get_qualified_table_names(table.name))
+
+    def tuned(self, statements: str, target: str, staging: str) -> str:  # noqa: ARG002 -- as in the class above
+        """Return statements that merge a table from staging without NOT IN where they look in the table.
+
+        Where they look in staging, DuckDB 1.5 is three times as fast with it.
+        """
+        return not_exists(statements, target, "s")
 
     def create_load_job(self, table: PreparedTableSchema, file_path: str, *rest: Any, **options: Any) -> LoadJob:
         """Return a job that does nothing for a file that the transaction reads, otherwise dlt's job."""

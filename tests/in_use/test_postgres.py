@@ -285,6 +285,27 @@ def test_sync_writes_changed_rows_alone(load: Load) -> None:
     assert loads == {first.load_id: 58, second.load_id: 1}
 
 
+@pytest.mark.parametrize("mode", ["replace", "sync", "history"])
+def test_the_time_grows_with_the_rows_not_with_their_square(configured: str, begin: Begin, mode: str) -> None:
+    """Rows are joined where they do not fit into the server's memory: with NOT IN, it would compare each with all."""
+    load = Load(begin(Emulator(20_000, 8)), configured)
+    flags = {mode: True} if mode != "replace" else {}
+    # a statement takes half a second, and 40 where it compares 20,000 rows with as many
+    limits = {"work_mem": "64kB", "hash_mem_multiplier": 1, "statement_timeout": "20s"}
+    change(configured, "; ".join(f"alter database postgres set {name} = '{value}'" for name, value in limits.items()))
+    try:
+        load(**flags)
+        # which it would do by itself at some time
+        change(configured, "analyze")
+        # makes all rows unknown
+        result = load(**flags, known_fields=["another"])
+    finally:
+        change(configured, "; ".join(f"alter database postgres reset {name}" for name in limits))
+    assert (
+        result.tables["contacts"] == load.query("select count(distinct id) from letters_data.contacts")[0][0] == 20_000
+    )
+
+
 def test_mailings_and_facets_are_loaded(load: Load) -> None:
     """Mailings and facets have tables with keys, and days that are requested again add no row twice."""
     since: dict[str, Any] = {"mailings": True, "mailings_since": date(2024, 1, 1), "mailings_window": 365}
