@@ -98,7 +98,10 @@ def shares_first(firsts: Halves, ids: pa.StringArray) -> npt.NDArray[np.bool_]:
     is_repeated = firsts[1:] == firsts[:-1]
     if np.any(is_repeated):
         is_repeated &= pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
-    return np.append(is_repeated, False) | np.append(False, is_repeated)
+    is_shared = np.zeros(len(firsts), np.bool_)
+    is_shared[1:] |= is_repeated
+    is_shared[:-1] |= is_repeated
+    return is_shared
 
 
 def to_digests(joined: bytes | bytearray, size: int = DIGEST_SIZE) -> Digests:

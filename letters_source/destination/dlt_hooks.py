@@ -108,9 +108,9 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         return update_hashes(table, columns, *self.sql_client.get_qualified_table_names(table.name))
 
     def tuned(self, statements: str, target: str, staging: str) -> str:
-        """Return statements that merge a table from staging as PostgreSQL runs them in a time that grows with its rows.
+        """Return statements that merge a table from staging so that PostgreSQL joins rows, not compares each with all.
 
-        Without statistics of what was just staged, it may also compare each row with all others.
+        Without statistics of what was just staged, it may choose to compare.
         """
         # dlt calls a staged row s, and a row of the table by the table's name
         return f"ANALYZE {staging};\n{not_exists(not_exists(statements, target, 's'), staging, target)}"
@@ -202,9 +202,9 @@ class WithoutStaging(OneTransaction):
         return reinsert(table, columns, held, *client.get_qualified_table_names(table.name))
 
     def tuned(self, statements: str, target: str, staging: str) -> str:  # noqa: ARG002 -- as in the class above
-        """Return statements that merge a table from staging without NOT IN where they look in the table.
+        """Return statements that merge a table from staging without NOT IN for the rows of the table.
 
-        Where they look in staging, DuckDB 1.5 is three times as fast with it.
+        For rows in staging, DuckDB 1.5 is three times as fast with it.
         """
         return not_exists(statements, target, "s")
 

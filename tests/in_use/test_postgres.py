@@ -289,7 +289,7 @@ def test_sync_writes_changed_rows_alone(load: Load) -> None:
 def test_the_time_grows_with_the_rows_not_with_their_square(configured: str, begin: Begin, mode: str) -> None:
     """Rows are joined where they do not fit into the server's memory: with NOT IN, it would compare each with all."""
     load = Load(begin(Emulator(20_000, 8)), configured)
-    flags = {mode: True} if mode != "replace" else {}
+    flags: dict[str, Any] = {mode: True} if mode != "replace" else {}
     # a statement takes half a second, and 40 where it compares 20,000 rows with as many
     limits = {"work_mem": "64kB", "hash_mem_multiplier": 1, "statement_timeout": "20s"}
     change(configured, "; ".join(f"alter database postgres set {name} = '{value}'" for name, value in limits.items()))
