@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dlt.destinations.impl.postgres.postgres import PostgresClient
 
 
+OURS = {table.name for table in TABLES}
 TABLES_OF_LISTINGS = {table.name: table for table in TABLES if table.origin in ("row", "object", "list")}
 # none of a table with a generated column, which cannot be inserted; DuckDB 1.5 does not say which one it is
 HELD_COLUMNS = """
@@ -82,8 +83,11 @@ class OneTransaction(SqlJobClientWithStagingDataset):
             aligning += (self.align_hashes(table, one["columns"]) for one in prepared if (table := hashed_table(one)))
         files = [Path(job.new_file_path()) for job in jobs]
         statements = "\n".join([*aligning, *(file.read_text("utf-8") for file in files), self.held.lock_check])
-        for root in (chain[0] for chain in chains if chain[0]["write_disposition"] == "merge"):
-            statements = self.tuned(statements, *self.sql_client.get_qualified_table_names(str(root["name"])))
+        for root in (chain[0] for chain in chains):
+            # conditions of other sources may compare nulls
+            if root["name"] in OURS and root["write_disposition"] == "merge":
+                names = self.sql_client.get_qualified_table_names(str(root["name"]))
+                statements = self.with_anti_joins(statements, *names)
         for file in files[:1]:
             file.write_text(statements, "utf-8")
         for file in files[1:]:
@@ -107,12 +111,12 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         """Return SQL that runs before dlt's: rows equal to a staged row get its hash, so that dlt leaves them."""
         return update_hashes(table, columns, *self.sql_client.get_qualified_table_names(table.name))
 
-    def tuned(self, statements: str, target: str, staging: str) -> str:
-        """Return statements that merge a table from staging so that PostgreSQL joins rows, not compares each with all.
+    def with_anti_joins(self, statements: str, target: str, staging: str) -> str:
+        """Return the SQL of a merge with anti joins, after ANALYZE: PostgreSQL would compare each row with all others.
 
-        Without statistics of what was just staged, it may choose to compare.
+        Without statistics of the rows in staging, it may choose a nested loop.
         """
-        # dlt calls a staged row s, and a row of the table by the table's name
+        # in dlt's SQL, a staged row has the alias s, and a row of the table the table's name
         return f"ANALYZE {staging};\n{not_exists(not_exists(statements, target, 's'), staging, target)}"
 
     def staged_chains(self, completed: Collection[str]) -> list[list[TTableSchema]]:
@@ -196,15 +200,15 @@ class WithoutStaging(OneTransaction):
         """Return SQL that replaces rows with another hash."""
         with self.sql_client as client:
             held = [name for (name,) in fetch_rows(client, HELD_COLUMNS, client.dataset_name, table.name)]
-        # a column of that name hides DuckDB's own
-        if not held or "rowid" in map(str.lower, held):
+        # a user's column named rowid hides DuckDB's pseudocolumn
+        if not held or {"rowid", "replaced_row"} & set(map(str.lower, held)):
             return super().align_hashes(table, columns)
         return reinsert(table, columns, held, *client.get_qualified_table_names(table.name))
 
-    def tuned(self, statements: str, target: str, staging: str) -> str:  # noqa: ARG002 -- as in the class above
-        """Return statements that merge a table from staging without NOT IN for the rows of the table.
+    def with_anti_joins(self, statements: str, target: str, staging: str) -> str:  # noqa: ARG002 -- as in the base class
+        """Return the SQL of a merge with an anti join where it searches the table.
 
-        For rows in staging, DuckDB 1.5 is three times as fast with it.
+        The other NOT IN, over staging, stays: DuckDB 1.5 runs it three times as fast as NOT EXISTS.
         """
         return not_exists(statements, target, "s")
 

@@ -97,10 +97,12 @@ def present(client: SqlClient, table: Table, audits: Audits) -> str:
 
 def find_orphans(client: SqlClient, child: Table, parent: Table, audits: Audits) -> Finding:
     """Count rows of a child table without a parent."""
-    rows = f"SELECT count(*) FROM {present(client, child, audits)}"
-    # PostgreSQL looks for each row in all parents if NOT IN lists more of them than fit into its work_mem
-    found = f"{rows} WHERE {child.key[0]} IN (SELECT id FROM {present(client, parent, audits)})"
-    [orphans] = one(client, f"SELECT ({rows}) - ({found})")
+    count = f"SELECT count(*) FROM {present(client, child, audits)}"
+    parents = f"SELECT id FROM {present(client, parent, audits)}"
+    [rows] = one(client, count)
+    # not NOT IN: above its work_mem, PostgreSQL scans all parents for each row
+    [found] = one(client, f"{count} WHERE {child.key[0]} IN ({parents})")
+    orphans = rows - found
     problem = f"{child.name}: {counted(orphans)} without a row in {parent.name}; load again."
     return Finding({"orphans": orphans}, problem if orphans else "")
 

@@ -128,11 +128,11 @@ def test_columns_of_users_keep_their_values(world: World) -> None:
 
 
 @in_both
-@pytest.mark.parametrize("column", ["note", "RowId"])
+@pytest.mark.parametrize("column", ["note", "RowId", "replaced_row"])
 def test_columns_of_users_stay_where_rows_are_written_otherwise(world: World, mode: str, column: str) -> None:
     """Rows with the same values keep what users wrote into their own columns, even into one named as DuckDB's own."""
     world.load(**{mode: True})
-    # the same value in all rows, as only DuckDB's own tells one row from the others
+    # the same value in every row: a delete by this column instead of DuckDB's rowid would delete them all
     table = f"{DATASET}.contacts"
     change(world.place, f"ALTER TABLE {table} ADD COLUMN {column} TEXT; UPDATE {table} SET {column} = 'read'")
     respell(world)

@@ -286,8 +286,8 @@ def test_sync_writes_changed_rows_alone(load: Load) -> None:
 
 
 @pytest.mark.parametrize("mode", ["replace", "sync", "history"])
-def test_the_time_grows_with_the_rows_not_with_their_square(configured: str, begin: Begin, mode: str) -> None:
-    """Rows are joined where they do not fit into the server's memory: with NOT IN, it would compare each with all."""
+def test_merges_and_verification_join_rows_above_work_mem(configured: str, begin: Begin, mode: str) -> None:
+    """Rows are joined even above the server's work_mem; NOT IN would compare each row with all others."""
     load = Load(begin(Emulator(20_000, 8)), configured)
     flags: dict[str, Any] = {mode: True} if mode != "replace" else {}
     # a statement takes half a second, and 40 where it compares 20,000 rows with as many
@@ -295,9 +295,9 @@ def test_the_time_grows_with_the_rows_not_with_their_square(configured: str, beg
     change(configured, "; ".join(f"alter database postgres set {name} = '{value}'" for name, value in limits.items()))
     try:
         load(**flags)
-        # which it would do by itself at some time
+        # autovacuum would do this at some point
         change(configured, "analyze")
-        # makes all rows unknown
+        # changes the key of digests, so that no row is recognized
         result = load(**flags, known_fields=["another"])
     finally:
         change(configured, "; ".join(f"alter database postgres reset {name}" for name in limits))
