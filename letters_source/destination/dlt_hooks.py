@@ -86,8 +86,8 @@ class OneTransaction(SqlJobClientWithStagingDataset):
         for root in (chain[0] for chain in chains):
             # conditions of other sources may compare nulls
             if root["name"] in OURS and root["write_disposition"] == "merge":
-                names = self.sql_client.get_qualified_table_names(str(root["name"]))
-                statements = self.with_anti_joins(statements, *names)
+                pair = self.sql_client.get_qualified_table_names(str(root["name"]))
+                statements = self.with_anti_joins(statements, *pair)
         for file in files[:1]:
             file.write_text(statements, "utf-8")
         for file in files[1:]:

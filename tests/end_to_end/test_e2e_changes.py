@@ -143,6 +143,18 @@ def test_columns_of_users_stay_where_rows_are_written_otherwise(world: World, mo
 
 
 @in_both
+def test_a_hash_that_someone_removed_is_written_again(world: World, mode: str) -> None:
+    """A row with the same values gets its hash again, and no other version."""
+    world.load(**{mode: True})
+    before = versions(world), held_hashes(world)
+    table = f"{DATASET}.contacts"
+    change(world.place, f"ALTER TABLE {table} ALTER COLUMN row_hash DROP NOT NULL")
+    change(world.place, f"UPDATE {table} SET row_hash = NULL WHERE id = '1'")
+    assert staged(world, **{mode: True})["contacts"] == 1
+    assert (versions(world), held_hashes(world)) == before
+
+
+@in_both
 def test_a_column_that_the_database_computes_stops_no_load(world: World, mode: str) -> None:
     """Nothing can be inserted into a generated column."""
     world.load(**{mode: True})
