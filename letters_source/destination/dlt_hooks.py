@@ -36,7 +36,7 @@ from letters_source.destination.modes import merge_conditions, not_exists, reins
 from letters_source.destination.place import Held
 from letters_source.destination.sql import fetch_rows
 from letters_source.errors import DestinationError
-from letters_source.tables import TABLES, VALID_FROM, Table
+from letters_source.tables import TABLES, VALID_FROM, Table, is_ours
 from letters_source.transform.row_hash import ROW_HASH
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from dlt.destinations.impl.postgres.postgres import PostgresClient
 
 
-OURS = {table.name for table in TABLES}
 TABLES_OF_LISTINGS = {table.name: table for table in TABLES if table.origin in ("row", "object", "list")}
 # none of a table with a generated column, which cannot be inserted; DuckDB 1.5 does not say which one it is
 HELD_COLUMNS = """
@@ -83,11 +82,10 @@ class OneTransaction(SqlJobClientWithStagingDataset):
             aligning += (self.align_hashes(table, one["columns"]) for one in prepared if (table := hashed_table(one)))
         files = [Path(job.new_file_path()) for job in jobs]
         statements = "\n".join([*aligning, *(file.read_text("utf-8") for file in files), self.held.lock_check])
-        for root in (chain[0] for chain in chains):
+        for root in (chain[0] for chain in chains if chain[0]["write_disposition"] == "merge"):
             # conditions of other sources may compare nulls
-            if root["name"] in OURS and root["write_disposition"] == "merge":
-                pair = self.sql_client.get_qualified_table_names(str(root["name"]))
-                statements = self.with_anti_joins(statements, *pair)
+            if is_ours(name := str(root["name"])):
+                statements = self.with_anti_joins(statements, *self.sql_client.get_qualified_table_names(name))
         for file in files[:1]:
             file.write_text(statements, "utf-8")
         for file in files[1:]:

@@ -49,9 +49,8 @@ def has_another_hash(table: Table, *, has_versions: bool) -> str:
     """Return SQL that is true where a row `s` in staging has the key of a current row `d`, and another hash."""
     keys = " AND ".join(f"d.{name} = s.{name}" for name in table.key)
     current = f" AND d.{VALID_TO} IS NULL" if has_versions else ""
-    return (
-        f"{keys} AND d.{ROW_HASH.name} IS DISTINCT FROM s.{ROW_HASH.name} AND s.{ROW_HASH.name} <> '{LISTED}'{current}"
-    )
+    is_other = f"d.{ROW_HASH.name} IS DISTINCT FROM s.{ROW_HASH.name}"
+    return f"{keys} AND {is_other} AND s.{ROW_HASH.name} <> '{LISTED}'{current}"
 
 
 def equal_values(table: Table, *, has_versions: bool) -> str:
