@@ -32,8 +32,9 @@ from letters_source.results import Audit
 from letters_source.tables import VALID_FROM, VALID_TO, Table
 from letters_source.transform.row_hash import ROW_HASH
 
-# rows up to this size in Parquet fit into the usual limit, in any number
-SMALL_ROW_BYTES = 1024
+# rows up to these sizes in Parquet, in any number, fit into the usual limit and into this one
+SMALL_ROW_BYTES, MIDDLE_ROW_BYTES = 640, 1024
+MIDDLE_MEMORY_MB = 120
 # DuckDB buffers a row group before it writes it
 ROW_GROUP = 122_880
 # memory for large rows, as a multiple of their size: measured 3 for rows of 20 kB, 8 for rows of 4 MB
@@ -143,13 +144,21 @@ def loading(place: Place, held: Held) -> AnyDestination:
 
 def memory_for(files: Iterable[pq.FileMetaData]) -> int:
     """Return DuckDB's memory limit in megabytes for loading Parquet files; large rows raise it."""
-    return MEMORY_MB + TIMES * (sum(map(large_bytes, files)) // 10**6)
+    files = [*files]
+    if not excess_mb(files, SMALL_ROW_BYTES):
+        return MEMORY_MB
+    return MIDDLE_MEMORY_MB + TIMES * excess_mb(files, MIDDLE_ROW_BYTES)
 
 
-def large_bytes(file: pq.FileMetaData) -> int:
-    """Return by how many bytes the rows that DuckDB buffers from a file exceed small rows."""
+def excess_mb(files: Iterable[pq.FileMetaData], row_bytes: int) -> int:
+    """Return by how many megabytes the rows that DuckDB buffers from files exceed rows of a size."""
+    return sum(excess_bytes(file, row_bytes) for file in files) // 10**6
+
+
+def excess_bytes(file: pq.FileMetaData, row_bytes: int) -> int:
+    """Return by how many bytes the rows that DuckDB buffers from a file exceed rows of a size."""
     size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
-    large = max(0, size - SMALL_ROW_BYTES * file.num_rows)
+    large = max(0, size - row_bytes * file.num_rows)
     return int(large * ROW_GROUP // max(ROW_GROUP, file.num_rows))
 
 
