@@ -32,9 +32,10 @@ from letters_source.results import Audit
 from letters_source.tables import VALID_FROM, VALID_TO, Table
 from letters_source.transform.row_hash import ROW_HASH
 
-# rows up to these sizes in Parquet, in any number, fit into the usual limit and into this one
-SMALL_ROW_BYTES, MIDDLE_ROW_BYTES = 640, 1024
-MIDDLE_MEMORY_MB = 120
+# rows up to this size in Parquet fit into the usual limit, in any number
+SMALL_ROW_BYTES = 640
+# and rows up to this size into this limit
+MIDDLE_ROW_BYTES, MIDDLE_MEMORY_MB = 1024, 120
 # DuckDB buffers a row group before it writes it
 ROW_GROUP = 122_880
 # memory for large rows, as a multiple of their size: measured 3 for rows of 20 kB, 8 for rows of 4 MB

@@ -27,7 +27,7 @@ def schema_of_views(dataset: str = DATASET) -> str:
 
 
 # keeps a load's memory independent of the listing's size: 10 million rows fit. Each thread needs a share of it, and a
-# second one makes a load no faster
+# second one makes a load no faster. Verifying millions of ids fills it, and DuckDB then continues on disk
 MEMORY_MB = 80
 DUCKDB_CONFIG = {"memory_limit": f"{MEMORY_MB}MB", "threads": 1, "preserve_insertion_order": False}
 # DuckDB's default; dlt raises it to 1 GB, and rows would go through the write-ahead log first: a tenth of a load
